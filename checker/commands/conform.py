@@ -24,6 +24,7 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison
+from highwater.checker.conform.counterexamples import reproduce
 from highwater.checker.conform.report import (
     RequestFile,
     example,
@@ -44,7 +45,7 @@ from highwater.checker.conform.walks import (
     walks_as_json,
 )
 from highwater.checker.engines import by_name as engines
-from highwater.checker.runner.one import LiveLine, ProgressReporter
+from highwater.checker.runner.one import LiveLine, ProgressReporter, explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
@@ -83,6 +84,11 @@ _MOST_SHOWN = 5
     "--sample", type=click.IntRange(1), metavar="N", help="Compare so many states, chosen by --seed."
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
+@click.option(
+    "--counterexamples",
+    is_flag=True,
+    help="Take the shortest run to each violated property by Kafka's code, and nothing else.",
+)
 @click.option("--other-paths", is_flag=True, help="Then reach each state by a second path, where it has one.")
 @model_options(deadlock=False)
 @limit_states_option()
@@ -99,6 +105,7 @@ def conform(
     save: str | None,
     sample: int | None,
     seed: int,
+    counterexamples: bool,
     other_paths: bool,
     overrides: Overrides,
     limit_states: int | None,
@@ -123,8 +130,9 @@ def conform(
     options = SearchOptions(
         workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
     )
-    # Properties are not checked here, and a rule that is switched off may leave one without a meaning.
-    scenarios = [replace(scenario_files.find(name), properties=()) for name in names]
+    scenarios = [scenario_files.find(name) for name in names]
+    if not counterexamples:  # a rule that is switched off may leave a property without a meaning
+        scenarios = [replace(scenario, properties=()) for scenario in scenarios]
     requests = [Request.of(s, overrides).without_goals().without_symmetry() for s in scenarios]
     with Bridge(Jars.found(kafka, before)) as bridge:
         if place is not None and file is not None:
@@ -136,7 +144,7 @@ def conform(
         run = _Run(bridge, options, output, sample, seed, other_paths, None if save is None else Path(save))
         statuses, results = [], []
         for request in requests:
-            status, found = run.one(request)
+            status, found = run.reproduce(request) if counterexamples else run.one(request)
             statuses.append(status)
             results.append(found)
             if status == Status.INTERRUPTED:
@@ -241,6 +249,26 @@ class _Run:
         whole = not self.sample and result.stopped_by is None
         content = self._content(request, whole, walks_as_json(comparison, result, found))
         return self._status(result.stopped_by, whole, bool(result.differences)), content
+
+    def reproduce(self, request: Request) -> tuple[Status, dict[str, Any]]:
+        """Take the shortest run to each violation by Kafka's code. VIOLATED where it does not do the same."""
+        name = request.scenario.name
+        with ProgressReporter(name, quiet=self.output.quiet) as progress:
+            options = replace(self.options, all_states=False)
+            model, outcome = explore(request, "native", engines.search("native"), options, progress)
+        if model is None or outcome.result.stopped_by == "interrupted":
+            return Status.INTERRUPTED, {"scenario": name, "complete": False}
+        found = [reproduce(model, run, self.bridge) for run in outcome.result.violations]
+        if not found:
+            self.output.say(f"{name}: no property is violated, so there is nothing to reproduce")
+        for one in found:
+            summary, *rest = one.lines(self.bridge.version)
+            self.output.say(f"{name}: {summary}")
+            for line in rest:
+                self.output.note(line)
+        whole = outcome.result.stopped_by is None
+        content = self._content(request, whole, {"runs": [one.to_json() for one in found]})
+        return self._status(None, bool(found), not all(one.reproduced for one in found)), content
 
     @staticmethod
     def _content(request: Request, whole: bool, found: dict[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ public final class Bridge {
             return tryAll(line.get("try"));
         }
         if (line.has("walk")) {
-            return walkAll(line.get("walk"));
+            return walkAll(line.get("walk"), line.has("logs"));
         }
         if (line.has("scenario")) {
             scenario = line.get("scenario");
@@ -163,11 +163,12 @@ public final class Bridge {
 
     /**
      * A fresh cluster for each path: what each action comes to, and what is seen after it; a path ends where an action
-     * has no effect. The first number of a path is what is seen at the beginning.
+     * has no effect. {@code logs} asks for all logs at its end. The first number of a path is what is seen at the beginning.
      */
-    private String walkAll(JsonNode paths) throws IOException {
+    private String walkAll(JsonNode paths, boolean withLogs) throws IOException {
         Seen seen = new Seen();
         StringBuilder answers = new StringBuilder();
+        List<List<List<Integer>>> logs = new ArrayList<>();
         for (JsonNode path : paths) {
             answers.append(answers.isEmpty() ? "[" : ",[");
             try (BridgedCluster cluster = new BridgedCluster(scenario, metrics)) {
@@ -179,10 +180,13 @@ public final class Bridge {
                         break;
                     }
                 }
+                if (withLogs) {
+                    logs.add(cluster.logs());
+                }
             }
             answers.append(']');
         }
-        return "{\"seen\":[" + seen.text + "],\"walks\":[" + answers + "]}";
+        return "{\"seen\":[" + seen.text + "],\"walks\":[" + answers + "],\"logs\":" + logs + "}";
     }
 
     // --- one operation in full -----------------------------------------------------------------------------

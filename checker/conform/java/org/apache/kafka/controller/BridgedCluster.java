@@ -90,6 +90,7 @@ final class BridgedCluster implements AutoCloseable {
         controller.begin(setup);
         controller.forgetSessions();
         operations = new BridgeOperations(controller);
+        time.ms = 1_000 * BridgedBroker.LAG_MS;  // 0 is when a follower that never fetched was caught up
         waitsForCaughtUp = setup.path("waitsForCaughtUp").booleanValue();
         Path memory = Path.of("/dev/shm");
         home = Files.isWritable(memory) ? Files.createTempDirectory(memory, "highwater-")
@@ -512,6 +513,15 @@ final class BridgedCluster implements AutoCloseable {
     }
 
     // --- what is seen ------------------------------------------------------------------------------------------
+
+    /** The log of each broker that runs: values and leader epochs, in turn. */
+    List<List<Integer>> logs() {
+        List<List<Integer>> found = new ArrayList<>();
+        for (BridgedBroker broker : brokers) {
+            found.add(broker.up ? broker.content() : List.of());
+        }
+        return found;
+    }
 
     /** A broker's epoch as the number of its registration; −1 where there is none. */
     private int ordinal(int broker, long epoch) {

@@ -220,11 +220,13 @@ final class BridgedController {
                 list.add(replica.intValue());
                 directories.add(directory(replica.intValue(), 0));
             }
+            List<Integer> isr = new ArrayList<>();
+            setup.path("isr").forEach(member -> isr.add(member.intValue()));
             replay(new PartitionRecord().
                 setTopicId(replication.getTopicId(TOPIC)).
                 setPartitionId(number++).
                 setReplicas(list).
-                setIsr(list).
+                setIsr(isr.isEmpty() ? list : isr).
                 setDirectories(directories).
                 setLeader(list.get(0)).
                 setLeaderEpoch(0).
