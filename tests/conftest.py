@@ -49,6 +49,11 @@ BEGIN, CROWDED = program._BEGIN, program._CROWDED
 """Where better code is begun outside of tests, alone and beside other searches."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--kafka`` names a Kafka release or build for the tests of ``conform``."""
+    parser.addoption("--kafka", metavar="DIR", help="an unpacked Kafka release, or a checkout that is built")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Tests, and what they start, keep their code in the checkout: not in the user's own cache, nor from it."""
     recordings.refuse_without()

@@ -18,12 +18,14 @@ TARBALL = SHARED / "kafka-4.2.1.tar.xz"
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An unpacked release of Kafka."""
-    if not TARBALL.is_file():
-        _leave_out(f"shared/{TARBALL.name} is not beside the repository")
+def kafka(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """An unpacked release of Kafka: that of ``pytest --kafka DIR``, else the one in ../shared."""
     if shutil.which("javac") is None:
         _leave_out("there is no JDK on the path")
+    if named := pytestconfig.getoption("--kafka"):
+        return Path(named)
+    if not TARBALL.is_file():
+        _leave_out(f"shared/{TARBALL.name} is not beside the repository, and there is no --kafka")
     place = tmp_path_factory.mktemp("kafka")
     with tarfile.open(TARBALL) as packed:
         packed.extractall(place, filter="data")
