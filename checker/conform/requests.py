@@ -323,7 +323,9 @@ class _Table:
                 yield self.of_partition(place, op, elect, (_TASKS[kind].__name__, ()))
 
     def tasks(self) -> Iterator[KafkaRequest]:
-        """The periodic tasks, each for all partitions together."""
+        """The periodic tasks, each for all partitions together; and another controller becomes active."""
+        failover = {"name": "failover", "environment": True}
+        yield KafkaRequest(failover, lambda p, s: ExpectedAnswer(Error.NONE))
         for name, task in zip(
             ("maybeBalancePartitionLeaders", "maybeElectUncleanLeaders"), _TASKS.values(), strict=True
         ):

@@ -30,8 +30,8 @@ Seen = list[tuple[str, int | None]]
 _PATHS_IN_A_LINE = 16
 _LONGEST = 200
 """Steps of a path that goes on where steps are near that no path has taken."""
-_RANDOM = 60
-"""Steps of a random walk."""
+_RANDOM = 20
+"""Random steps after the path to a random state."""
 _NEAR = 400
 """States among which such steps are looked for."""
 _NOTHING, _REFUSED = -1, -2
@@ -288,10 +288,8 @@ class WalkComparison:
             added = set(plain["partition"]["replicas"]) - set(broker["view"]["replicas"])
             if added and set(fields) <= {"follower.leo", "follower.epoch"}:
                 return "Kafka's leader forgets the fetches of a replica that is removed and added again"
-            if (
-                broker["view"]["leader"] == parameters["b"]
-                and broker["view"]["min_isr"] > plain["min_insync_replicas"]
-            ):
+            leads = parameters["b"] in (broker["view"]["leader"], plain["partition"]["leader"])
+            if leads and broker["view"]["min_isr"] > plain["min_insync_replicas"]:
                 return "after a lower min ISR Kafka's HWM waits for the next append, fetch of records, or ISR change"
         if name == "refuse_fetch" and outcome == _REFUSED:
             leader = plain["brokers"][plain["fetch_requests"][parameters["f"]]["leader"]]
@@ -352,18 +350,32 @@ class WalkComparison:
         return parents
 
     def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
-        """Random walks."""
-        choose = random.Random(seed)
+        """Shortest paths to random states, then random steps, preferably those that were taken less often."""
+        choose, times = random.Random(seed), Counter[int]()
         for _ in range(count):
-            path: list[int] = []
-            at = 0
-            while len(path) < length:
+            at = choose.randrange(self.graph.expanded)
+            path = self._path_to(at)
+            if not blocked.isdisjoint(path):
+                path, at = [], 0
+            end = len(path) + length
+            while len(path) < end:
                 steps = [s for s in self._steps(at) if s not in blocked]
                 if not steps:
                     break
-                path.append(choose.choice(steps))
+                fewest = min(times[s] for s in steps)
+                path.append(choose.choice([s for s in steps if times[s] == fewest]))
+                times[path[-1]] += 1
                 at = self._targets[path[-1]]
             yield path
+
+    def _path_to(self, state: int) -> list[int]:
+        """The steps of a shortest path."""
+        path: list[int] = []
+        while (before := int(self.graph.parents[state])) >= 0:
+            instance = int(self.graph.parent_instances[state])
+            path.append(next(s for s in self._steps(before) if self._instances[s] == instance))
+            state = before
+        return path[::-1]
 
     # --- the comparison -------------------------------------------------------------------------------------
 

@@ -385,6 +385,8 @@ final class BridgedCluster implements AutoCloseable {
         leader.proposals = BridgedBroker.Proposals.SENT;
         try {
             event.run();
+        } catch (org.apache.kafka.common.errors.NotLeaderOrFollowerException stale) {
+            return NOTHING;
         } finally {
             leader.proposals = BridgedBroker.Proposals.DECLINED;
         }
