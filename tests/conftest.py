@@ -25,6 +25,7 @@ TOGETHER = {
     "tests/states/": "Spark",  # to start it costs more than any of the tests
     "tests/replication/test_defects.py": "defects",
     "tests/docs/": "defects",  # both ask for the same searches
+    "tests/conform/": "Kafka",  # unpacked once
 }
 """Folders and files whose tests run in one process, and what they share."""
 
@@ -46,6 +47,11 @@ FIRST = (*TOGETHER, "tests/docs/", "tests/solver/", "tests/traces/", "tests/repl
 
 BEGIN, CROWDED = program._BEGIN, program._CROWDED
 """Where better code is begun outside of tests, alone and beside other searches."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--kafka`` names a Kafka release or build for the tests of ``conform``."""
+    parser.addoption("--kafka", metavar="DIR", help="an unpacked Kafka release, or a checkout that is built")
 
 
 def pytest_configure(config: pytest.Config) -> None:

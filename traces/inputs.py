@@ -28,7 +28,7 @@ _COUNTED = {
 """Names, one and several, of the inputs that need a metadata log beside them."""
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 _FORMATTED = "bootstrap.checkpoint"
-"""What ``kafka-storage format`` writes into a data directory: a snapshot of no log."""
+"""The file that ``kafka-storage format`` writes into a data directory: a snapshot of no log."""
 MAX_FILES = 100_000
 """The most files below the given paths that are inspected."""
 _HEAD = 1 << 16

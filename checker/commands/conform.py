@@ -24,7 +24,9 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison
+from highwater.checker.conform.counterexamples import reproduce
 from highwater.checker.conform.report import (
+    RequestFile,
     example,
     lines_of,
     lines_of_difference,
@@ -33,11 +35,22 @@ from highwater.checker.conform.report import (
     repeated,
     request_file,
 )
+from highwater.checker.conform.walks import (
+    WALK_FORMAT,
+    WalkComparison,
+    WalkFile,
+    WalkResult,
+    lines_of_walks,
+    step_example,
+    walks_as_json,
+)
 from highwater.checker.engines import by_name as engines
-from highwater.checker.runner.one import LiveLine, ProgressReporter
+from highwater.checker.runner.one import LiveLine, ProgressReporter, explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language.model import Model
+from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 
 _MOST_SHOWN = 5
@@ -71,6 +84,11 @@ _MOST_SHOWN = 5
     "--sample", type=click.IntRange(1), metavar="N", help="Compare so many states, chosen by --seed."
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
+@click.option(
+    "--counterexamples",
+    is_flag=True,
+    help="Take the shortest run to each violated property by Kafka's code, and nothing else.",
+)
 @click.option("--other-paths", is_flag=True, help="Then reach each state by a second path, where it has one.")
 @model_options(deadlock=False)
 @limit_states_option()
@@ -87,6 +105,7 @@ def conform(
     save: str | None,
     sample: int | None,
     seed: int,
+    counterexamples: bool,
     other_paths: bool,
     overrides: Overrides,
     limit_states: int | None,
@@ -111,8 +130,9 @@ def conform(
     options = SearchOptions(
         workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
     )
-    # Properties are not checked here, and a rule that is switched off may leave one without a meaning.
-    scenarios = [replace(scenario_files.find(name), properties=()) for name in names]
+    scenarios = [scenario_files.find(name) for name in names]
+    if not counterexamples:  # a rule that is switched off may leave a property without a meaning
+        scenarios = [replace(scenario, properties=()) for scenario in scenarios]
     requests = [Request.of(s, overrides).without_goals().without_symmetry() for s in scenarios]
     with Bridge(Jars.found(kafka, before)) as bridge:
         if place is not None and file is not None:
@@ -124,7 +144,7 @@ def conform(
         run = _Run(bridge, options, output, sample, seed, other_paths, None if save is None else Path(save))
         statuses, results = [], []
         for request in requests:
-            status, found = run.one(request)
+            status, found = run.reproduce(request) if counterexamples else run.one(request)
             statuses.append(status)
             results.append(found)
             if status == Status.INTERRUPTED:
@@ -159,6 +179,8 @@ class _Run:
         """Compare a scenario: its exit status, and its part of the JSON."""
         name = request.scenario.name
         model = request.model()
+        if isinstance(model.protocol, Replication):
+            return self.walk(request, model)
         with ProgressReporter(name, quiet=self.output.quiet) as progress:
             comparison = KafkaComparison(
                 model, lambda m: engines.explore("native")(m, self.options, progress)
@@ -189,19 +211,82 @@ class _Run:
         found = [example(comparison, d, self.bridge) for d in first[:_MOST_SHOWN]]
         self._say(comparison, name, result, found)
         whole = len(states) == len(graph.states) and result.stopped_by is None
-        content = {
-            "scenario": name,
+        content = self._content(request, whole, of_json(comparison, result, found))
+        return self._status(result.stopped_by, whole, bool(result.differences)), content
+
+    def walk(self, request: Request, model: Model) -> tuple[Status, dict[str, Any]]:
+        """Compare a scenario of whole clusters by walks; ``--sample`` is a number of random ones."""
+        name = request.scenario.name
+        with ProgressReporter(name, quiet=self.output.quiet) as progress:
+            comparison = WalkComparison(model, lambda m: engines.explore("native")(m, self.options, progress))
+        live = LiveLine(quiet=self.output.quiet)
+
+        def progressed(found: WalkResult) -> None:
+            live(
+                f"{name}: {found.transitions:,} transitions, {found.steps:,} steps",
+                f"{sum(found.differences.values()):,} differences",
+            )
+
+        with interruption(self._interrupt):
+            result = comparison.run(self.bridge, self.sample, self.seed, progressed, self._stops)
+        live.end()
+        self._name_stop(result)
+        first = sorted(result.examples.items(), key=lambda e: len(e[1].path))[:_MOST_SHOWN]
+        found = [step_example(comparison, key, difference) for key, difference in first]
+        summary, *rest = lines_of_walks(name, comparison, result, self.bridge.version)
+        self.output.say(summary)
+        for line in rest:
+            self.output.note(line)
+        if result.stopped_by is not None:
+            self.output.say(f"  not every step was compared: {result.stopped_by}")
+        for number, difference in enumerate(found, 1):
+            kind = {"kind": difference["step"], "request": None}
+            both = {"model": {"state": difference["model"]}, "kafka": {"state": difference["kafka"]}}
+            for line in lines_of_difference({**difference, **kind, **both}):
+                self.output.say(line)
+            wanted = difference.pop("expected"), difference.pop("scenario")
+            self._save(number, WalkFile(WALK_FORMAT, wanted[1], difference["path"], wanted[0]))
+        whole = not self.sample and result.stopped_by is None
+        content = self._content(request, whole, walks_as_json(comparison, result, found))
+        return self._status(result.stopped_by, whole, bool(result.differences)), content
+
+    def reproduce(self, request: Request) -> tuple[Status, dict[str, Any]]:
+        """Take the shortest run to each violation by Kafka's code. VIOLATED where it does not do the same."""
+        name = request.scenario.name
+        with ProgressReporter(name, quiet=self.output.quiet) as progress:
+            options = replace(self.options, all_states=False)
+            explored = explore(request, "native", engines.search("native"), options, progress)
+        model = explored.model
+        if model is None or explored.stopped_by == "interrupted":
+            return Status.INTERRUPTED, {"scenario": name, "complete": False}
+        found = [reproduce(model, run, self.bridge) for run in explored.search.violations]
+        if not found:
+            self.output.say(f"{name}: no property is violated, so there is nothing to reproduce")
+        for one in found:
+            summary, *rest = one.lines(self.bridge.version)
+            self.output.say(f"{name}: {summary}")
+            for line in rest:
+                self.output.note(line)
+        whole = explored.stopped_by is None
+        content = self._content(request, whole, {"runs": [one.to_json() for one in found]})
+        return self._status(None, bool(found), not all(one.reproduced for one in found)), content
+
+    @staticmethod
+    def _content(request: Request, whole: bool, found: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "scenario": request.scenario.name,
             "profile": request.profile,
             "parameters": dict(request.parameters),
             "rules": dict(request.rules),
             "complete": whole,
-            **of_json(comparison, result, found),
+            **found,
         }
-        if result.stopped_by == "interrupted":
-            return Status.INTERRUPTED, content
-        if result.differences:
-            return Status.VIOLATED, content
-        return (Status.OK if whole else Status.INCONCLUSIVE), content
+
+    @staticmethod
+    def _status(stopped_by: str | None, whole: bool, differs: bool) -> Status:
+        if stopped_by == "interrupted":
+            return Status.INTERRUPTED
+        return Status.VIOLATED if differs else Status.OK if whole else Status.INCONCLUSIVE
 
     def _interrupt(self) -> None:
         self.came = True
@@ -212,8 +297,7 @@ class _Run:
     def _say(
         self, comparison: KafkaComparison, name: str, result: ConformResult, found: list[dict[str, Any]]
     ) -> None:
-        if self.came is False and result.stopped_by == "interrupted":
-            result.stopped_by = "limit_seconds"
+        self._name_stop(result)
         summary, *rest = lines_of(name, result, self.bridge.version)
         self.output.say(summary)
         for line in rest:
@@ -223,12 +307,18 @@ class _Run:
         for number, difference in enumerate(found, 1):
             for line in lines_of_difference(difference):
                 self.output.say(line)
-            if self.save is not None:
-                self.save.mkdir(parents=True, exist_ok=True)
-                file = self.save / f"difference-{number}.json"
-                text = msgspec.json.format(
-                    msgspec.json.encode(request_file(comparison, difference)), indent=2
-                )
-                write_text("--save", file, text.decode() + "\n")
-                self.output.say(f"  repeat it with: highwater conform --request {file}")
+            self._save(number, request_file(comparison, difference))
             del difference["all"], difference["seen"]
+
+    def _name_stop(self, result: ConformResult | WalkResult) -> None:
+        if self.came is False and result.stopped_by == "interrupted":
+            result.stopped_by = "limit_seconds"
+
+    def _save(self, number: int, content: RequestFile | WalkFile) -> None:
+        """Write a file that repeats a difference, for ``--save``."""
+        if self.save is not None:
+            self.save.mkdir(parents=True, exist_ok=True)
+            file = self.save / f"difference-{number}.json"
+            text = msgspec.json.format(msgspec.json.encode(content), indent=2)
+            write_text("--save", file, text.decode() + "\n")
+            self.output.say(f"  repeat it with: highwater conform --request {file}")

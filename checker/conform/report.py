@@ -15,6 +15,7 @@ from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison, KafkaDifference
 from highwater.checker.conform.expectation import Traced, trace
+from highwater.checker.conform.walks import WALK_FORMAT, WalkFile, repeated_walk
 from highwater.model.language.graph import values_of
 from highwater.model.language.interpreter import interpreter_of
 from highwater.model.replication.controller.types import Error
@@ -195,23 +196,29 @@ def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestF
     )
 
 
-def read_request_file(path: Path) -> RequestFile:
+def read_request_file(path: Path) -> RequestFile | WalkFile:
     """Read the file of a difference. Raises InputError if it is invalid."""
+    text = read_text(path)
     try:
-        found = msgspec.json.decode(read_text(path), type=RequestFile)
+        walks = f'"{WALK_FORMAT}"' in text
+        found = (
+            msgspec.json.decode(text, type=WalkFile) if walks else msgspec.json.decode(text, type=RequestFile)
+        )
     except (msgspec.DecodeError, RecursionError) as wrong:
         raise InputError(f"{path}: no request of conform: {wrong}") from None
-    if found.format != FORMAT:
+    if found.format not in (FORMAT, WALK_FORMAT):
         raise InputError(f"{path}: format {found.format!r}, not {FORMAT!r}")
     return found
 
 
-def repeated(place: Path, file: RequestFile, bridge: Bridge) -> tuple[bool, list[str]]:
+def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
     """True if Kafka now answers as the file expects, and both answers as text.
 
     Raises InputError if the request cannot be repeated.
     """
     try:
+        if isinstance(file, WalkFile):
+            return repeated_walk(file, bridge)
         answer = bridge.ask({"explain": {"scenario": file.scenario, "path": file.path, "op": file.request}})
     except InternalError as wrong:
         raise InputError(f"{place}: the request cannot be repeated: {wrong}") from None

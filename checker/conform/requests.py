@@ -83,7 +83,8 @@ def requests_of(protocol: Protocol) -> list[KafkaRequest]:
     """All requests of a protocol. Raises InputError for a protocol other than the controller's."""
     if not isinstance(protocol, Controller):
         raise InputError(
-            f"conform compares scenarios of replication.controller and replication.topic, not of {protocol.name}"
+            "conform compares scenarios of replication, replication.controller and replication.topic, "
+            f"not of {protocol.name}"
         )
     return list(_Table(protocol).rows())
 
@@ -327,7 +328,9 @@ class _Table:
                 yield self.of_partition(place, op, elect, (_TASKS[kind].__name__, ()))
 
     def tasks(self) -> Iterator[KafkaRequest]:
-        """The periodic tasks, each for all partitions together."""
+        """The periodic tasks, each for all partitions together; and another controller becomes active."""
+        failover = {"name": "failover", "environment": True}
+        yield KafkaRequest(failover, lambda p, s: ExpectedAnswer(Error.NONE))
         for name, task in zip(
             ("maybeBalancePartitionLeaders", "maybeElectUncleanLeaders"), _TASKS.values(), strict=True
         ):

@@ -43,7 +43,7 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[list[int]]:
 
 
 class Outputs(NamedTuple):
-    """The outputs that the user asked for."""
+    """The outputs by the options of the command."""
 
     events: EventFile | None
     state: StateFile | None

@@ -47,7 +47,14 @@ def test_every_request_in_every_state_gets_kafkas_answer(kafka: Path, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("name", "requests"), [(LEVELS, 25_000), (INDEX, 25_000), (OPERATOR, 20_000), (TOPIC, 20_000)]
+    ("name", "requests"),
+    [
+        (TOPIC, 20_000),
+        *(
+            pytest.param(name, requests, marks=slow("more scenarios, where the fast test takes one"))
+            for name, requests in ((LEVELS, 25_000), (INDEX, 25_000), (OPERATOR, 20_000))
+        ),
+    ],
 )
 def test_a_sample_of_a_scenario_gets_kafkas_answers(
     kafka: Path, tmp_path: Path, name: str, requests: int
@@ -205,6 +212,7 @@ def test_a_changed_kafka_class_is_found(kafka: Path, tmp_path: Path, name: str) 
     assert {d["request"] for d in found["scenarios"][0]["differences"]} >= requests
 
 
+@slow("a process of its own, and a scenario of two million requests")
 def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_path: Path) -> None:
     """Ctrl-C while requests are sent: exit status 130, and a part of the states."""
     target = tmp_path / "result.json"
@@ -228,7 +236,7 @@ def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_pat
         ([], "name scenarios, or --request FILE"),
         (
             ["truncation/kip-101"],
-            "conform compares scenarios of replication.controller and replication.topic",
+            "conform compares scenarios of replication, replication.controller and replication.topic",
         ),
         (["--request", "none.json"], "none.json"),
         ([SMALL, "--before", "nowhere"], "--before nowhere: no such directory or jar"),

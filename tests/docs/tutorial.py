@@ -33,8 +33,8 @@ class Part(NamedTuple):
 def parts(text: str) -> Iterator[Part]:
     """The blocks of a page. A file's first line is a comment with its name."""
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S):
-        if language in ("python", "toml", "yaml"):
-            named = re.match(r"# ([\w./-]+)\n", block)
+        if language in ("python", "toml", "yaml", "java"):
+            named = re.match(r"(?:#|//) ([\w./-]+)\n", block)
             assert named, f"a block without its file's name: {block[:60]}"
             yield Part("file", named[1], block)
         elif language == "diff":

@@ -35,7 +35,7 @@ def test_the_page_has_a_row_for_each_finding_and_a_section_with_drawing_and_clos
             " + ".join(f"`{rule}` {'on' if on else 'off'}" for rule, on in c.items())
             for c in finding["closes"]
         )
-        assert rows[name] == f"| {violated} | {'<br/>'.join(closed)} |"
+        assert rows[name] == f"| {violated} | {'<br/>'.join(closed)} | {finding['reproduced']} |"
     for section in page.split("\n## Within which")[0].split("\n## ")[1:]:
         assert all(part in section for part in ("```text", "- Closed by", "- In the code:", "- Upstream:")), (
             section

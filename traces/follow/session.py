@@ -177,7 +177,7 @@ class Following:
             self._count(follower)
 
     def _has_caught_up(self, pieces: int) -> bool:
-        """Whether the last poll reached what was told before; a busy cluster always writes more."""
+        """Whether the last poll reached the records of known events; a busy cluster always writes more."""
         is_there = not pieces or (self._tail.next_offset >= self._read_up_to and not self._tail.bytes_behind)
         return is_there and (self._tails is None or self._tails.has_caught_up)
 

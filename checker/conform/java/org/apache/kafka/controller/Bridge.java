@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -29,7 +30,7 @@ import org.apache.kafka.server.common.MetadataVersion;
  * <p>{@code {"scenario": …, "operations": […]}} says how a controller begins, and numbers operations.
  * {@code {"try": [[…], …]}} has a path of numbers for each state: a fresh controller takes it, and then tries every
  * operation, each of which is reverted. {@code {"explain": {"path": […], "op": …}}} has operations in full and is answered
- * with records. {@code {"recording": …}} begins a controller, to which {@code {"op": …}} lines are sent.
+ * with records. {@code {"walk": [[…], …]}} has paths of actions of a whole cluster. {@code {"recording": …}} begins a controller, to which {@code {"op": …}} lines are sent.
  */
 public final class Bridge {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -79,9 +80,12 @@ public final class Bridge {
         return hello.toString();
     }
 
-    private String answer(JsonNode line) {
+    private String answer(JsonNode line) throws IOException {
         if (line.has("try")) {
             return tryAll(line.get("try"));
+        }
+        if (line.has("walk")) {
+            return walkAll(line.get("walk"), line.has("logs"));
         }
         if (line.has("scenario")) {
             scenario = line.get("scenario");
@@ -118,7 +122,10 @@ public final class Bridge {
         private final StringBuilder text = new StringBuilder();
 
         int number(BridgedController controller) {
-            String numbers = Arrays.toString(controller.observe());
+            return number(Arrays.toString(controller.observe()));
+        }
+
+        int number(String numbers) {
             Integer known = this.numbers.get(numbers);
             if (known == null) {
                 known = this.numbers.size();
@@ -150,6 +157,36 @@ public final class Bridge {
             }
         }
         return "{\"seen\":[" + seen.text + "],\"answers\":[" + answers + "]}";
+    }
+
+    // --- walks of a whole cluster ------------------------------------------------------------------------------
+
+    /**
+     * A fresh cluster for each path: what each action comes to, and what is seen after it; a path ends where an action
+     * has no effect. {@code logs} asks for all logs at its end. The first number of a path is what is seen at the beginning.
+     */
+    private String walkAll(JsonNode paths, boolean withLogs) throws IOException {
+        Seen seen = new Seen();
+        StringBuilder answers = new StringBuilder();
+        List<List<List<Integer>>> logs = new ArrayList<>();
+        for (JsonNode path : paths) {
+            answers.append(answers.isEmpty() ? "[" : ",[");
+            try (BridgedCluster cluster = new BridgedCluster(scenario, metrics)) {
+                answers.append(seen.number(cluster.observe().toString()));
+                for (JsonNode number : path) {
+                    int outcome = cluster.run(operations[number.intValue()]);
+                    answers.append(',').append(outcome).append(',').append(seen.number(cluster.observe().toString()));
+                    if (outcome != BridgedCluster.DONE) {
+                        break;
+                    }
+                }
+                if (withLogs) {
+                    logs.add(cluster.logs());
+                }
+            }
+            answers.append(']');
+        }
+        return "{\"seen\":[" + seen.text + "],\"walks\":[" + answers + "],\"logs\":" + logs + "}";
     }
 
     // --- one operation in full -----------------------------------------------------------------------------

@@ -212,8 +212,17 @@ final class BridgeOperations {
             setBrokerEpoch(longNumber(op, "brokerEpoch", epoch(sender)) + number(op, "brokerEpochBy", 0)).
             setTopics(List.of(new AlterPartitionRequestData.TopicData().
                 setTopicId(id).setPartitions(List.of(data))));
+        return decide(request, version);
+    }
+
+    private Outcome decide(AlterPartitionRequestData request, int version) {
         var result = to.replication.alterPartition(CONTEXTS[version], request);
         return Outcome.of(result, result.response().topics().get(0).partitions().get(0).errorCode());
+    }
+
+    /** A request as a broker has sent it. */
+    Outcome alterPartition(AlterPartitionRequestData request) {
+        return asked(() -> decide(request, 3));
     }
 
     private static List<Integer> sorted(List<Integer> members) {

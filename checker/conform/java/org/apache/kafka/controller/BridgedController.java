@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.Map.Entry;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import kafka.server.ControllerConfigurationValidator;
 import kafka.server.KafkaConfig;
@@ -79,6 +80,8 @@ final class BridgedController {
     /** The epochs of each broker's registrations, in their order. */
     final Map<Integer, List<Long>> epochs = new HashMap<>();
     private long ids = 1000;
+    /** Hears of every record. */
+    Consumer<ApiMessage> listener = message -> { };
     /** Whether operations are recorded ones, which say everything. */
     boolean recorded = false;
 
@@ -217,11 +220,13 @@ final class BridgedController {
                 list.add(replica.intValue());
                 directories.add(directory(replica.intValue(), 0));
             }
+            List<Integer> isr = new ArrayList<>();
+            setup.path("isr").forEach(member -> isr.add(member.intValue()));
             replay(new PartitionRecord().
                 setTopicId(replication.getTopicId(TOPIC)).
                 setPartitionId(number++).
                 setReplicas(list).
-                setIsr(list).
+                setIsr(isr.isEmpty() ? list : isr).
                 setDirectories(directories).
                 setLeader(list.get(0)).
                 setLeaderEpoch(0).
@@ -420,6 +425,7 @@ final class BridgedController {
         } else if (!(message instanceof BeginTransactionRecord) && !(message instanceof EndTransactionRecord)) {
             throw new BridgeException("no replay of a " + message.getClass().getSimpleName());
         }
+        listener.accept(message);
     }
 
     void replayAll(List<ApiMessageAndVersion> records) {

@@ -1,0 +1,151 @@
+"""Counterexamples of the model, taken step by step by Kafka's own code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.expectation import as_number, observed
+from highwater.checker.conform.requests import instance_key, requests_of, setup_of
+from highwater.checker.conform.walks import differing, expected, operation_of
+from highwater.checker.conform.walks import setup_of as setup_of_cluster
+from highwater.checker.scenarios.search import ViolatingRun
+from highwater.model.language import State
+from highwater.model.language.graph import values_of
+from highwater.model.language.interpreter import interpreter_of
+from highwater.model.language.model import Model
+from highwater.model.language.tracing import tracing
+from highwater.model.replication.controller import Controller
+from highwater.model.replication.protocol import Replication
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A counterexample as Kafka's code executed it."""
+
+    violated: str
+    sentences: tuple[str, ...]
+    differences: tuple[tuple[str, ...], ...]
+    """After each step the fields in which Kafka's state differs from the model's."""
+    stopped_at: int | None = None
+    """The number of the step that Kafka does not take."""
+    fails: tuple[str, ...] = ()
+    """Requests of the state at the end that make Kafka's controller throw, each with the exception."""
+    lost: tuple[int, ...] | None = None
+    """Records that Kafka's leader acknowledged and that its last leader lacks; None where there are no logs."""
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether Kafka takes every step and ends in the model's state, or loses an acknowledged record."""
+        if self.stopped_at is not None:
+            return False
+        return not self.differences[-1] or bool(self.lost)
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "property": self.violated,
+            "reproduced": self.reproduced,
+            "steps": [
+                {"sentence": sentence, "differs": list(fields)}
+                for sentence, fields in zip(self.sentences, self.differences, strict=False)
+            ],
+            "stopped_at": self.stopped_at,
+            "fails": list(self.fails),
+            "lost": None if self.lost is None else list(self.lost),
+        }
+
+    def lines(self, version: str) -> Iterator[str]:
+        """As text."""
+        what = "reproduced" if self.reproduced else "NOT reproduced"
+        yield f"{self.violated}: {what} in Kafka {version}, {len(self.sentences)} steps"
+        for number, sentence in enumerate(self.sentences, 1):
+            end = f"  (Kafka does not take step {number})" if number == self.stopped_at else ""
+            fields = self.differences[number - 1] if number <= len(self.differences) else ()
+            yield f"  {number}. {sentence}{end}" + (f"  (differs in {', '.join(fields)})" if fields else "")
+        for failure in self.fails:
+            yield f"  Kafka's controller then throws: {failure}"
+        if self.lost is not None:
+            yield f"  acknowledged records that Kafka's last leader lacks: {len(self.lost)}"
+
+
+def reproduce(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
+    """Take a run to a violation by Kafka's code. InputError where Kafka has no such step."""
+    protocol = model.protocol
+    if isinstance(protocol, Replication):
+        return _in_cluster(model, protocol, run, bridge)
+    if isinstance(protocol, Controller):
+        return _in_controller(model, protocol, run, bridge)
+    raise InputError(f"conform compares no scenario of {protocol.name}")
+
+
+def _states(model: Model, run: ViolatingRun) -> list[tuple[int, ...]]:
+    """The states of a run."""
+    interpreter, states = interpreter_of(model), [run.initial]
+    for number in run.path:
+        after = interpreter.step(states[-1], number).state
+        assert after is not None, "a counterexample takes steps that are enabled"
+        states.append(after)
+    return states
+
+
+def _sentences(model: Model, run: ViolatingRun) -> tuple[str, ...]:
+    instances = [model.instance(number) for number in run.path]
+    return tuple(instance.sentence or str(instance) for instance in instances)
+
+
+def _in_cluster(model: Model, protocol: Replication, run: ViolatingRun, bridge: Bridge) -> Reproduction:
+    operations = [operation_of(model.instance(number)) for number in run.path]
+    if None in operations:
+        raise InputError(
+            f"conform: {model.instance(run.path[operations.index(None)])} is no event of the bridge"
+        )
+    bridge.ask({"scenario": setup_of_cluster(model), "operations": operations})
+    answer = bridge.ask({"walk": [list(range(len(operations)))], "logs": True})
+    walk, states = answer["walks"][0], _states(model, run)
+    outcomes = walk[1::2]
+    fields = [
+        differing(expected(protocol, model.decode(state)), tuple(answer["seen"][number]))
+        for state, number in zip(states[1:], walk[2::2], strict=False)
+    ]
+    stopped = next((n for n, outcome in enumerate(outcomes, 1) if outcome), None)
+    acknowledged = {
+        operation["value"]
+        for operation, outcome in zip(operations, outcomes, strict=False)
+        if operation is not None and operation["name"] == "acknowledge" and not outcome
+    }
+    leader = answer["seen"][walk[-1]][0]
+    log = answer["logs"][0][leader][::2] if leader >= 0 else None
+    lost = None if log is None else tuple(sorted(acknowledged - set(log)))
+    return Reproduction(run.property, _sentences(model, run), tuple(fields), stopped, (), lost)
+
+
+def _in_controller(model: Model, protocol: Controller, run: ViolatingRun, bridge: Bridge) -> Reproduction:
+    requests = requests_of(protocol)
+    known = {request.action: request.operation for request in requests if request.action}
+    keys = [instance_key(i.action.name, dict(i.parameters)) for i in map(model.instance, run.path)]
+    if missing := [key for key in keys if key not in known]:
+        raise InputError(f"conform: {missing[0][0]} is no request of Kafka's controller under these rules")
+    path = [known[key] for key in keys]
+    with tracing(protocol.on):
+        fields = observed(protocol, State(protocol.state, list(model.inputs)))
+    names, nodes = [name for name, _ in fields], [as_number(node) for _, node in fields]
+    errors, setup = {code: name for name, code in bridge.errors.items()}, setup_of(protocol)
+    differences, stopped = [], None
+    for number, state in enumerate(_states(model, run)[1:]):
+        answer = bridge.ask({"explain": {"scenario": setup, "path": path[:number], "op": path[number]}})
+        wanted = [int(value) for value in values_of(nodes, state)]
+        pairs = zip(names, wanted, answer["after"], strict=True)
+        differences.append(tuple(dict.fromkeys(name for name, value, seen in pairs if value != seen)))
+        if answer["error"] and stopped is None:
+            stopped = number + 1
+    fails = []
+    for request in requests:
+        if request.action:
+            answer = bridge.ask({"explain": {"scenario": setup, "path": path, "op": request.operation}})
+            if errors[answer["error"]] == "UNKNOWN_SERVER_ERROR" and "exception" in answer:
+                fails.append(f"{request.operation}: {answer['exception']}: {answer['message']}")
+    return Reproduction(run.property, _sentences(model, run), tuple(differences), stopped, tuple(fails))

@@ -1,0 +1,294 @@
+package org.apache.kafka.controller;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Properties;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.Stream;
+import kafka.cluster.Partition;
+import kafka.log.LogManager;
+import kafka.server.AlterPartitionManager;
+import kafka.server.KafkaConfig;
+import kafka.server.ReplicaManager;
+import kafka.server.metadata.KRaftMetadataCache;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.OperationNotAttemptedException;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.record.FileLogInputStream;
+import org.apache.kafka.common.record.FileRecords;
+import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.image.MetadataDelta;
+import org.apache.kafka.image.MetadataImage;
+import org.apache.kafka.image.MetadataProvenance;
+import org.apache.kafka.metadata.LeaderAndIsr;
+import org.apache.kafka.server.common.KRaftVersion;
+import org.apache.kafka.server.common.TopicIdPartition;
+import org.apache.kafka.storage.internals.log.CleanerConfig;
+import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A broker: Kafka's LogManager, ReplicaManager with its Partition and fetchers, and metadata cache, unmodified, on a
+ * directory of its own. It has no threads: the caller does what a thread would do.
+ */
+final class BridgedBroker implements AlterPartitionManager {
+    static final TopicPartition PARTITION = new TopicPartition(BridgedController.TOPIC, 0);
+    static final long LAG_MS = 30_000;
+
+    private static final Metrics METRICS = new Metrics();
+    static final BrokerTopicStats STATS = new BrokerTopicStats();
+    private static final Map<Integer, KafkaConfig> CONFIGS = new HashMap<>();
+    private static final LogConfig LOG_CONFIG = new LogConfig(config(0).extractLogConfigMap());
+
+    final int id;
+    private final BridgedCluster all;
+    private final Path home;
+    private int directories = 0;
+    private Path directory;
+
+    boolean up = false;
+    long epoch = -1;
+    KRaftMetadataCache cache;
+    LogManager logs;
+    ReplicaManager replicas;
+    MetadataImage image;
+    /** How many records of the metadata log it has replayed. */
+    int replayed = 0;
+
+    /** What becomes of an ISR change that the partition wants: it is sent, kept unsent, or declined. */
+    enum Proposals { SENT, KEPT, DECLINED }
+
+    Proposals proposals = Proposals.DECLINED;
+    LeaderAndIsr proposed;
+    CompletableFuture<LeaderAndIsr> decision;
+
+    /** Another broker. */
+    BridgedBroker peer(int other) {
+        return all.brokers[other];
+    }
+
+    BridgedBroker(int id, BridgedCluster all, Path home) {
+        this.id = id;
+        this.all = all;
+        this.home = home;
+    }
+
+    private static KafkaConfig config(int id) {
+        return CONFIGS.computeIfAbsent(id, number -> {
+            Properties properties = new Properties();
+            properties.setProperty("process.roles", "broker");
+            properties.setProperty("node.id", Integer.toString(number));
+            properties.setProperty("controller.quorum.voters", BridgedController.CONTROLLER + "@localhost:9093");
+            properties.setProperty("controller.listener.names", "CONTROLLER");
+            properties.setProperty("listeners", "PLAINTEXT://localhost:" + (9092 + number));
+            properties.setProperty("replica.fetch.backoff.ms", "0");
+            properties.setProperty("replica.lag.time.max.ms", Long.toString(LAG_MS));
+            properties.setProperty("log.index.size.max.bytes", "1024");
+            return KafkaConfig.fromProps(properties);
+        });
+    }
+
+    // --- the process -------------------------------------------------------------------------------------------
+
+    /** Load the logs of the disk. The broker epoch that its CleanShutdownFiles give, as LogManager reads them. */
+    OptionalLong load() throws IOException {
+        if (directory == null) {
+            emptyDisk();
+        }
+        cache = new KRaftMetadataCache(id, () -> KRaftVersion.KRAFT_VERSION_0);
+        LogDirFailureChannel failures = new LogDirFailureChannel(1);
+        logs = new LogManager(CollectionConverters.asScala(List.of(directory.toFile())).toSeq(),
+            CollectionConverters.asScala(List.<File>of()).toSeq(), cache, LOG_CONFIG, new CleanerConfig(false), 1,
+            Long.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE, 60_000,
+            new ProducerStateManagerConfig(60_000, false), 60_000, Idle.IDLE, STATS, failures, all.time, false,
+            Long.MAX_VALUE, null);
+        OptionalLong found = logs.readBrokerEpochFromCleanShutdownFiles();
+        replicas = new BridgedFetcher.Manager(config(id), METRICS, all.time, logs, cache, failures, this);
+        return found;
+    }
+
+    /** Begin to work: as BrokerMetadataPublisher does at its first image. */
+    void begin(long epoch) {
+        this.epoch = epoch;
+        image = MetadataImage.EMPTY;
+        replayed = 0;
+        up = true;
+        replay(all.metadata.size());
+    }
+
+    /** Replay the metadata log up to here: as BrokerMetadataPublisher does. */
+    void replay(int end) {
+        boolean first = replayed == 0;
+        MetadataDelta delta = new MetadataDelta.Builder().setImage(image).build();
+        for (ApiMessage message : all.metadata.subList(replayed, end)) {
+            delta.replay(message);
+        }
+        replayed = end;
+        image = delta.apply(new MetadataProvenance(end - 1, 1, 0, true));
+        cache.setImage(image);
+        if (first) {
+            logs.startup(CollectionConverters.asScala(cache.getAllTopics()), log -> false);
+        }
+        if (delta.topicsDelta() != null) {
+            replicas.applyDelta(delta.topicsDelta(), image);
+        }
+        if (delta.configsDelta() != null && !first) {
+            ConfigResource topic = new ConfigResource(ConfigResource.Type.TOPIC, BridgedController.TOPIC);
+            logs.updateTopicConfig(BridgedController.TOPIC, cache.config(topic), false, false);
+        }
+    }
+
+    /** Stop in order, as BrokerServer does: the HWM checkpoint, the flush, the CleanShutdownFile. */
+    void stop() {
+        replicas.shutdown(true);
+        logs.shutdown(epoch);
+        forget();
+    }
+
+    /** Stop before the broker has registered: its logs are loaded, and it has no epoch. */
+    void startAndStop() throws IOException {
+        load();
+        cache.setImage(MetadataImage.EMPTY);
+        logs.startup(CollectionConverters.asScala(cache.getAllTopics()), log -> false);
+        epoch = -1;
+        stop();
+    }
+
+    /** The process is killed: the next incarnation has a copy of the directory, with so many records. */
+    void crash(long keep) throws IOException {
+        replicas.checkpointHighWatermarks();
+        UnifiedLog log = log();
+        Path before = directory;
+        if (log != null && keep < log.logEndOffset()) {
+            long size = position(log, keep);
+            next();
+            copy(before, directory);
+            File segment = directory.resolve(PARTITION.toString()).resolve("00000000000000000000.log").toFile();
+            try (RandomAccessFile file = new RandomAccessFile(segment, "rw")) {
+                file.setLength(size);
+            }
+        } else {
+            next();
+            copy(before, directory);
+        }
+        kill();
+    }
+
+    /** The process ends without doing anything. */
+    void kill() {
+        CollectionConverters.asJava(logs.allLogs()).forEach(UnifiedLog::closeHandlers);
+        forget();
+    }
+
+    private static long position(UnifiedLog log, long offset) throws IOException {
+        FileRecords records = log.activeSegment().log();
+        for (FileLogInputStream.FileChannelRecordBatch batch : records.batches()) {
+            if (batch.baseOffset() >= offset) {
+                return batch.position();
+            }
+        }
+        return records.sizeInBytes();
+    }
+
+    private void forget() {
+        up = false;
+        logs = null;
+        replicas = null;
+        cache = null;
+        image = null;
+        proposed = null;
+        decision = null;
+    }
+
+    // --- the disk ----------------------------------------------------------------------------------------------
+
+    void emptyDisk() throws IOException {
+        next();
+        Uuid identity = BridgedController.directory(id, 0);
+        Files.writeString(directory.resolve("meta.properties"), "version=1\ncluster.id=" + BridgedController.CLUSTER_ID
+            + "\nnode.id=" + id + "\ndirectory.id=" + identity + "\n");
+    }
+
+    private void next() throws IOException {
+        directory = Files.createDirectory(home.resolve(id + "-" + directories++));
+    }
+
+    static void copy(Path from, Path to) throws IOException {
+        try (Stream<Path> paths = Files.walk(from)) {
+            for (Path path : (Iterable<Path>) paths::iterator) {
+                Path target = to.resolve(from.relativize(path).toString());
+                if (Files.isDirectory(path)) {
+                    Files.createDirectories(target);
+                } else if (!path.endsWith(".lock")) {
+                    Files.copy(path, target, StandardCopyOption.REPLACE_EXISTING);
+                }
+            }
+        }
+    }
+
+    void flush() {
+        log().flush(false);
+        logs.checkpointLogRecoveryOffsets();
+    }
+
+    // --- the partition -----------------------------------------------------------------------------------------
+
+    /** The partition that it has; null where it has none. */
+    Partition partition() {
+        Option<Partition> found = replicas.onlinePartition(PARTITION);
+        return found.isDefined() ? found.get() : null;
+    }
+
+    UnifiedLog log() {
+        Option<UnifiedLog> found = logs.getLog(PARTITION, false);
+        return found.isDefined() ? found.get() : null;
+    }
+
+    /** The values of the log's records and their leader epochs, in turn. */
+    List<Integer> content() {
+        List<Integer> found = new ArrayList<>();
+        UnifiedLog log = log();
+        if (log != null) {
+            FileRecords records = log.activeSegment().log();
+            for (RecordBatch batch : records.batches()) {
+                batch.forEach(record -> {
+                    found.add((int) record.value().get(record.value().position()));
+                    found.add(batch.partitionLeaderEpoch());
+                });
+            }
+        }
+        return found;
+    }
+
+    // --- AlterPartition ----------------------------------------------------------------------------------------
+
+    @Override
+    public CompletableFuture<LeaderAndIsr> submit(TopicIdPartition partition, LeaderAndIsr wanted) {
+        if (proposals == Proposals.DECLINED) {
+            return CompletableFuture.failedFuture(new OperationNotAttemptedException("not now"));
+        }
+        proposed = wanted;
+        decision = new CompletableFuture<>();
+        if (proposals == Proposals.SENT) {
+            all.sendProposal(id);
+        }
+        return decision;
+    }
+}

@@ -1,0 +1,656 @@
+package org.apache.kafka.controller;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.yammer.metrics.core.MetricName;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import kafka.cluster.Partition;
+import kafka.server.QuotaFactory;
+import org.apache.kafka.common.TopicIdPartition;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.message.AlterPartitionRequestData;
+import org.apache.kafka.common.message.AlterPartitionResponseData;
+import org.apache.kafka.common.message.FetchResponseData;
+import org.apache.kafka.common.metadata.PartitionChangeRecord;
+import org.apache.kafka.common.metadata.PartitionRecord;
+import org.apache.kafka.common.metadata.RemoveTopicRecord;
+import org.apache.kafka.common.metadata.TopicRecord;
+import org.apache.kafka.common.protocol.ApiMessage;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.record.FileRecords;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.Records;
+import org.apache.kafka.common.record.SimpleRecord;
+import org.apache.kafka.common.requests.FetchRequest;
+import org.apache.kafka.controller.metrics.QuorumControllerMetrics;
+import org.apache.kafka.metadata.LeaderAndIsr;
+import org.apache.kafka.metadata.LeaderRecoveryState;
+import org.apache.kafka.server.common.RequestLocal;
+import org.apache.kafka.server.metrics.KafkaYammerMetrics;
+import org.apache.kafka.server.replica.Replica;
+import org.apache.kafka.server.replica.ReplicaState;
+import org.apache.kafka.server.storage.log.FetchIsolation;
+import org.apache.kafka.server.storage.log.FetchParams;
+import org.apache.kafka.storage.internals.log.AppendOrigin;
+import org.apache.kafka.storage.internals.log.LogReadResult;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.internals.log.VerificationGuard;
+import scala.Option;
+import scala.Tuple2;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A controller, brokers, and messages between them: the actions of the protocol "replication", carried out by Kafka's
+ * classes. An action has the name and the parameters that it has in the model.
+ */
+final class BridgedCluster implements AutoCloseable {
+    /** What an action comes to: it was done, nobody could do it, or Kafka refused it. */
+    static final int DONE = 0;
+    static final int NOTHING = -1;
+    static final int REFUSED = -2;
+
+    final BridgedController.Clock time = new BridgedController.Clock();
+    final BridgedController controller;
+    final BridgeOperations operations;
+    final BridgedBroker[] brokers;
+    /** The metadata log, as far as it is about the topic. */
+    final List<ApiMessage> metadata = new ArrayList<>();
+
+    private final Path home;
+    private final boolean waitsForCaughtUp;
+    private final Fetch[] fetches;
+    private final Fetch[] lateFetches;
+    private final Fetched[] answers;
+    private final AlterPartitionRequestData[] proposals;
+    private final Decided[] decisions;
+    private final int[] metadataSent;
+
+    /** A fetch under way. */
+    private record Fetch(BridgedFetcher from, FetchRequest.PartitionData data, long brokerEpoch) { }
+
+    /** The answer to a fetch under way. */
+    private record Fetched(Fetch to, FetchResponseData.PartitionData data) { }
+
+    /** The controller's answer to an AlterPartition; the error of the whole request, or that of the partition. */
+    private record Decided(int topLevel, AlterPartitionResponseData.PartitionData data) { }
+
+    BridgedCluster(JsonNode setup, QuorumControllerMetrics metrics) throws IOException {
+        int count = setup.get("brokers").intValue();
+        controller = new BridgedController(count, 9000, setup.get("minIsr").intValue(), metrics);
+        controller.listener = this::written;
+        controller.begin(setup);
+        controller.forgetSessions();
+        operations = new BridgeOperations(controller);
+        time.ms = 1_000 * BridgedBroker.LAG_MS;  // 0 is when a follower that never fetched was caught up
+        waitsForCaughtUp = setup.path("waitsForCaughtUp").booleanValue();
+        Path memory = Path.of("/dev/shm");
+        home = Files.isWritable(memory) ? Files.createTempDirectory(memory, "highwater-")
+            : Files.createTempDirectory("highwater-");
+        brokers = new BridgedBroker[count];
+        fetches = new Fetch[count];
+        lateFetches = new Fetch[count];
+        answers = new Fetched[count];
+        proposals = new AlterPartitionRequestData[count];
+        decisions = new Decided[count];
+        metadataSent = new int[count];
+        for (int b = 0; b < count; b++) {
+            brokers[b] = new BridgedBroker(b, this, home);
+            brokers[b].load();
+            brokers[b].begin(controller.epochs.get(b).get(0));
+        }
+        int leader = controller.partition(0).leader;
+        for (int value = 0; value < setup.path("records").intValue(); value++) {
+            append(leader, value, (short) -1);
+        }
+        for (int round = 0; round < 2 * setup.path("records").intValue() + 1; round++) {
+            for (int f : controller.partition(0).isr) {
+                if (f != leader && setup.path("records").intValue() > 0) {
+                    sendFetch(f);
+                    answerFetch(leader, f, false);
+                    takeFetchAnswer(f);
+                }
+            }
+        }
+    }
+
+    private void written(ApiMessage message) {
+        boolean ours = true;
+        if (message instanceof TopicRecord record) {
+            ours = record.name().equals(BridgedController.TOPIC);
+        } else if (message instanceof PartitionRecord record) {
+            ours = record.topicId().equals(controller.replication.getTopicId(BridgedController.TOPIC));
+        } else if (message instanceof PartitionChangeRecord record) {
+            ours = record.topicId().equals(controller.replication.getTopicId(BridgedController.TOPIC));
+        } else if (message instanceof RemoveTopicRecord) {
+            ours = false;
+        }
+        if (ours) {
+            metadata.add(message);
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        for (BridgedBroker broker : brokers) {
+            if (broker != null && broker.up) {
+                broker.kill();
+            }
+        }
+        for (MetricName name : KafkaYammerMetrics.defaultRegistry().allMetrics().keySet()) {
+            KafkaYammerMetrics.defaultRegistry().removeMetric(name);
+        }
+        try (Stream<Path> paths = Files.walk(home)) {
+            for (Path path : (Iterable<Path>) paths.sorted(Comparator.reverseOrder())::iterator) {
+                Files.delete(path);
+            }
+        }
+    }
+
+    // --- actions -----------------------------------------------------------------------------------------------
+
+    /** Carry out an action. */
+    int run(JsonNode action) throws IOException {
+        if (!waitsForCaughtUp) {
+            time.ms += 2 * BridgedBroker.LAG_MS;  // what was caught up before is so no more
+        }
+        int b = number(action, "b", number(action, "leader", number(action, "f", 0)));
+        int f = number(action, "f", 0);
+        boolean again = action.path("again").booleanValue();
+        BridgedBroker broker = brokers[b];
+        return switch (action.get("name").textValue()) {
+            case "send_fetch" -> sendFetch(f);
+            case "receive_late_fetch" -> {
+                fetches[f] = lateFetches[f];
+                lateFetches[f] = null;
+                yield DONE;
+            }
+            case "answer_fetch" -> answerFetch(b, f, again);
+            case "refuse_fetch" -> refuseFetch(f);
+            case "take_fetch_answer" -> takeFetchAnswer(f);
+            case "propose_expand" -> proposeExpand(broker, f);
+            case "propose_shrink", "propose_isr" -> proposeShrink(broker);
+            case "retry_alter_partition" -> retry(b);
+            case "handle_alter_partition" -> handleAlterPartition(b, again);
+            case "take_alter_answer" -> takeAlterAnswer(b);
+            case "lose_alter_partition" -> {
+                proposals[b] = null;
+                decisions[b] = null;
+                yield DONE;
+            }
+            case "replay_metadata" -> {
+                int end = metadataSent[b] > 0 ? metadataSent[b] : metadata.size();
+                metadataSent[b] = 0;
+                broker.replay(end);
+                yield DONE;
+            }
+            case "send_metadata" -> {
+                metadataSent[b] = metadata.size();
+                yield DONE;
+            }
+            case "write_acks_all" -> append(b, number(action, "value", 0), (short) -1);
+            case "write_acks_one" -> append(b, number(action, "value", 0), (short) 1);
+            case "acknowledge" -> acknowledge(broker, number(action, "value", 0));
+            case "fence_broker" -> ask("fenceStaleBroker", b, "over");
+            case "unfence_broker" -> ask("brokerHeartbeat", b);
+            case "begin_shutdown" -> {
+                int asked = ask("brokerHeartbeat", b, "wantShutDown", "elsewhere");
+                broker.replicas.beginControlledShutdown();
+                yield asked;
+            }
+            case "finish_shutdown" -> finishShutdown(b);
+            case "stop_unseen" -> {
+                broker.stop();
+                forgetMessages(b);
+                yield DONE;
+            }
+            case "stop_before_registration" -> {
+                broker.startAndStop();
+                yield DONE;
+            }
+            case "crash_broker" -> crash(b, Long.MAX_VALUE);
+            case "crash_and_lose" -> crash(b, number(action, "keep", 0));
+            case "lose_disk" -> {
+                int done = crash(b, Long.MAX_VALUE);
+                broker.emptyDisk();
+                yield done;
+            }
+            case "start_broker" -> start(b);
+            case "flush_log" -> {
+                broker.flush();
+                yield DONE;
+            }
+            case "controller" -> error(operations.run(action.get("op")));
+            default -> throw new BridgeException("no action " + action.get("name"));
+        };
+    }
+
+    private static int number(JsonNode action, String name, int otherwise) {
+        return action.has(name) ? action.get(name).intValue() : otherwise;
+    }
+
+    private int error(BridgedController.Outcome outcome) {
+        controller.forgetSessions();
+        return outcome.error == 0 ? DONE : outcome.error;
+    }
+
+    /** An operation of the controller about a broker, with flags. */
+    private int ask(String name, int broker, String... flags) {
+        ObjectNode operation = JsonNodeFactory.instance.objectNode().put("name", name).put("broker", broker);
+        for (String flag : flags) {
+            operation.put(flag, true);
+        }
+        return error(operations.run(operation));
+    }
+
+    // --- fetches -----------------------------------------------------------------------------------------------
+
+    private int sendFetch(int f) {
+        BridgedBroker broker = brokers[f];
+        var found = broker.replicas.replicaFetcherManager().getFetcher(BridgedBroker.PARTITION);
+        if (found.isEmpty()) {
+            return NOTHING;
+        }
+        BridgedFetcher fetcher = (BridgedFetcher) found.get();
+        FetchRequest.PartitionData data = fetcher.send();
+        if (data == null) {
+            return NOTHING;
+        }
+        if (fetches[f] != null) {
+            lateFetches[f] = fetches[f];
+        }
+        fetches[f] = new Fetch(fetcher, data, broker.epoch);
+        return DONE;
+    }
+
+    /** As a leader reads for a fetch; {@code again} as DelayedFetch reads once it is completed: with the HWM of then. */
+    private LogReadResult read(int leader, int f, Fetch fetch, boolean again) {
+        FetchParams params = new FetchParams(
+            f, fetch.brokerEpoch, 0, 1, 1, FetchIsolation.LOG_END, Optional.empty());
+        var partition = new TopicIdPartition(fetch.data.topicId, BridgedBroker.PARTITION);
+        var wanted = CollectionConverters.asScala(List.of(new Tuple2<>(partition, fetch.data))).toSeq();
+        return brokers[leader].replicas.readFromLog(params, wanted, QuotaFactory.UNBOUNDED_QUOTA, again).head()._2();
+    }
+
+    private int answerFetch(int leader, int f, boolean again) throws IOException {
+        Fetch fetch = fetches[f];
+        LogReadResult read = read(leader, f, fetch, false);
+        while (read.divergingEpoch().isPresent() && truncatesNothing(f, fetch, read)) {
+            fetch.from.take(fetch.data, answer(read));
+            fetch = new Fetch(fetch.from, fetch.from.send(), fetch.brokerEpoch);
+            fetches[f] = fetch;
+            read = read(leader, f, fetch, false);
+        }
+        if (!again) {
+            fetches[f] = null;
+        }
+        if (read.error() == Errors.NONE) {
+            read = read(leader, f, fetch, true);
+        } else if (read.error() != Errors.OFFSET_OUT_OF_RANGE) {
+            return read.error().code();
+        }
+        if (brokers[f].up && brokers[f].epoch == fetch.brokerEpoch) {
+            answers[f] = new Fetched(fetch, answer(read));
+        }
+        return DONE;
+    }
+
+    private static FetchResponseData.PartitionData answer(LogReadResult read) throws IOException {
+        FetchResponseData.PartitionData data = new FetchResponseData.PartitionData().
+            setErrorCode(read.error().code()).
+            setHighWatermark(read.highWatermark()).
+            setLastStableOffset(read.lastStableOffset().orElse(-1)).
+            setLogStartOffset(read.leaderLogStartOffset()).
+            setRecords(inMemory(read.info().records));
+        read.divergingEpoch().ifPresent(data::setDivergingEpoch);
+        return data;
+    }
+
+    /**
+     * Whether the follower waits for this answer, and will truncate nothing. A broker that led without appending names
+     * the epoch in which it led, which the new leader may not know; it fetches again, with an earlier epoch. The model,
+     * which knows epochs of records only, has one fetch for all of them.
+     */
+    private boolean truncatesNothing(int f, Fetch fetch, LogReadResult read) {
+        BridgedBroker broker = brokers[f];
+        if (!broker.up || broker.epoch != fetch.brokerEpoch || broker.log() == null
+            || fetch.data.fetchOffset != broker.log().logEndOffset()
+            || !fetch.data.equals(fetch.from.send())) {
+            return false;
+        }
+        var diverging = read.divergingEpoch().get();
+        var own = broker.log().endOffsetForEpoch(diverging.epoch());
+        long end = own.isEmpty() ? diverging.endOffset() : own.get().epoch() != diverging.epoch() ? own.get().offset()
+            : Math.min(own.get().offset(), diverging.endOffset());
+        return end >= fetch.data.fetchOffset;
+    }
+
+    private static Records inMemory(Records records) throws IOException {
+        if (records instanceof FileRecords file) {
+            ByteBuffer bytes = ByteBuffer.allocate(file.sizeInBytes());
+            file.readInto(bytes, 0);
+            return MemoryRecords.readableRecords(bytes);
+        }
+        return records;
+    }
+
+    /** The receiver is down, or refuses the fetch; it must not have an effect. */
+    private int refuseFetch(int f) {
+        Fetch fetch = fetches[f];
+        fetches[f] = null;
+        int leader = fetch.from.leaderId();
+        if (!brokers[leader].up) {
+            return DONE;
+        }
+        LogReadResult read = read(leader, f, fetch, false);
+        return read.error() == Errors.NONE || read.error() == Errors.OFFSET_OUT_OF_RANGE ? REFUSED : DONE;
+    }
+
+    private int takeFetchAnswer(int f) {
+        Fetched answer = answers[f];
+        answers[f] = null;
+        answer.to.from.take(answer.to.data, answer.data);
+        return DONE;
+    }
+
+    // --- ISR changes -------------------------------------------------------------------------------------------
+
+    /** The leader notes the follower's last fetch once more, and now its wish is sent. */
+    private int proposeExpand(BridgedBroker leader, int f) {
+        Partition partition = leader.partition();
+        Replica replica = partition.getReplica(f).get();
+        ReplicaState state = replica.stateSnapshot();
+        if (state.brokerEpoch().isEmpty()) {
+            return NOTHING;
+        }
+        return proposing(leader, () -> partition.updateFollowerFetchState(replica, state.logEndOffsetMetadata(),
+            state.logStartOffset(), time.ms, state.lastFetchLeaderLogEndOffset(), state.brokerEpoch().get()));
+    }
+
+    private int proposeShrink(BridgedBroker leader) {
+        time.ms += 2 * BridgedBroker.LAG_MS;
+        return proposing(leader, leader.partition()::maybeShrinkIsr);
+    }
+
+    private int proposing(BridgedBroker leader, Runnable event) {
+        LeaderAndIsr before = leader.proposed;
+        leader.proposals = BridgedBroker.Proposals.SENT;
+        try {
+            event.run();
+        } catch (org.apache.kafka.common.errors.NotLeaderOrFollowerException stale) {
+            return NOTHING;
+        } finally {
+            leader.proposals = BridgedBroker.Proposals.DECLINED;
+        }
+        return leader.proposed == before ? NOTHING : DONE;
+    }
+
+    void sendProposal(int b) {
+        LeaderAndIsr wanted = brokers[b].proposed;
+        proposals[b] = new AlterPartitionRequestData().
+            setBrokerId(b).
+            setBrokerEpoch(brokers[b].epoch).
+            setTopics(List.of(new AlterPartitionRequestData.TopicData().
+                setTopicId(controller.topicId()).
+                setPartitions(List.of(new AlterPartitionRequestData.PartitionData().
+                    setPartitionIndex(0).
+                    setLeaderEpoch(wanted.leaderEpoch()).
+                    setNewIsrWithEpochs(wanted.isrWithBrokerEpoch()).
+                    setLeaderRecoveryState(wanted.leaderRecoveryState().value()).
+                    setPartitionEpoch(wanted.partitionEpoch())))));
+    }
+
+    private int retry(int b) {
+        if (brokers[b].decision == null || brokers[b].decision.isDone()) {
+            return NOTHING;
+        }
+        sendProposal(b);
+        return DONE;
+    }
+
+    private int handleAlterPartition(int b, boolean again) {
+        AlterPartitionRequestData request = proposals[b];
+        if (!again) {
+            proposals[b] = null;
+        }
+        BridgedController.Outcome outcome = operations.alterPartition(request.duplicate());
+        controller.forgetSessions();
+        if (brokers[b].up && brokers[b].epoch == request.brokerEpoch()) {
+            decisions[b] = outcome.thrown != null ? new Decided(outcome.error, null) : new Decided(0,
+                ((AlterPartitionResponseData) outcome.response).topics().get(0).partitions().get(0));
+        }
+        return DONE;
+    }
+
+    /** As DefaultAlterPartitionManager hands an answer to the partition. */
+    private int takeAlterAnswer(int b) {
+        Decided answer = decisions[b];
+        decisions[b] = null;
+        BridgedBroker broker = brokers[b];
+        if (answer.topLevel != 0 || broker.decision == null) {
+            return DONE;  // the request stays, to be sent again
+        }
+        broker.proposals = BridgedBroker.Proposals.KEPT;
+        try {
+            if (answer.data.errorCode() == 0) {
+                broker.decision.complete(new LeaderAndIsr(answer.data.leaderId(), answer.data.leaderEpoch(),
+                    answer.data.isr(), LeaderRecoveryState.of(answer.data.leaderRecoveryState()),
+                    answer.data.partitionEpoch()));
+            } else {
+                broker.decision.completeExceptionally(Errors.forCode(answer.data.errorCode()).exception());
+            }
+        } finally {
+            broker.proposals = BridgedBroker.Proposals.DECLINED;
+        }
+        return DONE;
+    }
+
+    // --- producers ---------------------------------------------------------------------------------------------
+
+    private int append(int leader, int value, short acks) {
+        MemoryRecords records = MemoryRecords.withRecords(
+            Compression.NONE, new SimpleRecord(0L, null, new byte[] {(byte) value}));
+        try {
+            brokers[leader].partition().appendRecordsToLeader(records, AppendOrigin.CLIENT, acks,
+                RequestLocal.noCaching(), VerificationGuard.SENTINEL, (short) 0);
+        } catch (org.apache.kafka.common.errors.ApiException refused) {
+            return Errors.forException(refused).code();
+        }
+        return DONE;
+    }
+
+    private int acknowledge(BridgedBroker leader, int value) {
+        List<Integer> content = leader.content();
+        for (int at = 0; at < content.size(); at += 2) {
+            if (content.get(at) == value) {
+                var reached = leader.partition().checkEnoughReplicasReachOffset(at / 2 + 1);
+                return (Boolean) reached._1() && reached._2() == Errors.NONE ? DONE : REFUSED;
+            }
+        }
+        return REFUSED;
+    }
+
+    // --- lives of brokers --------------------------------------------------------------------------------------
+
+    private int finishShutdown(int b) {
+        for (BridgedBroker other : brokers) {  // the controller waits until all active brokers have replayed the log
+            controller.cluster.heartbeatManager().touch(other.id, controller.cluster.registration(other.id).fenced(),
+                controller.nextOffset);
+        }
+        int asked = ask("brokerHeartbeat", b, "wantShutDown");
+        brokers[b].stop();
+        forgetMessages(b);
+        return asked;
+    }
+
+    private int crash(int b, long keep) throws IOException {
+        brokers[b].crash(keep);
+        forgetMessages(b);
+        return DONE;
+    }
+
+    private void forgetMessages(int b) {
+        answers[b] = null;
+        decisions[b] = null;
+        metadataSent[b] = 0;
+    }
+
+    private int start(int b) throws IOException {
+        long previous = brokers[b].load().orElse(-1);
+        ObjectNode operation = JsonNodeFactory.instance.objectNode().put("name", "registerBroker").put("broker", b).
+            put("previousBrokerEpoch", previous);
+        int asked = error(operations.run(operation));
+        if (asked == DONE) {
+            brokers[b].begin(controller.cluster.registration(b).epoch());
+        }
+        return asked;
+    }
+
+    // --- what is seen ------------------------------------------------------------------------------------------
+
+    /** The log of each broker that runs: values and leader epochs, in turn. */
+    List<List<Integer>> logs() {
+        List<List<Integer>> found = new ArrayList<>();
+        for (BridgedBroker broker : brokers) {
+            found.add(broker.up ? broker.content() : List.of());
+        }
+        return found;
+    }
+
+    /** A broker's epoch as the number of its registration; −1 where there is none. */
+    private int ordinal(int broker, long epoch) {
+        return controller.epochs.get(broker).indexOf(epoch);
+    }
+
+    private static int mask(Iterable<Integer> members) {
+        int bits = 0;
+        for (int member : members) {
+            bits |= 1 << member;
+        }
+        return bits;
+    }
+
+    /** The whole state: that of the controller, then brokers, then messages, in the order of the Python side. */
+    List<Integer> observe() {
+        List<Integer> seen = new ArrayList<>();
+        for (int number : controller.observe()) {
+            seen.add(number);
+        }
+        for (int b = 0; b < brokers.length; b++) {
+            observe(brokers[b], b, seen);
+        }
+        for (int b = 0; b < brokers.length; b++) {
+            observeMessages(b, seen);
+        }
+        return seen;
+    }
+
+    private void observe(BridgedBroker broker, int b, List<Integer> seen) {
+        seen.add(broker.up ? 1 : 0);
+        if (!broker.up) {
+            return;
+        }
+        var known = broker.image.topics().getTopic(BridgedController.TOPIC).partitions().get(0);
+        Partition partition = broker.partition();
+        UnifiedLog log = broker.log();
+        boolean leads = partition != null && partition.isLeader();
+        seen.add(ordinal(b, broker.epoch));
+        int leader = partition == null || partition.leaderReplicaIdOpt().isEmpty() ? known.leader
+            : (Integer) partition.leaderReplicaIdOpt().get();
+        seen.add(leader);
+        seen.add(partition == null ? known.leaderEpoch : partition.getLeaderEpoch());
+        seen.add(partition == null ? known.partitionEpoch : partition.getPartitionEpoch());
+        seen.add(leads ? mask(partition.partitionState().isr()) : -1);
+        seen.add(log == null ? -1 : log.config().minInSyncReplicas);
+        int active = 0;
+        for (int other = 0; other < brokers.length; other++) {
+            if (broker.cache.hasAliveBroker(other) && !broker.cache.isBrokerShuttingDown(other)) {
+                active |= 1 << other;
+            }
+        }
+        seen.add(active);
+        for (int other = 0; other < brokers.length; other++) {
+            var registration = broker.image.cluster().broker(other);
+            seen.add(registration == null ? -1 : ordinal(other, registration.epoch()));
+        }
+        List<Integer> content = broker.content();
+        seen.add(content.size() / 2);
+        seen.addAll(content);
+        seen.add(log == null ? 0 : (int) log.highWatermark());
+        seen.add(leads ? (int) (long) (Long) partition.leaderEpochStartOffsetOpt().get() : 0);
+        seen.add(leads ? mask(partition.partitionState().maximalIsr()) : 0);
+        for (int f = 0; leads && f < brokers.length; f++) {
+            Option<Replica> replica = f == b ? Option.empty() : partition.getReplica(f);
+            ReplicaState state = replica.isDefined() ? replica.get().stateSnapshot() : null;
+            boolean heard = state != null && state.logEndOffset() >= 0;
+            seen.add(heard ? (int) state.logEndOffset() : -1);
+            seen.add(heard && state.brokerEpoch().isPresent() ? ordinal(f, state.brokerEpoch().get()) : -1);
+        }
+        for (int offset = 0; leads && offset < content.size() / 2; offset++) {
+            var reached = partition.checkEnoughReplicasReachOffset(offset + 1);
+            seen.add((Boolean) reached._1() && reached._2() == Errors.NONE ? 1 : 0);
+        }
+    }
+
+    private void observeMessages(int b, List<Integer> seen) {
+        Fetch fetch = fetches[b];
+        seen.add(fetch == null ? 0 : 1);
+        if (fetch != null) {
+            seen.add(fetch.from.leaderId());
+            seen.add(fetch.data.currentLeaderEpoch.orElse(-1));
+            seen.add((int) fetch.data.fetchOffset);
+            seen.add(ordinal(b, fetch.brokerEpoch));
+        }
+        Fetched answer = answers[b];
+        seen.add(answer == null ? 0 : 1);
+        if (answer != null) {
+            boolean diverging = answer.data.divergingEpoch().epoch() >= 0
+                || answer.data.errorCode() == Errors.OFFSET_OUT_OF_RANGE.code();
+            seen.add(answer.to.data.currentLeaderEpoch.orElse(-1));
+            seen.add((int) answer.to.data.fetchOffset);
+            seen.add(diverging ? 1 : 0);
+            int value = -1;
+            if (!diverging && answer.data.records() instanceof MemoryRecords records) {
+                for (var record : records.records()) {
+                    value = record.value().get(record.value().position());
+                }
+            }
+            seen.add(value);
+            seen.add(diverging ? -1 : (int) answer.data.highWatermark());
+        }
+        AlterPartitionRequestData request = proposals[b];
+        seen.add(request == null ? 0 : 1);
+        if (request != null) {
+            var data = request.topics().get(0).partitions().get(0);
+            seen.add(data.leaderEpoch());
+            seen.add(data.partitionEpoch());
+            seen.add(ordinal(b, request.brokerEpoch()));
+            int[] epochs = new int[brokers.length];
+            java.util.Arrays.fill(epochs, -2);
+            for (var member : data.newIsrWithEpochs()) {
+                epochs[member.brokerId()] = ordinal(member.brokerId(), member.brokerEpoch());
+            }
+            for (int epoch : epochs) {
+                seen.add(epoch);
+            }
+        }
+        Decided decided = decisions[b];
+        seen.add(decided == null ? 0 : 1);
+        if (decided != null) {
+            int error = decided.topLevel != 0 ? decided.topLevel : decided.data.errorCode();
+            boolean reverts = error == Errors.INELIGIBLE_REPLICA.code() || error == Errors.OPERATION_NOT_ATTEMPTED.code();
+            seen.add(error == 0 ? 0 : reverts ? 1 : 2);
+            seen.add(error == 0 ? decided.data.leaderEpoch() : -1);
+            seen.add(error == 0 ? decided.data.partitionEpoch() : -1);
+            seen.add(error == 0 ? mask(decided.data.isr()) : -1);
+        }
+    }
+}

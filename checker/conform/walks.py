@@ -1,0 +1,595 @@
+"""Walks of a whole cluster: each step of the protocol ``replication`` taken by Kafka's brokers and controller.
+
+Paths from the initial state cover every step of the explored graph. After each step the cluster is compared with the
+model's state. A path ends at a difference; later paths go around it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from highwater.checker.base.problems import InputError
+from highwater.checker.conform.bridge import Bridge
+from highwater.checker.engines.state_graph import Explored
+from highwater.model.language.model import Instance, Model
+from highwater.model.replication.cluster import committed_at_start
+from highwater.model.replication.protocol import Replication
+
+Plain = dict[str, Any]
+Seen = list[tuple[str, int | None]]
+"""The fields of an observation in the order of the bridge; None: not compared."""
+
+_PATHS_IN_A_LINE = 16
+_LONGEST = 200
+"""Steps of a path that goes on where steps are near that no path has taken."""
+_RANDOM = 20
+"""Random steps after the path to a random state."""
+_NEAR = 400
+"""States among which such steps are looked for."""
+_NOTHING, _REFUSED = -1, -2
+"""Answers of the bridge: nobody can take the step; Kafka does the opposite of the step."""
+WALK_FORMAT = "highwater-conform-walk-1"
+_ROUNDS = 6
+"""Rounds of paths around the steps that differ."""
+
+_OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
+    "change_min_isr": lambda p: {"name": "changeMinIsr", "value": p["value"]},
+    "reassign": lambda p: {"name": "alterPartitionReassignments", "replicas": list(p["target"])},
+    "cancel_reassignment": lambda p: {"name": "alterPartitionReassignments", "replicas": None},
+    "downgrade": lambda p: {"name": "updateFeatures", "level": 0, "upgradeType": "SAFE_DOWNGRADE"},
+    "upgrade": lambda p: {"name": "updateFeatures", "level": 1, "upgradeType": "UPGRADE"},
+    "elect_preferred_leader": lambda p: {"name": "electLeaders", "type": "PREFERRED"},
+    "elect_uncleanly": lambda p: {"name": "electLeaders", "type": "UNCLEAN"},
+}
+"""Actions that are a request to the controller alone."""
+_OF_CLUSTER = frozenset({
+    "fence_broker", "unfence_broker", "handle_alter_partition", "send_fetch", "receive_late_fetch", "answer_fetch",
+    "refuse_fetch", "take_fetch_answer", "propose_expand", "propose_shrink", "propose_isr", "retry_alter_partition",
+    "take_alter_answer", "lose_alter_partition", "write_acks_all", "write_acks_one", "acknowledge", "crash_broker",
+    "crash_and_lose", "lose_disk", "start_broker", "begin_shutdown", "finish_shutdown", "stop_unseen",
+    "stop_before_registration", "flush_log", "replay_metadata", "send_metadata",
+})  # fmt: skip
+"""Actions that the bridge carries out by the same name."""
+
+
+def operation_of(instance: Instance) -> Plain | None:
+    """A step as the bridge takes it; None where it cannot."""
+    name, parameters = instance.action.name, dict(instance.parameters)
+    if name in _OF_CONTROLLER:
+        return {"name": "controller", "op": _OF_CONTROLLER[name](parameters)}
+    if name not in _OF_CLUSTER or "checkpoint" in parameters or "elected" in parameters:
+        return None
+    return {"name": name, **{k: v for k, v in parameters.items() if isinstance(v, (int, bool))}}
+
+
+def setup_of(model: Model) -> Plain:
+    """How the bridge begins a cluster: as the model's initial state."""
+    protocol = model.protocol
+    assert isinstance(protocol, Replication)
+    if len(model.initial) != 1:
+        raise InputError("conform: a scenario with several initial states cannot be walked")
+    initial = model.decode(model.initial[0])
+    return {
+        "brokers": protocol.p.brokers,
+        "minIsr": initial["min_insync_replicas"],
+        "unclean": bool(protocol.p.unclean_election),
+        "elr": int(initial.get("elr_level", True)),
+        "partitions": [initial["partition"]["replicas"]],
+        "isr": initial["partition"]["isr"],
+        "records": committed_at_start(protocol),
+        "waitsForCaughtUp": protocol.on("hwm_waits_for_caught_up"),
+    }
+
+
+# --- what the bridge should see -----------------------------------------------------------------------------
+
+
+def _mask(members: Iterable[int]) -> int:
+    return sum(1 << member for member in members)
+
+
+def _or(value: int | None, otherwise: int = -1) -> int:
+    return otherwise if value is None else value
+
+
+def expected(protocol: Replication, state: Plain) -> Seen:
+    """The observation of a state."""
+    brokers = range(protocol.p.brokers)
+    found = _controller(protocol, state)
+    for b in brokers:
+        found += _broker(protocol, state, b)
+    for b in brokers:
+        found += _messages(protocol, state, b)
+    return found
+
+
+def _controller(protocol: Replication, state: Plain) -> Seen:
+    one, brokers = state["partition"], range(protocol.p.brokers)
+    found: Seen = [(f"partition.{n}", _or(one[n])) for n in ("leader", "leader_epoch", "partition_epoch")]
+    found += [("partition.leader_recovery_state", None), ("partition.replicas", len(one["replicas"]))]
+    found += [("", None) for _ in brokers]  # their order, which is none where no rule depends on it
+    found += [(f"partition.{n}", _mask(one[n])) for n in ("adding", "removing", "isr", "elr")]
+    found += [("partition.last_known_leader", _or(one["last_known_leader"], -2)), ("", None)]
+    found += [("", None) for _ in brokers]
+    for b in brokers:
+        registration = state["registrations"][b]
+        for name in ("registered", "epoch", "fenced", "in_controlled_shutdown"):
+            found.append((f"registrations.{name}", int(registration[name])))
+    found += [("min_insync_replicas", state["min_insync_replicas"]), ("", None), ("", None), ("", None)]
+    return found
+
+
+def _broker(protocol: Replication, state: Plain, b: int) -> Seen:
+    broker, brokers = state["brokers"][b], range(protocol.p.brokers)
+    up = broker["status"] in ("RUNNING", "SHUTTING_DOWN")
+    if not up:
+        return [("broker.up", 0)]
+    view = broker["view"]
+    leads, is_replica = view["leader"] == b, b in view["replicas"]
+    found: Seen = [("broker.up", 1), ("broker.epoch", broker["epoch"]), ("view.leader", _or(view["leader"]))]
+    found += [(f"view.{n}", view[n]) for n in ("leader_epoch", "partition_epoch")]
+    found.append(("view.isr", _mask(view["isr"]) if leads else -1))
+    found.append(("view.min_isr", view["min_isr"] if is_replica else None))
+    found.append(("view.active", _mask(view["active"])))
+    found += [("view.epochs", epoch) for epoch in view["epochs"]]
+    found.append(("log.length", len(broker["log"])))
+    for record in broker["log"]:
+        found += [("log.value", record["value"]), ("log.epoch", record["epoch"])]
+    found += [("hwm", broker["hwm"]), ("leso", broker["leso"])]
+    found.append(("maximal_isr", _mask({*view["isr"], *(broker["proposed"] or ())}) if leads else 0))
+    if not leads:
+        return found
+    for f in brokers:
+        known = broker["followers"][f]
+        if f == b or f not in view["replicas"] or known["leo"] is None:
+            found += [("follower.leo", -1), ("follower.epoch", -1)]
+        else:
+            heard = known.get("in_epoch", True)
+            found += [
+                ("follower.leo", known["leo"]),
+                ("follower.epoch", known["broker_epoch"] if heard else None),
+            ]
+    enough = len({*view["isr"], *(broker["proposed"] or ())}) >= min(view["min_isr"], len(view["replicas"]))
+    found += [("acknowledged", int(enough and broker["hwm"] > o)) for o in range(len(broker["log"]))]
+    return found
+
+
+def _messages(protocol: Replication, state: Plain, b: int) -> Seen:
+    found: Seen = []
+    fetch, answer = state["fetch_requests"][b], state["fetch_responses"][b]
+    found.append(("fetch", int(fetch is not None)))
+    if fetch is not None:
+        found += [(f"fetch.{n}", fetch[n]) for n in ("leader", "leader_epoch", "offset", "broker_epoch")]
+    found.append(("answer", int(answer is not None)))
+    if answer is not None:
+        found += [(f"answer.{n}", int(answer[n])) for n in ("leader_epoch", "offset", "diverging")]
+        record = answer["record"]
+        found.append(("answer.record", -1 if record is None else record["value"]))
+        found.append(("answer.hwm", -1 if answer["diverging"] else answer["hwm"]))
+    request, decided = state["alter_requests"][b], state["alter_responses"][b]
+    found.append(("alter", int(request is not None)))
+    if request is not None:
+        found += [(f"alter.{n}", request[n]) for n in ("leader_epoch", "partition_epoch", "broker_epoch")]
+        found += [
+            ("alter.isr", _or(request["epochs"][m]) if m in request["isr"] else -2)
+            for m in range(protocol.p.brokers)
+        ]
+    found.append(("decision", int(decided is not None)))
+    if decided is not None:
+        outcome = ("COMMITTED", "REVERT", "KEEP").index(decided["outcome"])
+        found.append(("decision.outcome", outcome))
+        names = ("leader_epoch", "partition_epoch")
+        found += [(f"decision.{n}", -1 if outcome else decided[n]) for n in names]
+        found.append(("decision.isr", -1 if outcome else _mask(decided["isr"])))
+    return found
+
+
+# --- the paths ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StepDifference:
+    """A step after which the cluster differs from the model, or that Kafka does not take."""
+
+    path: tuple[int, ...]
+    """Numbers of instances; the last one differs."""
+    state: int
+    """The model's state after it."""
+    outcome: int
+    seen: tuple[int, ...]
+
+
+@dataclass
+class WalkResult:
+    """The counts and differences of a comparison by walks."""
+
+    states: int = 0
+    transitions: int = 0
+    """Steps that some path took, each counted once."""
+    steps: int = 0
+    """All steps that were taken."""
+    paths: int = 0
+    reachable: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Steps of the graph that no path took, by the reason."""
+    taken: Counter[str] = field(default_factory=Counter)
+    """Distinct steps, by action."""
+    differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
+    examples: dict[tuple[str, tuple[str, ...]], StepDifference] = field(default_factory=dict)
+    seconds: float = 0.0
+    stopped_by: str | None = None
+
+
+class WalkComparison:
+    """A scenario of ``replication`` and its explored graph."""
+
+    def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
+        if not isinstance(model.protocol, Replication):
+            raise InputError(f"conform compares no scenario of {model.protocol.name}")
+        self.model, self.protocol = model, model.protocol
+        self.setup = setup_of(model)
+        self.operations = [operation_of(instance) for instance in model.instances]
+        self.graph = explore(model)
+        self._offsets = self.graph.offsets.tolist()
+        self._targets = self.graph.targets.tolist()
+        self._instances = self.graph.instances.tolist()
+        self._plain: dict[int, Plain] = {}
+        self._expected: dict[int, Seen] = {}
+        self._equal: dict[int, tuple[int, ...]] = {}
+
+    def describe(self) -> Plain:
+        """The first line to the bridge: how a cluster begins, and the actions."""
+        return {"scenario": self.setup, "operations": [o or {"name": "none"} for o in self.operations]}
+
+    def plain(self, state: int) -> Plain:
+        """A state as plain values."""
+        if state not in self._plain:
+            self._plain[state] = self.model.decode(self.graph.scalars(state))
+        return self._plain[state]
+
+    def reason(self, state: int, instance: int) -> str | None:
+        """Why no path takes a step; None where one can."""
+        name = self.model.instances[instance].action.name
+        if self.operations[instance] is None:
+            return f"{name}: the bridge has no such event"
+        if name in ("propose_shrink", "propose_isr"):
+            parameters = self.model.instances[instance].parameters
+            leader = self.plain(state)["brokers"][parameters["leader"]]
+            end, isr = len(leader["log"]), set(leader["view"]["isr"])
+            lagging = {
+                f for f in isr - {parameters["leader"]} if _or(leader["followers"][f]["leo"], -1) < end
+            }
+            leaving = {parameters["f"]} if "f" in parameters else isr - set(parameters["isr"])
+            joining = set() if "f" in parameters else set(parameters["isr"]) - isr
+            if joining or leaving != lagging:
+                return f"{name}: Kafka proposes one new member, or to remove all that lag"
+        return None
+
+    def judged(self, state: int, instance: int, outcome: int, fields: tuple[str, ...]) -> str | None:
+        """Why a step is known to differ from Kafka; None for a difference that is not known."""
+        step, plain = self.model.instances[instance], self.plain(state)
+        name, parameters = step.action.name, step.parameters
+        if name == "retry_alter_partition" and outcome == _NOTHING:
+            return "Kafka does not repeat a proposal that was answered; it waits for metadata"
+        if name in ("send_fetch", "take_fetch_answer"):
+            follower = plain["brokers"][parameters["f"]]
+            if follower["status"] == "SHUTTING_DOWN" and parameters["f"] not in follower["view"]["isr"]:
+                return "in a controlled shutdown Kafka's follower outside the ISR stops fetching"
+        if name == "replay_metadata" and not outcome:
+            broker = plain["brokers"][parameters["b"]]
+            added = set(plain["partition"]["replicas"]) - set(broker["view"]["replicas"])
+            if added and set(fields) <= {"follower.leo", "follower.epoch"}:
+                return "Kafka's leader forgets the fetches of a replica that is removed and added again"
+            leads = parameters["b"] in (broker["view"]["leader"], plain["partition"]["leader"])
+            if leads and broker["view"]["min_isr"] > plain["min_insync_replicas"]:
+                return "after a lower min ISR Kafka's HWM waits for the next append, fetch of records, or ISR change"
+        if name == "refuse_fetch" and outcome == _REFUSED:
+            leader = plain["brokers"][plain["fetch_requests"][parameters["f"]]["leader"]]
+            if parameters["f"] not in leader["view"]["active"]:
+                return "Kafka's leader takes a former incarnation's fetch while the sender is fenced"
+        return None
+
+    def paths(self, open_steps: set[int], blocked: set[int]) -> Iterator[list[int]]:
+        """Paths of numbers of steps: all open steps that can be reached around the blocked ones."""
+        parents = self._tree(blocked)
+        for state in parents:
+            while any(step in open_steps for step in self._steps(state)):
+                path: list[int] = []
+                at = state
+                while parents[at] >= 0:
+                    path.append(parents[at])
+                    at = int(self.graph.sources[parents[at]])
+                path.reverse()
+                at = state
+                while len(path) < _LONGEST and (more := self._to_open(at, open_steps, blocked)):
+                    open_steps.difference_update(more)
+                    path += more
+                    at = self._targets[path[-1]]
+                open_steps.difference_update(path)
+                yield path
+
+    def _to_open(self, start: int, open_steps: set[int], blocked: set[int]) -> list[int]:
+        """The fewest steps from a state that end with an open one; none where none is near."""
+        before, waiting = {start: -1}, deque([start])
+        while waiting and len(before) < _NEAR:
+            state = waiting.popleft()
+            for step in self._steps(state):
+                target = self._targets[step]
+                if step in open_steps:
+                    found = [step]
+                    while before[state] >= 0:
+                        found.append(before[state])
+                        state = int(self.graph.sources[before[state]])
+                    return found[::-1]
+                if step not in blocked and target not in before:
+                    before[target] = step
+                    waiting.append(target)
+        return []
+
+    def _steps(self, state: int) -> range:
+        return range(self._offsets[state], self._offsets[state + 1])
+
+    def _tree(self, blocked: set[int]) -> dict[int, int]:
+        """The step before each state on a shortest path around the blocked steps, nearest states first."""
+        parents, waiting = {0: -1}, deque([0])
+        while waiting:
+            state = waiting.popleft()
+            for step in self._steps(state):
+                target = self._targets[step]
+                if step not in blocked and target not in parents:
+                    parents[target] = step
+                    waiting.append(target)
+        return parents
+
+    def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
+        """Shortest paths to random states, then random steps, preferably those that were taken less often."""
+        choose, times = random.Random(seed), Counter[int]()
+        for _ in range(count):
+            at = choose.randrange(self.graph.expanded)
+            path = self._path_to(at)
+            if not blocked.isdisjoint(path):
+                path, at = [], 0
+            end = len(path) + length
+            while len(path) < end:
+                steps = [s for s in self._steps(at) if s not in blocked]
+                if not steps:
+                    break
+                fewest = min(times[s] for s in steps)
+                path.append(choose.choice([s for s in steps if times[s] == fewest]))
+                times[path[-1]] += 1
+                at = self._targets[path[-1]]
+            yield path
+
+    def _path_to(self, state: int) -> list[int]:
+        """The steps of a shortest path."""
+        path: list[int] = []
+        while (before := int(self.graph.parents[state])) >= 0:
+            instance = int(self.graph.parent_instances[state])
+            path.append(next(s for s in self._steps(before) if self._instances[s] == instance))
+            state = before
+        return path[::-1]
+
+    # --- the comparison -------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        bridge: Bridge,
+        sample: int | None = None,
+        seed: int = 0,
+        progress: Callable[[WalkResult], None] | None = None,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> WalkResult:
+        """Take paths that cover every step, or a number of random walks."""
+        result, started = WalkResult(stopped_by=self.graph.stopped_by), time.perf_counter()
+        bridge.ask(self.describe())
+        blocked = set()
+        for state in range(self.graph.expanded):
+            for step in self._steps(state):
+                why = self.reason(state, self._instances[step])
+                if why is not None:
+                    blocked.add(step)
+                    result.left_out[why] += 1
+        taken: set[int] = set()
+        reached: set[int] = set()
+        for _ in range(1 if sample else _ROUNDS):
+            if sample:
+                paths: Iterator[list[int]] = self.random_paths(sample, _RANDOM, seed, blocked)
+            else:
+                open_steps = set(range(len(self._targets))) - taken - blocked
+                paths = self.paths(open_steps, blocked)
+            before = len(taken)
+            for path, walk in self._walked(bridge, paths, interrupted, result):
+                self._compare(path, walk, taken, reached, blocked, result)
+                result.states, result.transitions = len(reached), len(taken)
+                result.seconds = time.perf_counter() - started
+                if progress is not None:
+                    progress(result)
+            if len(taken) == before or result.stopped_by:
+                break
+        for step in taken:
+            result.taken[self.model.instances[self._instances[step]].action.name] += 1
+        beyond = len(self._targets) - len(taken) - sum(result.left_out.values())
+        if beyond and not sample:
+            result.left_out["beyond steps that are left out or differ"] = beyond
+        result.seconds = time.perf_counter() - started
+        return result
+
+    def _walked(
+        self, bridge: Bridge, paths: Iterator[list[int]], interrupted: Callable[[], bool], result: WalkResult
+    ) -> Iterator[tuple[list[int], list[Any]]]:
+        lines: deque[list[list[int]]] = deque()
+
+        def questions() -> Iterator[object]:
+            line: list[list[int]] = []
+            for path in paths:
+                line.append(path)
+                if len(line) == _PATHS_IN_A_LINE:
+                    lines.append(line)
+                    yield {"walk": [[self._instances[step] for step in one] for one in line]}
+                    line = []
+                if interrupted():
+                    result.stopped_by = "interrupted"
+                    return
+            if line:
+                lines.append(line)
+                yield {"walk": [[self._instances[step] for step in one] for one in line]}
+
+        for answer in bridge.answered(questions()):
+            seen = [tuple(one) for one in answer["seen"]]
+            for path, numbers in zip(lines.popleft(), answer["walks"], strict=True):
+                yield (
+                    path,
+                    [seen[numbers[0]], *zip(numbers[1::2], (seen[n] for n in numbers[2::2]), strict=True)],
+                )
+
+    def _compare(
+        self,
+        path: list[int],
+        walk: list[Any],
+        taken: set[int],
+        reached: set[int],
+        blocked: set[int],
+        result: WalkResult,
+    ) -> None:
+        result.paths += 1
+        if self._differing(0, walk[0]):
+            raise InputError(
+                f"conform: the cluster does not begin as the model does: {self._differing(0, walk[0])}"
+            )
+        reached.add(0)
+        at = 0
+        for number, (outcome, seen) in enumerate(walk[1:]):
+            step = path[number]
+            state, instance = self._targets[step], self._instances[step]
+            name = self.model.instances[instance].action.name
+            fields: tuple[str, ...] = self._differing(state, seen)
+            if outcome:
+                fields = ("is not taken" if outcome == _NOTHING else f"is refused ({outcome})",)
+            if fields:
+                if step not in blocked:
+                    blocked.add(step)
+                    if (why := self.judged(at, instance, outcome, fields)) is not None:
+                        result.left_out[f"{name}: {why}"] += 1
+                        return
+                    result.differences[name, fields] += 1
+                    steps = tuple(self._instances[s] for s in path[: number + 1])
+                    old = result.examples.get((name, fields))
+                    if old is None or len(old.path) > len(steps):
+                        result.examples[name, fields] = StepDifference(steps, state, outcome, seen)
+                return
+            at = state
+            result.steps += 1
+            taken.add(step)
+            reached.add(state)
+
+    def _differing(self, state: int, seen: tuple[int, ...]) -> tuple[str, ...]:
+        if self._equal.get(state) == seen:
+            return ()
+        if state not in self._expected:
+            self._expected[state] = expected(self.protocol, self.plain(state))
+        fields = differing(self._expected[state], seen)
+        if not fields:
+            self._equal[state] = seen
+        return fields
+
+
+def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
+    """The fields that differ; the first one only where the rest is laid out otherwise."""
+    found = []
+    for (name, value), other in zip(wanted, seen, strict=False):
+        if value is not None and value != other:
+            found.append(name)
+            if len(wanted) != len(seen):
+                return (name,)
+    if not found and len(wanted) != len(seen):
+        return ("length",)
+    return tuple(dict.fromkeys(found))
+
+
+# --- as text and as JSON --------------------------------------------------------------------------------------
+
+
+def walks_as_json(comparison: WalkComparison, result: WalkResult, shown: list[Plain]) -> Plain:
+    """The numbers of a comparison by walks, and its differences."""
+    return {
+        "states": result.states,
+        "transitions": result.transitions,
+        "transitions_of_the_scenario": len(comparison.graph.targets),
+        "steps": result.steps,
+        "paths": result.paths,
+        "steps_by_action": dict(sorted(result.taken.items())),
+        "not_compared": dict(sorted(result.left_out.items())),
+        "differences": [
+            {"step": name, "differs": list(fields), "count": count}
+            for (name, fields), count in result.differences.most_common()
+        ],
+        "examples": shown,
+        "stopped_by": result.stopped_by,
+        "seconds": round(result.seconds, 3),
+    }
+
+
+def lines_of_walks(name: str, comparison: WalkComparison, result: WalkResult, version: str) -> Iterator[str]:
+    """A summary: what was walked, by action, and how many steps differ."""
+    count = sum(result.differences.values())
+    verdict = f"{count:,} DIFFERENCES" if count else "no difference"
+    rate = result.steps / result.seconds if result.seconds else 0
+    yield (
+        f"{name}: {verdict} from the brokers of Kafka {version} in {result.states:,} states, {result.transitions:,} of "
+        f"{len(comparison.graph.targets):,} transitions, {result.paths:,} paths, {result.steps:,} steps ({rate:,.0f}/s)"
+    )
+    for action, number in sorted(result.taken.items()):
+        yield f"  {action}: {number:,}"
+    for reason, number in result.left_out.most_common():
+        yield f"  not compared: {number:,}: {reason}"
+    for (action, fields), number in result.differences.most_common():
+        yield f"  differs: {action}: {', '.join(fields)}: {number:,}"
+
+
+def step_example(
+    comparison: WalkComparison, key: tuple[str, tuple[str, ...]], found: StepDifference
+) -> Plain:
+    """A step that differs: the path in the protocol's words, and the fields of both sides."""
+    instances = comparison.model.instances
+    wanted = expected(comparison.protocol, comparison.plain(found.state))
+    pairs = [(n, v, s) for (n, v), s in zip(wanted, found.seen, strict=False) if v is not None and v != s]
+    if len(wanted) != len(found.seen):
+        pairs = pairs[:1]
+    return {
+        "step": key[0],
+        "differs": list(key[1]),
+        "sentences": [instances[n].sentence or str(instances[n]) for n in found.path],
+        "path": [comparison.operations[n] for n in found.path],
+        "model": {name: value for name, value, _ in pairs},
+        "kafka": {name: value for name, _, value in pairs},
+        "scenario": comparison.setup,
+        "expected": wanted,
+    }
+
+
+class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A path and the observation that the model expects after it."""
+
+    format: str
+    scenario: Plain
+    path: list[Plain]
+    expected: list[tuple[str, int | None]]
+
+
+def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
+    """Whether Kafka now comes to what the file expects, and the path with what differs."""
+    bridge.ask({"scenario": file.scenario, "operations": file.path})
+    answer = bridge.ask({"walk": [list(range(len(file.path)))]})
+    walk = answer["walks"][0]
+    seen = tuple(answer["seen"][walk[-1]])
+    lines = [f"  {number}. {op}" for number, op in enumerate(file.path, 1)]
+    taken = len(walk) == 2 * len(file.path) + 1 and not any(walk[1::2])
+    fields = differing(file.expected, seen) if taken else (f"step {len(walk) // 2} is not taken",)
+    return not fields, [*lines, *(f"  differs: {name}" for name in fields)]

@@ -1,0 +1,42 @@
+"""The findings of docs/kafka-4.2.md, executed by Kafka's own code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.pages.kafka_4_2 import FINDINGS, full_name
+from tests.conform.test_conform import run
+from tests.replication.test_kafka_4_2_findings import DEPTHS
+from tests.slow import all_but
+
+FAST = ("assignment", "reassignment-loss-records")
+
+
+@pytest.mark.parametrize("name", all_but(FAST, FINDINGS, "each finding, where the fast tests take two"))
+def test_a_finding_is_reproduced_as_the_page_says(kafka: Path, tmp_path: Path, name: str) -> None:
+    status, found, said = run(kafka, tmp_path, full_name(name), "--counterexamples")
+    assert status == 0, said
+    runs = {one["property"]: one for one in found["scenarios"][0]["runs"]}
+    assert {prop: len(one["steps"]) + 1 for prop, one in runs.items()} == DEPTHS[name]
+    assert all(one["reproduced"] and one["stopped_at"] is None for one in runs.values())
+    lost = runs.get("acknowledged_records_survive", {"lost": []})["lost"]
+    told = FINDINGS[name]["reproduced"]
+    assert told == "yes: 1 acknowledged record is lost" if lost else told in ("yes", "controller only")
+    if name == "shut-out":
+        (failure, *_) = runs["every_broker_comes_back"]["fails"]
+        assert "registerBroker" in failure
+        assert "IllegalArgumentException: Replica 2 is not assigned to this partition." in failure
+
+
+def test_a_run_that_kafka_does_not_take_is_not_reproduced(kafka: Path, tmp_path: Path) -> None:
+    """The gate of the HWM is off in the model alone: its leader acknowledges what Kafka's does not."""
+    rule = ("--rule", "hwm_needs_min_isr=off", "--rule", "acks_all_needs_min_isr=off")
+    asked = ("--property", "acknowledged_records_survive")
+    scenario = "replication/small-crash"
+    status, found, said = run(
+        kafka, tmp_path, scenario, "--profile", "kafka_4_2", *rule, *asked, "--counterexamples"
+    )
+    assert status == 1, said
+    assert not any(one["reproduced"] for one in found["scenarios"][0]["runs"])

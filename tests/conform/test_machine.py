@@ -1,0 +1,62 @@
+"""Kafka's own controller beside the model, under Hypothesis: more brokers and longer runs than can be explored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from highwater.checker.conform.bridge import Bridge
+from highwater.checker.testing.conformance import Mismatch
+from highwater.checker.testing.conformance.kafka import CONTRACT, KafkaController
+from highwater.checker.testing.conformance.stateful import ConformanceMachine, conformance_machine
+from tests.slow import often, slow
+
+SCENARIO = "replication/controller/small"
+LARGE: dict[str, Any] = {
+    "profile": "kafka_4_2",
+    "parameters": {
+        "brokers": 4,
+        "replication_factor": 3,
+        "max_min_isr": 3,
+        "max_broker_epoch": 20,
+        "max_leader_epoch": 50,
+        "max_partition_epoch": 50,
+    },
+}
+
+
+def look(bridge: Bridge, examples: int, **more: Any) -> list[int]:
+    """Run the machine; the numbers of operations of its runs."""
+    adapter = KafkaController(bridge, SCENARIO, **{**LARGE, **more.pop("of_kafka", {})})
+    made = conformance_machine(SCENARIO, adapter, CONTRACT, **{**LARGE, **more})
+    lengths: list[int] = []
+
+    def count(self: ConformanceMachine) -> None:
+        lengths.append(len(self.lockstep.operations))
+
+    made.teardown = count  # type: ignore[method-assign, assignment]
+    chosen = settings(made.TestCase.settings, max_examples=examples, derandomize=True, database=None)
+    run_state_machine_as_test(made, settings=chosen)
+    return lengths
+
+
+def test_the_real_controller_does_what_the_model_allows(bridge: Bridge) -> None:
+    lengths = look(bridge, 12)
+    assert sum(lengths) > 200
+
+
+@slow("many more runs, with five brokers, and with reassignments")
+@pytest.mark.parametrize("more", [{"brokers": 5, "replication_factor": 4}, {"reassignments": 1}])
+def test_the_same_in_many_runs(bridge: Bridge, more: dict[str, int]) -> None:
+    parameters = {**LARGE["parameters"], **more}
+    look(bridge, often(300, 3_000), parameters=parameters, of_kafka={"parameters": parameters})
+
+
+def test_a_rule_that_kafka_has_otherwise_is_shrunk_to_a_few_requests(bridge: Bridge) -> None:
+    """In this model the last member stays in the ISR; in Kafka it becomes an ELR member."""
+    with pytest.raises(Mismatch) as caught:
+        look(bridge, 60, rules={"isr_may_become_empty": False})
+    assert len(caught.value.operations) <= 6

@@ -1,0 +1,24 @@
+"""The tutorial about a branch of Kafka, done in an empty directory beside a release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.checker.conftest import Run, highwater
+from tests.docs.test_tutorials import ON_KAFKA
+from tests.docs.tutorial import done
+from tests.slow import slow
+
+__all__ = ["highwater"]
+
+
+@slow("a tutorial whose commands other tests of this folder run, too")
+def test_the_tutorials_commands_come_to_what_is_shown(
+    kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Callable[..., Run]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kafka-4.2.1").symlink_to(kafka)
+    assert done(ON_KAFKA, tmp_path, highwater) == 5

@@ -1,0 +1,101 @@
+"""Scenarios of ``replication`` on the real brokers and their logs, and whether what differs is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from highwater.model.replication.rules import PROFILES
+from tests.conform.test_conform import run
+from tests.slow import slow
+
+MESSAGES = "replication/small-messages"
+ON_KAFKA = ("--profile", "kafka_4_2")
+
+
+def test_random_walks_of_a_cluster_come_to_the_states_of_the_model(kafka: Path, tmp_path: Path) -> None:
+    status, found, said = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, "--sample", "12", "--seed", "2")
+    assert status == 3, said  # not every step
+    (one,) = found["scenarios"]
+    assert one["differences"] == []
+    assert (one["paths"], one["steps"] > 250) == (12, True)
+    assert {"answer_fetch", "take_fetch_answer", "replay_metadata", "fence_broker"} < set(
+        one["steps_by_action"]
+    )
+
+
+def test_a_rule_that_brokers_have_otherwise_is_told_and_repeated(kafka: Path, tmp_path: Path) -> None:
+    """Without the gate of the HWM the model commits a record alone; Kafka does not."""
+    saved = tmp_path / "differences"
+    rule = ("--rule", "hwm_needs_min_isr=off", "--sample", "10")
+    status, found, said = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, *rule, "--quiet", "--save", str(saved))
+    assert status == 1, said
+    example = found["scenarios"][0]["examples"][0]
+    assert (example["model"]["hwm"], example["kafka"]["hwm"]) == (1, 0)
+    file = saved / "difference-1.json"
+    status, found, said = run(kafka, tmp_path, "--request", str(file))
+    assert (status, found["same"]) == (1, False), said
+    content = json.loads(file.read_text())
+    content["path"].pop()
+    content["expected"] = []
+    file.write_text(json.dumps(content))
+    status, _, said = run(kafka, tmp_path, "--request", str(file))
+    assert (status, "differs: length" in said) == (1, True), said
+
+
+TURNED = {
+    "hwm_needs_min_isr": MESSAGES,
+    "divergence_check": "replication/small-flushes",
+    "fetch_state_per_epoch": "replication/small-operator",
+    "re_election_forgets_fetches": "replication/small-operator",
+    "proposed_replica_eligible_check": MESSAGES,
+    "proposed_broker_epoch_check": "replication/small-crash",
+    "acks_all_needs_min_isr": MESSAGES,
+    "proposal_outlives_known_metadata": MESSAGES,
+    "min_isr_change_clears_elr": "replication/small-min-isr",
+}
+"""Rules of brokers and of the controller, and a scenario whose walks notice the rule turned the other way."""
+
+
+@slow("a comparison for each rule, where the fast test takes one")
+@pytest.mark.parametrize("rule", sorted(TURNED))
+def test_a_rule_that_kafka_has_otherwise_is_noticed_by_walks(kafka: Path, tmp_path: Path, rule: str) -> None:
+    turned = "off" if rule in PROFILES["kafka_4_2"].rules else "on"
+    arguments = [*ON_KAFKA, "--rule", f"{rule}={turned}", "--sample", "300", "--quiet"]
+    status, _, said = run(kafka, tmp_path, TURNED[rule], *arguments)
+    assert (status, "DIFFERENCES" in said) == (1, True), said
+
+
+@slow("every step of a scenario, where the fast test walks at random")
+def test_paths_that_cover_every_step_come_to_the_states_of_the_model(kafka: Path, tmp_path: Path) -> None:
+    less = ("--set", "losses=0", "--set", "duplicates=0")
+    status, found, said = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, *less)
+    assert status == 0, said
+    (one,) = found["scenarios"]
+    assert (one["states"], one["transitions"], one["not_compared"]) == (2_752, 8_693, {})
+
+
+@slow("random walks of every kind of fault")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "small-crash",
+        "small-flushes",
+        "small-disk-loss",
+        "small-shutdown",
+        "small-shutdown-unseen",
+        "small-min-isr",
+        "small-reassign",
+        "small-operator",
+        "small-metadata",
+        "small-late-fetches",
+        "small-downgrade",
+    ],
+)
+def test_random_walks_with_faults_come_to_the_states_of_the_model(
+    kafka: Path, tmp_path: Path, name: str
+) -> None:
+    status, found, said = run(kafka, tmp_path, f"replication/{name}", *ON_KAFKA, "--sample", "300")
+    assert (status, found["scenarios"][0]["differences"]) == (3, []), said
