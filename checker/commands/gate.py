@@ -14,6 +14,7 @@ from highwater.checker.commands.options import (
     Positive,
     allow_code_option,
     cache_option,
+    html_option,
     json_option,
     quiet_option,
     workers_option,
@@ -23,7 +24,7 @@ from highwater.checker.comparing.gate import report
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
 from highwater.checker.comparing.gate.comparison import EntryState
 from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
-from highwater.checker.report.page.content import PageOutput, html_option
+from highwater.checker.report.page.content import PageOutput
 
 
 @click.command(short_help="Compare the protocol with a committed baseline (for CI).")

@@ -87,6 +87,13 @@ verbose_option = click.option(
 )
 
 
+def html_option(what: str) -> Callable[[Command], Command]:
+    """The option ``--html``; ``what`` says which runs are on the page."""
+    return click.option(
+        "--html", "html", metavar="FILE", help=f"Write {what} as an HTML page to step through."
+    )
+
+
 @contextmanager
 def _without_cache() -> Iterator[None]:
     """No cache of machine code, in this process and in those that it starts."""
