@@ -14,6 +14,7 @@ from highwater.checker.base.problems import InputError, Status, worst
 from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
     first_option,
+    fresh_option,
     html_option,
     json_option,
     model_options,
@@ -40,7 +41,7 @@ from highwater.checker.scenarios.search import SearchOptions
 @first_option
 @search_engine_options
 @search_options
-@click.option("--fresh", is_flag=True, help="Explore every scenario, also those that have not changed.")
+@fresh_option
 @json_option
 @verbose_option
 @quiet_option("the verdict table")

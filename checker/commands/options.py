@@ -77,6 +77,7 @@ memory_option = click.option(
     help="Memory that the engine may use, in GiB.",
 )
 first_option = click.option("--first", is_flag=True, help="Stop at the depth of the first violation.")
+fresh_option = click.option("--fresh", is_flag=True, help="Explore also what has not changed.")
 json_option = click.option(
     "--json", "json_file", metavar="FILE", help="Write the result as JSON to FILE; - is standard output."
 )

@@ -44,6 +44,11 @@ class Reuse(Enum):
         """The most that these options of the user allow."""
         if engine != Engine(engines.DEFAULT) or options != SearchOptions(workers=options.workers):
             return cls.NEVER
+        return cls.unless(fresh)
+
+    @classmethod
+    def unless(cls, fresh: bool) -> Reuse:
+        """REUSE; RENEW with the option ``--fresh``, and in continuous integration."""
         return cls.RENEW if fresh or os.environ.get(CI) else cls.REUSE
 
 
@@ -85,7 +90,7 @@ def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) 
     """
     found: dict[int, Result] = {}
     for number, request in enumerate(requests):
-        known = cache.found(KeptResult, model_key.request_key(request), *_asked(request, options))
+        known = cache.found(KeptResult, model_key.request_key(request), *asked_of(request, options))
         if known is None or (known.runs and not runs):
             continue
         result = Result(
@@ -106,7 +111,7 @@ def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) 
 
 def search(model: Model, request: Request, options: SearchOptions) -> KeptSearch | None:
     """The kept search of an unchanged request, or of one whose traced model is unchanged."""
-    asked = _asked(request, options)
+    asked = asked_of(request, options)
     known = cache.found(KeptResult, model.identity, *asked)
     return cache.found(KeptSearch, _traced(model, request), *asked) if known is None else known.kept
 
@@ -118,7 +123,7 @@ def keep(result: Result, options: SearchOptions, explored_at: str) -> None:
         return
     if not model_key.comes_with_the_checker(request):
         return
-    kept, asked = KeptSearch(replace(found, graph=None), explored_at), _asked(request, options)
+    kept, asked = KeptSearch(replace(found, graph=None), explored_at), asked_of(request, options)
     cache.keep(kept, _traced(model, request), *asked)
     if model_key.sources_unchanged():
         facts = result.ruled_out, result.constant, result.vacuous
@@ -130,7 +135,7 @@ def _plain(run: Counterexample) -> Counterexample:
     return run if run.abstract is None else replace(run, abstract=replace(run.abstract, type=None))
 
 
-def _asked(request: Request, options: SearchOptions) -> tuple[object, ...]:
+def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
     """All that a result depends on beside the model and its engine."""
     expect = request.scenario.expectation
     expected = sorted(expect.violated), sorted(expect.impossible), sorted(expect.constant), expect.reachable

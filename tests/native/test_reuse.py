@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from click.testing import CliRunner
 
 import highwater
 from highwater.checker.cli import cli
+from highwater.checker.comparing.gate import entries
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, Ran
 from highwater.checker.engines import by_name, cache
 from highwater.checker.runner import kept, known
-from highwater.checker.runner.kept import CI, KeptResult, KeptSearch
+from highwater.checker.runner.kept import CI, KeptResult, KeptSearch, Reuse
 from highwater.checker.scenarios import catalogue, model_key
 from highwater.checker.scenarios.model_key import Sources
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
@@ -294,8 +297,7 @@ def test_a_search_that_an_option_ends_is_not_kept(options: list[str]) -> None:
 def test_a_source_that_changes_during_the_search_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_key, "sources_unchanged", lambda: False)
     checked(SMALL)
-    monkeypatch.undo()
-    assert cache_of(KeptResult) == 0
+    assert (cache_of(KeptResult), cache_of(KeptSearch)) == (0, 1)
 
 
 def cache_of(kind: type[Any]) -> int:
@@ -335,6 +337,44 @@ def test_a_damaged_entry_is_explored_again(content: bytes | None, reusing: Path)
         k: v for k, v in first.items() if k not in measured
     }
     assert reused(SMALL) == [True]
+
+
+# --- the gate -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [SCENARIO, PROOF])
+def test_an_unchanged_entry_of_a_gate_is_run_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Reuse] = []
+
+    def ran(entry: GateEntry, found: Ran, *limits: object) -> None:
+        done.append(reuse)
+        found.facts = {"verdict": "holds", "properties": {"one": "kept"}}
+        found.stopped = stopped
+        if stopped:
+            found.facts = None
+
+    monkeypatch.setattr(entries, f"_{kind}", ran)
+    entry, stopped = GateEntry(kind, "one", HOLDS, Path()), "seconds"
+    other = replace(entry, parameters={"max_records": 1})
+    for reuse in (Reuse.REUSE, Reuse.REUSE):
+        entries.run(entry, reuse=reuse)
+    assert len(done) == 2, "a stopped one is not kept"
+    stopped = ""
+    for reuse in (Reuse.NEVER, Reuse.REUSE, Reuse.REUSE, Reuse.RENEW, Reuse.REUSE):
+        found = entries.run(entry, reuse=reuse)
+        assert found.facts == {"verdict": "holds", "properties": {"one": "kept"}}
+    assert found.explored_at
+    assert done[2:] == [Reuse.NEVER, Reuse.REUSE, Reuse.RENEW]
+    entries.run(other, reuse=Reuse.REUSE)
+    assert len(done) == 6
+
+
+def test_facts_of_a_gate_are_the_same_when_they_are_reused() -> None:
+    entry = GateEntry.of_scenario(SMALL, Path())
+    first, second = (entries.run(entry, reuse=Reuse.REUSE) for _ in range(2))
+    assert first.error is None
+    assert replace(second, explored_at=None) == replace(first, seconds=second.seconds)
+    assert second.explored_at
 
 
 # --- what a protocol imports ----------------------------------------------------------------------------
@@ -385,6 +425,6 @@ def test_the_modules_that_a_protocol_loads_are_among_its_sources() -> None:
 
 def test_a_whole_search_is_asked_for_by_default_alone() -> None:
     plain = SearchOptions()
-    assert kept.Reuse.of(by_name.Engine("native"), plain, fresh=False) is kept.Reuse.REUSE
-    assert kept.Reuse.of(by_name.Engine("native"), plain, fresh=True) is kept.Reuse.RENEW
-    assert kept.Reuse.of(by_name.Engine("interpreter"), plain, fresh=False) is kept.Reuse.NEVER
+    assert Reuse.of(by_name.Engine("native"), plain, fresh=False) is Reuse.REUSE
+    assert Reuse.of(by_name.Engine("native"), plain, fresh=True) is Reuse.RENEW
+    assert Reuse.of(by_name.Engine("interpreter"), plain, fresh=False) is Reuse.NEVER
