@@ -356,4 +356,13 @@ def result_key(model: Model, request: Request) -> str | None:
         return None
     names = [model_key(model, request.symmetry, request.deadlock), msgspec.to_builtins(model.outline)]
     laid_out = [[leaf.path for leaf in model.leaves], model.protocol.symmetric]
-    return hashlib.sha256(digest + repr((names, laid_out)).encode()).hexdigest()
+    # Each in its order, as a result names it by its position.
+    ordered: list[object] = [[KEPT.instance(i) for i in model.instances]]
+    ordered.append([KEPT.property(p) for p in model.properties])
+    ordered.append([(KEPT.step_property(p), sorted(p.asked)) for p in model.step_properties])
+    for live in model.liveness:
+        cases = [
+            (repr(c.parameters), KEPT.node(c.premise), list(map(KEPT.node, c.goals))) for c in live.cases
+        ]
+        ordered.append((KEPT.liveness(model, live), cases))
+    return hashlib.sha256(digest + repr((names, laid_out, ordered)).encode()).hexdigest()

@@ -27,7 +27,7 @@ from highwater.checker.scenarios.model_key import Sources
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.versions import versions
 from tests.checker.schema import problems
-from tests.native.conftest import SMALL
+from tests.native.conftest import SMALL, asked
 from tests.native.test_identity import BOX
 
 HOLDS = "truncation/small-kip-101"
@@ -90,7 +90,7 @@ def reused(*arguments: str) -> list[bool]:
         "replication/sanity-promise-early-join",  # with the abstract protocol's run
         "replication/controller/recovery-strategies",  # goals
         "quorum/small-older",  # liveness
-        "replication/upgrade-clean-stop",  # the scenario's own start and procedure
+        "replication/controller/advice-shut-out",  # the scenario's own start and procedure
     ],
 )
 def test_an_unchanged_scenario_is_reused_as_it_was_explored(name: str, work: list[str]) -> None:
@@ -178,6 +178,18 @@ def test_after_a_change_of_the_engine_it_is_explored(monkeypatch: pytest.MonkeyP
     assert reused(SMALL) == [False]
 
 
+def test_properties_that_exchange_their_names_have_another_key() -> None:
+    request = asked(SMALL)
+    weak, strong = request.invariants
+    exchanged = replace(strong, name=weak.name), replace(weak, name=strong.name)
+    keys = [
+        model_key.result_key(replace(request, invariants=invariants).model(), request)
+        for invariants in ((weak, strong), exchanged, (weak, strong))
+    ]
+    assert keys[0] == keys[2] != keys[1]
+    assert None not in keys
+
+
 # --- explored, although it was kept -------------------------------------------------------------------
 
 
@@ -248,6 +260,32 @@ def test_an_expectation_that_changed_is_explored(tmp_path: Path) -> None:
     (result,) = checked(str(file), status=1)
     assert "reused" not in result
     assert result["broken"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('    "change_min_isr(value=2)",\n', ""),
+        ('without = ["fence", ', "without = ["),
+        ("leader_epoch = 2", "leader_epoch = 1"),
+    ],
+)
+def test_another_procedure_or_start_is_explored(tmp_path: Path, old: str, new: str) -> None:
+    """The rest of the question is the same; it is explored with the key of the request and with that of the model."""
+    text = (catalogue.MODELS / "replication/controller/scenarios/advice-shut-out.toml").read_text()
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    assert [reused(str(file)) for _ in range(2)] == [[False], [True]]
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    assert "reused" not in found_of(str(file))
+
+
+def found_of(*arguments: str) -> dict[str, Any]:
+    """The result of one scenario, whatever its exit status."""
+    done = CliRunner().invoke(cli, ["check", "--workers", "1", *arguments, "--quiet", "--json", "-"])
+    result: dict[str, Any] = json.loads(done.stdout)[0]
+    return result
 
 
 def test_a_result_that_is_not_as_expected_is_reused_with_its_run(tmp_path: Path, work: list[str]) -> None:
