@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from highwater.checker.base.memory import collect_garbage_rarely
 from highwater.checker.engines import cache as code_cache
 from highwater.checker.engines.native.code import program
+from highwater.checker.runner.kept import CI
 from highwater.checker.scenarios import model_key
 from tests import recordings
 from tests.slow import without_reason
@@ -66,6 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     program._BEGIN = program._CROWDED = 0
     # Tests change the code that is traced: what was found out about it is not kept. tests/native/test_kept.py keeps it.
     model_key.named = False
+    # Nor is a result, of what tests start either: each test explores, but those of tests/checker/test_reuse.py.
+    os.environ[CI] = "1"
     # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # What tests keep need not outlive the machine, and on a busy disk waiting for it is most of their time.

@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import click
 
-from highwater.checker.base.files import JsonOutput
+from highwater.checker.base.files import JsonOutput, refuse_unwritable
 from highwater.checker.base.problems import InputError, Status, worst
 from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
     first_option,
+    fresh_option,
+    html_option,
     json_option,
     model_options,
     quiet_option,
@@ -23,10 +25,10 @@ from highwater.checker.commands.options import (
 )
 from highwater.checker.engines.by_name import Engine
 from highwater.checker.report import summary
-from highwater.checker.report.page.content import PageOutput, html_option
-from highwater.checker.report.page.run import counterexamples
 from highwater.checker.report.results import Result
 from highwater.checker.report.trace_output import TraceOutput, trace_option
+from highwater.checker.runner import kept
+from highwater.checker.runner.kept import Reuse
 from highwater.checker.runner.one import ProgressReporter, explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
@@ -39,6 +41,7 @@ from highwater.checker.scenarios.search import SearchOptions
 @first_option
 @search_engine_options
 @search_options
+@fresh_option
 @json_option
 @verbose_option
 @quiet_option("the verdict table")
@@ -50,6 +53,7 @@ def check(
     first: bool,
     engine: Engine,
     options: SearchOptions,
+    fresh: bool,
     json_file: str | None,
     verbose: bool,
     quiet: bool,
@@ -65,6 +69,9 @@ def check(
     parameters, rules or properties turn its expectations off; then every violation counts. Limits apply to each
     scenario.
 
+    A scenario that has not changed since it was explored is not explored again; its result is marked as unchanged.
+    --fresh explores every scenario, and so does the environment variable CI.
+
     Exit status: 0 all as expected, 1 an unexpected violation or an expectation not met, 2 bad request,
     3 inconclusive (stopped at a limit), 130 interrupted.
     """
@@ -76,32 +83,43 @@ def check(
         raise InputError("--trace-out: name one scenario; a trace is one run")
     if html is not None and len(names) != 1:
         raise InputError("--html: name one scenario; the page is about its runs")
-    trace, page = TraceOutput(trace_out), PageOutput(html)
+    trace = TraceOutput(trace_out)
+    if html is not None:
+        refuse_unwritable("--html", html)
     chosen = [scenario_files.find(name) for name in names] if names else scenario_files.standard()
     requests = [engine.request(scenario, overrides) for scenario in chosen]
     if engine.name == "spark":
         requests = list(_for_spark(requests, named=bool(names), say=output.note))
-    results: list[Result] = []
     asked = replace(options, stop_at_first=first)
+    reuse = Reuse.of(engine, asked, fresh=fresh)
+    found: dict[int, Result] = {}
+    if reuse is Reuse.REUSE and trace_out is None and html is None:
+        # A run is shown with its model: then the search alone is reused.
+        shown = not quiet and (verbose or len(requests) == 1)
+        found = kept.results(requests, asked, runs=not shown)
+    left = [number for number in range(len(requests)) if number not in found]
     try:
-        processes = _processes(requests, engine, options)
+        processes = _processes(len(left), engine, options)
         if processes > 1:
             from highwater.checker.runner import side_by_side
 
             every = side_by_side.Batch(
-                names or tuple(scenario.name for scenario in chosen),
+                tuple(names[number] if names else chosen[number].name for number in left),
                 overrides,
                 engine.name,
                 asked,
+                reuse,
                 verbose=verbose,
                 quiet=quiet,
             )
-            for explored in side_by_side.explore_all(every, requests, processes):
-                results.append(explored.result)
+            searched = side_by_side.explore_all(every, [requests[number] for number in left], processes)
+            for number, explored in zip(left, searched, strict=False):
+                found[number] = explored.result
                 for line in explored.lines:
                     output.note(line)
         else:
-            for request in requests:
+            for number in left:
+                request = requests[number]
                 with ProgressReporter(request.scenario.name, quiet=quiet) as progress:
                     result = explore(
                         request,
@@ -110,8 +128,9 @@ def check(
                         replace(asked, symmetry=request.symmetry, deadlock=request.deadlock),
                         progress,
                         keep=True,
+                        reuse=reuse,
                     )
-                results.append(replace(result, model=None))
+                found[number] = replace(result, model=None)
                 if not quiet and (verbose or result.broken or len(requests) == 1):
                     for line in result.told_runs(full=verbose, width=width()):
                         output.say(line)
@@ -122,22 +141,26 @@ def check(
                         said = trace.write_violation(request, result.model, violations, result.runs[0])
                     output.note(said)
                 if result.model is not None and html is not None:
+                    from highwater.checker.report.page.content import PageOutput
+                    from highwater.checker.report.page.run import counterexamples
+
                     runs = counterexamples(result.model, result.search.violations, result.runs)
-                    output.note(page.write(request, runs, "no violation found"))
+                    output.note(PageOutput(html).write(request, runs, "no violation found"))
                 if result.status is Status.INTERRUPTED:
                     break
     finally:
+        results = [found[number] for number in sorted(found)]
         if results:
             seconds = time.perf_counter() - started
             summary.finish(results, output, quiet=quiet, verbose=verbose, seconds=seconds)
     return worst(result.status for result in results)
 
 
-def _processes(requests: Sequence[Request], engine: Engine, options: SearchOptions) -> int:
+def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:
     """How many scenarios to explore at a time: one under --limit-seconds, so that they do not slow each other down."""
     if engine.name == "spark" or options.limit_seconds is not None:
         return 1
-    return min(len(requests), options.workers or len(os.sched_getaffinity(0)))
+    return min(scenarios, options.workers or len(os.sched_getaffinity(0)))
 
 
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:

@@ -12,11 +12,12 @@ from highwater.checker.base.problems import InputError, Status, worst
 from highwater.checker.base.text import folded
 from highwater.checker.commands.options import (
     allow_code_option,
+    html_option,
     json_option,
     limit_seconds_option,
     quiet_option,
 )
-from highwater.checker.report.page.content import PageOutput, html_option
+from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import ShownRun
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request

@@ -14,6 +14,8 @@ from highwater.checker.commands.options import (
     Positive,
     allow_code_option,
     cache_option,
+    fresh_option,
+    html_option,
     json_option,
     quiet_option,
     workers_option,
@@ -23,7 +25,8 @@ from highwater.checker.comparing.gate import report
 from highwater.checker.comparing.gate.baseline import Baseline, Selection
 from highwater.checker.comparing.gate.comparison import EntryState
 from highwater.checker.comparing.gate.gating import Gate, Options, updated, with_baseline, with_revision
-from highwater.checker.report.page.content import PageOutput, html_option
+from highwater.checker.report.page.content import PageOutput
+from highwater.checker.runner.kept import Reuse
 
 
 @click.command(short_help="Compare the protocol with a committed baseline (for CI).")
@@ -40,6 +43,7 @@ from highwater.checker.report.page.content import PageOutput, html_option
     "--against", metavar="REV", help="Compare with this git revision instead of the baseline's results."
 )
 @click.option("--only-changed", is_flag=True, help="Skip scenarios whose model and engine have not changed.")
+@fresh_option
 @click.option("--strict", is_flag=True, help="Fail if the source changed and no scenario detects it.")
 @click.option(
     "--budget",
@@ -67,6 +71,7 @@ def gate(
     update: bool,
     against: str | None,
     only_changed: bool,
+    fresh: bool,
     strict: bool,
     budget: float | None,
     explain: int,
@@ -90,7 +95,8 @@ def gate(
     if against and only_changed:
         raise InputError("--only-changed is about the baseline; --against leaves out what is the same anyway")
     output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
-    options = Options(() if update else names, budget, only_changed, explain, workers, quiet, strict)
+    reuse = Reuse.unless(fresh or update)
+    options = Options(() if update else names, budget, only_changed, explain, workers, quiet, strict, reuse)
     path = path or _nearest()
     if path.exists() and not path.is_file():
         raise InputError(f"--baseline {path}: is no file")

@@ -77,6 +77,7 @@ memory_option = click.option(
     help="Memory that the engine may use, in GiB.",
 )
 first_option = click.option("--first", is_flag=True, help="Stop at the depth of the first violation.")
+fresh_option = click.option("--fresh", is_flag=True, help="Explore also what has not changed.")
 json_option = click.option(
     "--json", "json_file", metavar="FILE", help="Write the result as JSON to FILE; - is standard output."
 )
@@ -85,6 +86,13 @@ verbose_option = click.option(
     is_flag=True,
     help="List every scenario and counterexample, with the whole state after each step.",
 )
+
+
+def html_option(what: str) -> Callable[[Command], Command]:
+    """The option ``--html``; ``what`` says which runs are on the page."""
+    return click.option(
+        "--html", "html", metavar="FILE", help=f"Write {what} as an HTML page to step through."
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from highwater.checker.base.problems import InputError, Status
 from highwater.checker.base.text import folded, width
 from highwater.checker.commands import options
 from highwater.checker.report import summary
-from highwater.checker.report.page.content import PageOutput, html_option
+from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import counterexamples
 from highwater.checker.runner.one import result_of
 from highwater.checker.scenarios import scenario_files
@@ -55,7 +55,7 @@ DEPTH = 10
 @options.memory_option
 @options.workers_option
 @options.json_option
-@html_option("the counterexamples, or the steps that do not preserve a property,")
+@options.html_option("the counterexamples, or the steps that do not preserve a property,")
 @options.verbose_option
 @options.quiet_option("the verdicts")
 def prove(

@@ -12,6 +12,7 @@ from highwater.checker.base.text import width
 from highwater.checker.commands.options import (
     cache_option,
     engine_option,
+    html_option,
     json_option,
     limit_seconds_option,
     model_options,
@@ -22,7 +23,7 @@ from highwater.checker.commands.options import (
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.report import summary
-from highwater.checker.report.page.content import PageOutput, html_option
+from highwater.checker.report.page.content import PageOutput
 from highwater.checker.report.page.run import ShownRun, counterexamples, shown_walk
 from highwater.checker.report.trace_output import TraceOutput, trace_option
 from highwater.checker.runner.one import walk

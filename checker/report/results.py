@@ -131,6 +131,8 @@ class Result:
     """Vacuous actions and properties that the scenario does not expect (``report/vacuity.py``)."""
     outside_states: int | None = None
     """With ``outside``: how many of the states are outside the bounds."""
+    explored_at: str | None = None
+    """When a kept result was explored, as 2026-11-22T10:15:00Z; None if it was explored now."""
     model: Model | None = None
     """The traced protocol; None if Ctrl-C came before it was traced, or another process explored."""
 
@@ -338,6 +340,7 @@ class Result:
             "peak_memory_bytes": search.peak_memory_bytes,
             "spilled_bytes": search.spilled_bytes,
             **({} if self.walks is None else {"walks": self.walks, "seed": self.seed}),
+            **({} if self.explored_at is None else {"reused": True, "explored_at": self.explored_at}),
             "reachable": self.reachable,
             "violations": [_violation(e) for e in self.examples],
             "versions": versions(self.form),
@@ -379,6 +382,8 @@ class Result:
         """Facts that the verdict and the counts do not show, a line each."""
         search, request = self.search, self.request
         yield self.checked.sentence
+        if self.explored_at is not None:
+            yield f"not explored again: unchanged since it was explored at {self.explored_at}"
         if self.walks is not None:
             yield f"{self.walks:,} random walks, seed {self.seed or 0}: no proof"
         if self.stopped_by:

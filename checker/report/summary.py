@@ -48,9 +48,10 @@ class _Line:
     def verdict(self) -> str:
         """In a word or two, without the properties."""
         word, as_expected = self.result.verdict, self.result.expected
+        same = "" if self.result.explored_at is None else ", unchanged"
         if as_expected is False:
-            return f"{word} (not expected)"
-        return f"{word} (expected)" if as_expected and word == "violated" else word
+            return f"{word} (not expected){same}"
+        return f"{word} (expected){same}" if as_expected and word == "violated" else word + same
 
     @property
     def alarming(self) -> bool:
@@ -166,10 +167,15 @@ def total_line(results: Sequence[Result], seconds: float) -> str:
     """The last line: how many scenarios are as expected, states, and seconds; with its colour."""
     number, states = len(results), sum(o.states for o in results)
     searching = sum(o.seconds for o in results)
-    rate = f" ({states / searching:,.0f}/s)" if number == 1 and searching > 0 else ""
+    dates = sorted(o.explored_at[:10] for o in results if o.explored_at is not None)
+    rate = f" ({states / searching:,.0f}/s)" if number == 1 and searching > 0 and not dates else ""
     shown = f"{states / 1e6:,.1f} million" if states >= 1_000_000 else f"{states:,}"
     uniform = len({_kind(o) for o in results}) == 1
     said = f"{count(number, 'scenario')}{' ' if uniform else ': '}{_kinds(results)}"
+    if dates:
+        when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+        explored = f", {number - len(dates)} explored" if number > len(dates) else ""
+        said += f": {len(dates)} unchanged (explored {when}){explored}"
     return click.style(f"{said}: {shown} states{rate}, {seconds:.1f} s", fg=_colour(results))
 
 

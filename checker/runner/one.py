@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -15,7 +16,8 @@ from highwater.checker.engines.simulation import Simulate, SimulationOptions, Si
 from highwater.checker.report import counterexample
 from highwater.checker.report.results import Result
 from highwater.checker.report.vacuity import idle
-from highwater.checker.runner import known
+from highwater.checker.runner import kept, known
+from highwater.checker.runner.kept import KeptSearch, Reuse
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import Progress, ProgressCallback, SearchOptions, SearchResult
 from highwater.model.language import graph
@@ -204,18 +206,25 @@ def explore(
     progress: ProgressCallback | None = None,
     *,
     keep: bool = False,
+    reuse: Reuse = Reuse.NEVER,
 ) -> Result:
     """Trace, search, and replay the runs to violations.
 
     ``keep`` says that the protocol's code is as its files have it, so the native engine caches facts about the request.
+    ``reuse`` says whether the search itself may be a kept one.
     """
     model: Model | None = None
     found = SearchResult(stopped_by="interrupted")
     outside: int | None = None
+    before: KeptSearch | None = None
     request = request.for_first() if options.stop_at_first else request
     try:
         model = known.model_of(request) if keep and engine == engines.DEFAULT else request.model()
-        if request.outside:
+        if reuse is Reuse.REUSE:
+            before = kept.search(model, request, options)
+        if before is not None:
+            found = before.search
+        elif request.outside:
             found, outside = _search_outside(model, search, options, progress)
         elif request.liveness:
             from highwater.checker.engines.liveness import search_with_liveness
@@ -226,7 +235,10 @@ def explore(
     except KeyboardInterrupt:
         pass
     first = options.stop_at_first
-    return result_of(Result, request, engine, model, found, stop_at_first=first, outside_states=outside)
+    result = result_of(Result, request, engine, model, found, stop_at_first=first, outside_states=outside)
+    if reuse is not Reuse.NEVER:
+        kept.keep(result, options, before.explored_at if before else kept.now())
+    return result if before is None else replace(result, explored_at=before.explored_at)
 
 
 def _search_outside(

@@ -20,6 +20,7 @@ from highwater.checker.base.text import width
 from highwater.checker.engines import by_name as engines
 from highwater.checker.report.results import Result
 from highwater.checker.runner import one as exploration
+from highwater.checker.runner.kept import Reuse
 from highwater.checker.runner.one import TogetherProgress
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
@@ -45,6 +46,7 @@ class Batch:
     overrides: Overrides
     engine: str
     options: SearchOptions
+    reuse: Reuse = Reuse.NEVER
     verbose: bool = False
     quiet: bool = False
 
@@ -63,9 +65,10 @@ class Batch:
             crowded=True,
         )
         search = engines.search(self.engine)
-        return ScenarioRun.of(
-            exploration.explore(request, self.engine, search, options, progress, keep=True), self.verbose
+        found = exploration.explore(
+            request, self.engine, search, options, progress, keep=True, reuse=self.reuse
         )
+        return ScenarioRun.of(found, self.verbose)
 
 
 @dataclass(frozen=True)

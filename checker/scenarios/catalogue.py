@@ -59,6 +59,8 @@ class Definition:
     """Properties that are proved together with the others; a scenario can name them."""
     reachable: tuple[Goal, ...] = ()
     """Reachability goals; a scenario names those that it expects to be reached."""
+    procedure: str = ""
+    """The scenario's own start and procedure, as text; empty if it has none."""
 
     def __post_init__(self) -> None:
         """LanguageError where a property or an action names a number, a rule or an action that there is not."""

@@ -1,7 +1,8 @@
 """Keys of models: the one definition of "the same question", before and after a model is traced.
 
 ``request_key`` names a request whose protocol comes with the checker: the same sources and settings trace the same
-model. ``model_key`` names a traced model: all that a search can report, and the order in which it looks.
+model. ``model_key`` names a traced model: all that a search can report, and the order in which it looks; ``result_key``
+adds the engine.
 ``Fingerprints`` name behaviour alone: they do not depend on names, or on how a thing is written. Two expressions have
 one fingerprint where they differ only by the order or grouping of operands, by De Morgan's laws, or by writing
 ``a < 3`` as ``a <= 2``. The place of a scalar in the state is part of it. Equal fingerprints mean equal behaviour;
@@ -14,12 +15,15 @@ import functools
 import hashlib
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
+
+import msgspec
 
 import highwater
 from highwater.checker.scenarios import catalogue
@@ -39,14 +43,16 @@ _BEFORE = time.time() - 10
 
 def request_key(request: Request) -> bytes | None:
     """A digest of all that tracing a request depends on; None where there is more, or it may have changed meanwhile."""
-    if not named or request.outside or not _comes_with_the_checker(request):
+    if request.outside or not comes_with_the_checker(request):
         return None
-    source = _source()
+    definition = request.scenario.definition
+    source = _source(definition.name)
     if source is None:
         return None
     properties = (request.invariants, request.step_properties, request.liveness, request.goals)
     asked = (
-        request.scenario.definition.name,
+        definition.name,
+        definition.procedure,
         sorted(request.parameters.items()),
         sorted(request.rules.items()),
         [[p.name for p in kind] for kind in properties],
@@ -55,45 +61,144 @@ def request_key(request: Request) -> bytes | None:
     return hashlib.sha256(source + repr(asked).encode()).digest()
 
 
-def _comes_with_the_checker(request: Request) -> bool:
+def comes_with_the_checker(request: Request) -> bool:
     """Whether protocol and properties are those of the catalogue, and nobody's own file was executed."""
     definition = request.scenario.definition
-    if definition.name not in registry.NAMES or any(m.startswith(catalogue.OWN_FILE) for m in sys.modules):
+    if not named or definition.name not in registry.NAMES:
+        return False
+    if any(m.startswith(catalogue.OWN_FILE) for m in sys.modules):
         return False
     all_ = stated(definition.name)
     kinds = (all_.invariants, all_.step_properties, all_.liveness, all_.helpers, all_.helper_steps)
     known = {id(p) for kind in (*kinds, all_.reachable) for p in kind}
+    protocol = definition.protocol
+    if definition.procedure:  # the key has its text
+        protocol = protocol.__mro__[1]
+        known.add(id(definition.liveness[-1]))
     asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
-    return definition.protocol is registry.protocol_of(definition.name) and all(id(p) in known for p in asked)
+    return protocol is registry.protocol_of(definition.name) and all(id(p) in known for p in asked)
 
 
-@functools.cache
-def _source() -> bytes | None:
-    """A digest of the sources and of Python; None where there are none, or they changed since this process began."""
+def _source(protocol: str) -> bytes | None:
+    """A digest of a protocol's sources; None where there are none, or they changed since this process began."""
     try:
-        digest, changed = digest_of(Path(highwater.__file__).parent)
+        digest, changed = _sources().of_protocol(protocol)
     except OSError:
         return None
     return digest if 0 < changed < _BEFORE else None
 
 
-def digest_of(package: Path) -> tuple[bytes, float]:
-    """A digest of all that tracing can depend on, and when any of it was changed last; 0 where there is nothing."""
-    digest = hashlib.sha256(repr((sys.version, sys.flags.optimize)).encode())
-    changed = 0.0
-    for part in ("checker", "invariants", "model"):
-        for folder, inner, names in os.walk(package / part):
-            inner[:] = sorted(name for name in inner if name != "__pycache__")
-            # The request has the content of a scenario's file.
-            kinds = ".py" if os.path.basename(folder) == "scenarios" else (".py", ".toml")
-            for name in sorted(name for name in names if name.endswith(kinds)):
-                path = f"{folder}/{name}"
-                with open(path, "rb", buffering=0) as file:
-                    # Not the time of the content, which the writer can choose.
-                    changed = max(changed, os.fstat(file.fileno()).st_ctime)
-                    content = file.read()
-                digest.update(f"{path.removeprefix(str(package))}\n{len(content)}\n".encode() + content)
-    return digest.digest(), changed
+def sources_unchanged() -> bool:
+    """Whether no source file that a key names has changed since this process began."""
+    try:
+        return _sources().last_change() < _BEFORE
+    except OSError:
+        return False
+
+
+@functools.cache
+def _sources() -> Sources:
+    return Sources(Path(highwater.__file__).parent)
+
+
+_CODE, _CODE_OR_TABLE = (".py",), (".py", ".toml")
+_ENGINES = ("checker/base", "checker/engines", "checker/runner", "checker/scenarios", "model/language")
+_COMMENT = re.compile(r"#.*|\\\n")
+_MODULE = re.compile(r"\bhighwater((?:\.\w+)+)")
+_NAMES = re.compile(r"\bfrom\s+highwater([\w.]*)\s+import\s+(\([^)]*\)|.*)")
+_BY_VALUE = re.compile(r"__import__|import_module|\bfrom\s+\.")
+
+
+class Sources:
+    """The source files of a package that tracing and exploring depend on; each is read once."""
+
+    def __init__(self, package: Path) -> None:
+        self._package = package
+        self._read: dict[str, tuple[bytes, float, str]] = {}
+        self._imports = functools.cache(self._imports_of)
+        self.of_protocol = functools.cache(self._of_protocol)
+        """A digest of all that tracing the protocol of a name can depend on, and when any of it changed last."""
+        self.of_engines = functools.cache(self._of_engines)
+        """A digest of the engines and the language, and when any of it changed last."""
+
+    def _of_protocol(self, name: str) -> tuple[bytes, float]:
+        """The checker and the language, and of protocols and properties what the protocol's own files import."""
+        every = self._below("model", _CODE) + self._below("invariants", _CODE)
+        top = [f for f in every if f.count("/") == 1 and f.startswith("model/")]
+        common = [*top, "invariants/catalogue.py", *self._below("model", (".toml",))]
+        common += [*self._below("model/language", _CODE), *self._below("checker", _CODE_OR_TABLE)]
+        begin = [f"model.{name}", f"invariants.{name}", f"invariants.{name.split('.')[0]}.inductive"]
+        return self._digest({*common, *self._imported(begin, set(every))})
+
+    def _of_engines(self) -> tuple[bytes, float]:
+        return self._digest({file for folder in _ENGINES for file in self._below(folder, _CODE)})
+
+    def last_change(self) -> float:
+        """When any file that was read changed last."""
+        return max((os.stat(self._package / file).st_ctime for file in self._read), default=0.0)
+
+    def _below(self, folder: str, kinds: tuple[str, ...]) -> list[str]:
+        found = []
+        for place, inner, names in os.walk(self._package / folder):
+            inner[:] = [name for name in inner if name != "__pycache__"]
+            if os.path.basename(place) == "scenarios":  # the request has the content of a scenario's file
+                names = [name for name in names if name.endswith(".py")]
+            relative = os.path.relpath(place, self._package)
+            found += [f"{relative}/{name}" for name in names if name.endswith(kinds)]
+        return found
+
+    def _imported(self, modules: list[str], every: set[str]) -> set[str]:
+        """The files of these modules and of all that they import of ``every``; all, where a name is computed."""
+        found: set[str] = set()
+        left = list(modules)
+        while left:
+            parts = left.pop().strip(".").split(".")
+            for size in range(1, len(parts) + 1):
+                path = "/".join(parts[:size])
+                for file in (f"{path}.py", f"{path}/__init__.py"):
+                    if (
+                        file not in every
+                        or file in found
+                        or path in ("model/registry", "invariants/catalogue")
+                    ):
+                        continue
+                    imports = self._imports(file)
+                    if imports is None:
+                        return every
+                    found.add(file)
+                    left += imports
+        return found
+
+    def _imports_of(self, file: str) -> set[str] | None:
+        """The modules of this package that a file may import; None where it computes a name."""
+        text = _COMMENT.sub(" ", self._file(file)[2])
+        if _BY_VALUE.search(text):
+            return None
+        found = set(_MODULE.findall(text))
+        for module, names in _NAMES.findall(text):
+            found |= {f"{module}.{name}" for name in re.findall(r"\w+", names)}
+        return found
+
+    def _file(self, name: str) -> tuple[bytes, float, str]:
+        """A file's digest, when it changed, and its content."""
+        if name not in self._read:
+            with open(self._package / name, "rb", buffering=0) as file:
+                # Not the time of the content, which the writer can choose.
+                changed, content = os.fstat(file.fileno()).st_ctime, file.read()
+            text = content.decode(errors="replace") if name.endswith(".py") else ""
+            self._read[name] = hashlib.sha256(content).digest(), changed, text
+        return self._read[name]
+
+    def _digest(self, files: set[str]) -> tuple[bytes, float]:
+        digest = hashlib.sha256(repr((sys.version, sys.flags.optimize, _versions())).encode())
+        for name in sorted(files):
+            digest.update(f"{name}\n".encode() + self._file(name)[0])
+        return digest.digest(), max((self._read[name][1] for name in files), default=0.0)
+
+
+def _versions() -> list[str]:
+    """The versions of the libraries that trace, compile, explore and prove."""
+    return [version(library) for library in ("llvmlite", "msgspec", "numpy", "scipy", "z3-solver")]
 
 
 _GROUPED = {"and", "or", "add", "mul", "union", "intersection", "min", "max"}
@@ -241,16 +346,23 @@ def model_key(model: Model, *options: object) -> str:
 
 def engine_key() -> str:
     """A digest of the engines, the language and their libraries: results of an unchanged model depend on them."""
-    top = Path(highwater.__file__).parent
-    digest = blake2b(digest_size=10)
-    for folder in (
-        "model/language",
-        "checker/engines/native",
-        "checker/engines/liveness",
-        "checker/engines/solver",
-    ):
-        for path in sorted((top / folder).glob("*.py")):
-            digest.update(path.read_bytes())
-    for library in ("llvmlite", "z3-solver"):
-        digest.update(version(library).encode())
-    return digest.hexdigest()
+    return _sources().of_engines()[0].hex()[:20]
+
+
+def result_key(model: Model, request: Request) -> str | None:
+    """A key of all that exploring a traced model depends on; None where its engine may have changed meanwhile."""
+    digest, changed = _sources().of_engines()
+    if not 0 < changed < _BEFORE:
+        return None
+    names = [model_key(model, request.symmetry, request.deadlock), msgspec.to_builtins(model.outline)]
+    laid_out = [[leaf.path for leaf in model.leaves], model.protocol.symmetric]
+    # Each in its order, as a result names it by its position.
+    ordered: list[object] = [[KEPT.instance(i) for i in model.instances]]
+    ordered.append([KEPT.property(p) for p in model.properties])
+    ordered.append([(KEPT.step_property(p), sorted(p.asked)) for p in model.step_properties])
+    for live in model.liveness:
+        cases = [
+            (repr(c.parameters), KEPT.node(c.premise), list(map(KEPT.node, c.goals))) for c in live.cases
+        ]
+        ordered.append((KEPT.liveness(model, live), cases))
+    return hashlib.sha256(digest + repr((names, laid_out, ordered)).encode()).hexdigest()

@@ -107,7 +107,8 @@ def following(
         own[name] = replace(action, function=_in_order(action, places))
     made = type(protocol.__name__, (protocol,), own)
     led = eventually_always("966.13", fair=weak(*actions))(led_again)
-    return replace(definition, protocol=made, liveness=(*definition.liveness, led))
+    text = repr((start, steps, without))
+    return replace(definition, protocol=made, liveness=(*definition.liveness, led), procedure=text)
 
 
 def led_again(m: Any, s: State) -> Any:

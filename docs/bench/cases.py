@@ -75,6 +75,8 @@ class Case:
     repeat: int = 3
     cold: bool = False
     """Measure it with an empty cache, too."""
+    unchanged: bool = False
+    """Measure it where `check` reuses its kept results; otherwise every run explores."""
     status: int = 0
     beside: Specification | None = None
     """TLC checks this in turn with us; both must count the same states."""
@@ -115,6 +117,7 @@ _OPERATOR = ("--set", "reassignments=1", "--set", "leads_elsewhere=1")
 PARTS: dict[str, tuple[Case, ...]] = {
     "check": (
         Case("the standard scenarios", ("check",), "30 s cold, 12 s again", cold=True),
+        Case("the standard scenarios, unchanged", ("check",), "2 s", unchanged=True),
         Case("a known defect", ("check", "replication/defect-truncate-to-hwm"), "0.5 s again", cold=True),
         Case(
             "Kip320, 3 replicas, 2/2/2",

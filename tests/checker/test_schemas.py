@@ -22,7 +22,7 @@ FILES = {
     "report": "traces/reports/report.schema.json",
 }
 DIGESTS = {
-    "result": "06a8397cd565a1a1",
+    "result": "81eb6264f01ae12e",
     "proof": "3535ce93e8ea3458",
     "gate": "40592d335b72c73e",
     "mutation": "6d6266fd4b48bc61",

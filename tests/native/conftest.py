@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +32,16 @@ def better_code_beside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where facts are kept: nothing yet. Requests have names here, as in a process of their own."""
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "kept"))
     monkeypatch.setattr(model_key, "named", True)
     monkeypatch.setattr(model_key, "_BEFORE", float("inf"))
-    model_key._source.cache_clear()
+    model_key._sources.cache_clear()
     for name in [m for m in sys.modules if m.startswith(catalogue.OWN_FILE)]:
         monkeypatch.delitem(sys.modules, name)
-    return tmp_path / "kept"
+    yield tmp_path / "kept"
+    model_key._sources.cache_clear()
 
 
 def asked(name: str = SMALL, **settings: Any) -> Request:

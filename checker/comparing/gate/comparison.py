@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from itertools import chain, islice, zip_longest
 from typing import Any
 
@@ -34,6 +35,7 @@ from highwater.checker.comparing.models.differences import ActionChange, Compari
 from highwater.checker.comparing.models.revisions import Image, RestoredModel, Revision, UnknownImageError
 from highwater.checker.comparing.models.states import answers, described, example, restored
 from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.runner.kept import Reuse
 from highwater.checker.runner.one import LiveLine
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.model_key import KEPT, by_action
@@ -193,13 +195,18 @@ Entries = Sequence[tuple[GateEntry, Image | None]]
 
 
 def run_all(
-    entries: Entries, *, processes: int | None = None, budget: float | None = None, quiet: bool = False
+    entries: Entries,
+    *,
+    processes: int | None = None,
+    budget: float | None = None,
+    quiet: bool = False,
+    reuse: Reuse = Reuse.NEVER,
 ) -> Iterator[tuple[GateEntry, Ran | None]]:
     """Run entries in their order; yields each with its result, None if the budget was used up before.
 
     Raises GateInterrupted on Ctrl-C.
     """
-    yield from _in_processes(_run, "run", entries, processes, budget, quiet)
+    yield from _in_processes(partial(_run, reuse), "run", entries, processes, budget, quiet)
 
 
 def fingerprints(
@@ -258,9 +265,9 @@ def _in_processes(
             live.end()
 
 
-def _run(job: _Job, say: Say) -> Ran:
+def _run(reuse: Reuse, job: _Job, say: Say) -> Ran:
     entry, image, seconds, memory = job
-    return run(entry, seconds, memory) if image is None else run_image(image, seconds, memory)
+    return run(entry, seconds, memory, reuse) if image is None else run_image(image, seconds, memory)
 
 
 def _traced(job: _Job, say: Say) -> str | None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ import highwater
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.comparing.models.revisions import Asked, Image, RestoredModel, UnknownImageError
 from highwater.checker.engines import by_name as engines
+from highwater.checker.engines import cache
 from highwater.checker.report import counterexample
 from highwater.checker.report.results import NOT_REACHED, REACHED
+from highwater.checker.runner import kept
 from highwater.checker.runner import one as exploration
+from highwater.checker.runner.kept import Reuse
 from highwater.checker.scenarios import model_key, scenario_files, user_code
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import Scenario
@@ -128,7 +131,7 @@ class Ran:
     """The result of an entry: its facts, an ``error`` of the protocol or scenario, or the limit that ``stopped`` it.
 
     ``runs`` are counterexamples as text, by property; ``violations`` are the same runs as numbers. ``broken`` lists
-    unmet expectations of the scenario's own file.
+    unmet expectations of the scenario's own file. ``explored_at`` is set if it is kept from an earlier gate.
     """
 
     facts: Facts | None = None
@@ -138,15 +141,31 @@ class Ran:
     runs: dict[str, list[str]] = field(default_factory=dict)
     violations: dict[str, ViolatingRun] = field(default_factory=dict)
     broken: tuple[str, ...] = ()
+    explored_at: str | None = None
 
 
-def run(entry: GateEntry, limit_seconds: float | None = None, memory_bytes: int | None = None) -> Ran:
-    """Run an entry; an error of the protocol is a result. Raises KeyboardInterrupt and InternalError."""
+def run(
+    entry: GateEntry,
+    limit_seconds: float | None = None,
+    memory_bytes: int | None = None,
+    reuse: Reuse = Reuse.NEVER,
+) -> Ran:
+    """Run an entry, or reuse the facts of an unchanged one; an error of the protocol is a result.
+
+    Raises KeyboardInterrupt and InternalError.
+    """
     started = time.perf_counter()
     ran = Ran()
     try:
+        request = entry.request()
+        identity = None if reuse is Reuse.NEVER else model_key.request_key(request)
+        asked = entry.kind, entry.unbounded, kept.asked_of(request, SearchOptions(workers=1))
+        if reuse is Reuse.REUSE and (known := cache.found(Ran, identity, asked)) is not None:
+            return known
         kind = _proof if entry.kind == PROOF else _scenario
         kind(entry, ran, limit_seconds, memory_bytes)
+        if ran.facts is not None and identity is not None and model_key.sources_unchanged():
+            cache.keep(replace(ran, explored_at=kept.now()), identity, asked)
     except InternalError:
         raise
     except (LanguageError, InputError) as wrong:

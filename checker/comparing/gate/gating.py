@@ -24,6 +24,7 @@ from highwater.checker.comparing.models.revisions import (
     last_change,
 )
 from highwater.checker.comparing.models.texts import TextChange
+from highwater.checker.runner.kept import Reuse
 from highwater.checker.scenarios.model_key import KEPT, engine_key
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language.errors import LanguageError
@@ -38,7 +39,8 @@ _PROOF_COST = 5_000_000
 class Options:
     """How a gate runs. ``budget`` is in seconds; ``explain`` is the number of differences to explain.
 
-    ``strict``: a change of the source that no scenario detects does not pass.
+    ``strict``: a change of the source that no scenario detects does not pass. ``reuse`` says whether facts of entries
+    that have not changed are taken from an earlier gate.
     """
 
     names: tuple[str, ...] = ()
@@ -48,6 +50,7 @@ class Options:
     processes: int | None = None
     quiet: bool = False
     strict: bool = False
+    reuse: Reuse = Reuse.NEVER
 
 
 @dataclass
@@ -281,11 +284,19 @@ def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], 
     try:
         jobs = [(entry, None) for entry in entries]
         for entry, ran in comparison.run_all(
-            jobs, processes=options.processes, budget=options.budget, quiet=options.quiet
+            jobs,
+            processes=options.processes,
+            budget=options.budget,
+            quiet=options.quiet,
+            reuse=options.reuse,
         ):
             gate.verdicts.append(compare(entry, before[entry.key], ran))
     except comparison.GateInterrupted:
         gate.interrupted = True
+    dates = sorted(v.ran.explored_at[:10] for v in gate.verdicts if v.ran.explored_at is not None)
+    if dates:
+        run = f"{len(dates)} of {len(gate.verdicts)} were not run again: unchanged since {dates[0]}"
+        gate.notes.append(f"{run} (--fresh runs all)")
 
 
 # --- explaining -------------------------------------------------------------------------------------

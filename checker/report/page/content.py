@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
-
-import click
+from typing import Any
 
 from highwater.checker.base.files import refuse_unwritable, write_text
 from highwater.checker.base.text import at, say, settings
@@ -352,15 +350,6 @@ def _same(texts: Sequence[Sequence[int]], cell: int | None) -> bool:
 
 
 # Where ``--html`` writes runs: a page to step through, on which nothing is written where there is no run.
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def html_option(what: str) -> Callable[[Command], Command]:
-    """The option ``--html``; ``what`` says which runs are on the page."""
-    return click.option(
-        "--html", "html", metavar="FILE", help=f"Write {what} as an HTML page to step through."
-    )
 
 
 class PageOutput:

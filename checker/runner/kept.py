@@ -1,0 +1,163 @@
+"""Results of `check` that are kept: what has not changed is not explored again.
+
+A result is kept under the key of its request, so that an unchanged protocol is not even traced. Its search is kept
+under the key of the traced model, too, so that a change of text alone explores nothing. Both keys have everything else
+that a result depends on: expectations, workers, libraries and environment variables. Only whole searches are kept: no
+limit ended them, and no option stopped them early.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import Enum
+
+from highwater.checker.engines import by_name as engines
+from highwater.checker.engines import cache
+from highwater.checker.engines.by_name import Engine
+from highwater.checker.report.counterexample import Counterexample
+from highwater.checker.report.results import Result
+from highwater.checker.report.vacuity import Vacuous
+from highwater.checker.runner.known import KnownModel
+from highwater.checker.scenarios import model_key
+from highwater.checker.scenarios.request import Request
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
+from highwater.model.language.model import Model
+
+CI = "CI"
+"""The environment variable of continuous integration: where it is set, everything is explored."""
+_VARIABLES = ("HIGHWATER_", "LD_", "LLVM", "NPY_", "OMP_", "OPENBLAS_", "PYTHON")
+"""How the environment variables begin that can change the code that runs."""
+
+
+class Reuse(Enum):
+    """How `check` uses kept results."""
+
+    NEVER = "a limit or another option applies: read and keep none"
+    RENEW = "explore, and keep the result"
+    REUSE = "explore what has changed, and keep the result"
+
+    @classmethod
+    def of(cls, engine: Engine, options: SearchOptions, *, fresh: bool) -> Reuse:
+        """The most that these options of the user allow."""
+        if engine != Engine(engines.DEFAULT) or options != SearchOptions(workers=options.workers):
+            return cls.NEVER
+        return cls.unless(fresh)
+
+    @classmethod
+    def unless(cls, fresh: bool) -> Reuse:
+        """REUSE; RENEW with the option ``--fresh``, and in continuous integration."""
+        return cls.RENEW if fresh or os.environ.get(CI) else cls.REUSE
+
+
+@dataclass(frozen=True)
+class KeptSearch:
+    """A whole search, and when it was made."""
+
+    search: SearchResult
+    explored_at: str
+
+
+@dataclass(frozen=True)
+class KeptResult:
+    """A whole search with its runs."""
+
+    kept: KeptSearch
+    runs: tuple[Counterexample, ...]
+    ruled_out: tuple[str, ...]
+    constant: tuple[str, ...]
+    vacuous: tuple[Vacuous, ...]
+
+
+@dataclass(frozen=True)
+class TracedKey:
+    """The key of a traced model, under that of its request."""
+
+    text: str
+
+
+def now() -> str:
+    """The time, for a result that is explored now."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) -> dict[int, Result]:
+    """The kept results of unchanged requests, by position; nothing is traced.
+
+    They have no model to show runs with; without ``runs`` only results that have none are found.
+    """
+    found: dict[int, Result] = {}
+    for number, request in enumerate(requests):
+        known = cache.found(KeptResult, model_key.request_key(request), *asked_of(request, options))
+        if known is None or (known.runs and not runs):
+            continue
+        result = Result(
+            request,
+            engines.DEFAULT,
+            known.kept.search,
+            tuple(run for run in known.runs if not run.goal),
+            tuple(run for run in known.runs if run.goal),
+            ruled_out=known.ruled_out,
+            constant=known.constant,
+            vacuous=known.vacuous,
+            explored_at=known.kept.explored_at,
+        )
+        if not result.broken:  # its runs are shown
+            found[number] = result
+    return found
+
+
+def search(model: Model, request: Request, options: SearchOptions) -> KeptSearch | None:
+    """The kept search of an unchanged request, or of one whose traced model is unchanged."""
+    asked = asked_of(request, options)
+    known = cache.found(KeptResult, model.identity, *asked)
+    return cache.found(KeptSearch, _traced(model, request), *asked) if known is None else known.kept
+
+
+def keep(result: Result, options: SearchOptions, explored_at: str) -> None:
+    """Keep the result of a whole search, if nothing that it depends on changed meanwhile."""
+    request, model, found = result.request, result.model, result.search
+    if model is None or not result.reached_end or found.trouble or found.unspilled:
+        return
+    if not model_key.comes_with_the_checker(request):
+        return
+    kept, asked = KeptSearch(replace(found, graph=None), explored_at), asked_of(request, options)
+    cache.keep(kept, _traced(model, request), *asked)
+    if model_key.sources_unchanged():
+        facts = result.ruled_out, result.constant, result.vacuous
+        cache.keep(KeptResult(kept, tuple(map(_plain, result.runs)), *facts), model.identity, *asked)
+
+
+def _plain(run: Counterexample) -> Counterexample:
+    """A run without the abstract protocol's type, which is a part of a model."""
+    return run if run.abstract is None else replace(run, abstract=replace(run.abstract, type=None))
+
+
+def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
+    """All that a result depends on beside the model and its engine."""
+    expect = request.scenario.expectation
+    expected = sorted(expect.violated), sorted(expect.impossible), sorted(expect.constant), expect.reachable
+    settings = sorted(request.parameters.items()), sorted(request.rules.items()), request.properties
+    around = sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith(_VARIABLES) and name != cache.VARIABLE
+    )
+    counts = expect.distinct_states, expect.depth, request.as_written, request.counts_expected
+    return expected, counts, settings, request.symmetry, request.deadlock, options.workers, around
+
+
+def _traced(model: Model, request: Request) -> bytes | None:
+    """The key of a traced model; of one that was traced before only if its key is known."""
+    if request.outside or not model_key.comes_with_the_checker(request):
+        return None
+    if isinstance(model, KnownModel):
+        known = cache.found(TracedKey, model.identity)
+        return None if known is None else known.text.encode()
+    text = model_key.result_key(model, request)
+    if text is None:
+        return None
+    cache.keep(TracedKey(text), model.identity)
+    return text.encode()

@@ -1,0 +1,468 @@
+"""`check` explores what has changed, and reuses the kept result of what has not."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import highwater
+from highwater.checker.cli import cli
+from highwater.checker.comparing.gate import entries
+from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, GateEntry, Ran
+from highwater.checker.engines import by_name, cache
+from highwater.checker.runner import kept, known
+from highwater.checker.runner.kept import CI, KeptResult, KeptSearch, Reuse
+from highwater.checker.scenarios import catalogue, model_key
+from highwater.checker.scenarios.model_key import Sources
+from highwater.checker.scenarios.search import SearchOptions, SearchResult
+from highwater.model.versions import versions
+from tests.checker.schema import problems
+from tests.native.conftest import SMALL, asked
+from tests.native.test_identity import BOX
+
+HOLDS = "truncation/small-kip-101"
+SCHEMA = Path(highwater.__file__).parent / "checker/report/result.schema.json"
+
+
+@pytest.fixture(autouse=True)
+def reusing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache of this test; `check` reuses what is in it."""
+    monkeypatch.delenv(CI)
+    return folder
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was done: "traced" and "explored"."""
+    done: list[str] = []
+    model_of, search, liveness = known.model_of, by_name.search, by_name.explore
+
+    def traced(*given: Any) -> Any:
+        done.append("traced")
+        return model_of(*given)
+
+    def explored(function: Any) -> Any:
+        def counted(*given: Any) -> Any:
+            done.append("explored")
+            return function(*given)
+
+        return counted
+
+    monkeypatch.setattr(known, "model_of", traced)
+    monkeypatch.setattr(by_name, "search", lambda name: explored(search(name)))
+    monkeypatch.setattr(by_name, "explore", lambda name: explored(liveness(name)))
+    return done
+
+
+def checked(*arguments: str, status: int = 0) -> list[dict[str, Any]]:
+    """The results of ``highwater check``, without the versions of the libraries that happen to be loaded."""
+    found = CliRunner().invoke(cli, ["check", "--workers", "1", *arguments, "--quiet", "--json", "-"])
+    assert found.exit_code == status, found.output
+    results: list[dict[str, Any]] = json.loads(found.stdout)
+    for result in results:
+        del result["versions"]
+    return results
+
+
+def reused(*arguments: str) -> list[bool]:
+    """For each result whether it was reused."""
+    return ["reused" in result for result in checked(*arguments)]
+
+
+# --- reused ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        SMALL,  # a violation
+        "replication/controller/sanity-fenced-member-joins",  # of a step
+        "replication/sanity-promise-early-join",  # with the abstract protocol's run
+        "replication/controller/recovery-strategies",  # goals
+        "quorum/small-older",  # liveness
+        "replication/controller/advice-shut-out",  # the scenario's own start and procedure
+    ],
+)
+def test_an_unchanged_scenario_is_reused_as_it_was_explored(name: str, work: list[str]) -> None:
+    (first,) = checked(name)
+    assert "explored" in work
+    assert "reused" not in first
+    del work[:]
+    (second,) = checked(name)
+    assert not work, "it is not traced either"
+    assert not problems([{**second, "versions": versions("result")}], json.loads(SCHEMA.read_text()))
+    assert second.pop("reused") is True
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", second.pop("explored_at"))
+    assert second == first
+
+
+@pytest.mark.parametrize("more", [[], ["--verbose"]])
+def test_a_reused_run_is_shown_as_an_explored_one(work: list[str], more: list[str]) -> None:
+    said = [CliRunner().invoke(cli, ["check", SMALL, "--workers", "1", *more]).output for _ in range(2)]
+    assert work == ["traced", "explored", "traced"]
+    last, again = (text.splitlines()[-1] for text in said)
+    assert "unchanged" not in last
+    assert re.search(r"1 scenario as expected: 1 unchanged \(explored \d{4}-\d\d-\d\d\): ", again)
+    assert "violated (expected), unchanged: " in said[1]
+    without = [line for line in said[1].splitlines()[:-1] if "not explored again" not in line]
+    table = next(number for number, line in enumerate(without) if line.startswith("scenario "))
+    assert without[:table] == said[0].splitlines()[:table]
+    assert without[table + 2 :] == said[0].splitlines()[table + 2 : -1]
+
+
+def test_a_page_and_a_trace_are_written_of_a_reused_search(work: list[str], tmp_path: Path) -> None:
+    checked(SMALL)
+    del work[:]
+    page, trace = tmp_path / "page.html", tmp_path / "trace.jsonl"
+    assert reused(SMALL, "--html", str(page), "--trace-out", str(trace)) == [True]
+    assert page.exists()
+    assert trace.exists()
+    assert work == ["traced"]
+
+
+def test_of_several_scenarios_those_that_changed_are_explored(work: list[str]) -> None:
+    checked(SMALL)
+    del work[:]
+    found = CliRunner().invoke(cli, ["check", HOLDS, SMALL, "--workers", "1"])
+    assert re.search(r"as expected: 1 unchanged \(explored [\d-]+\), 1 explored: ", found.output)
+    assert work == ["traced", "explored"]
+    assert [line.split()[0] for line in found.output.splitlines() if " violated" in line or " holds" in line]
+    assert reused(HOLDS, SMALL) == [True, True]
+
+
+def test_helper_processes_keep_what_they_explore() -> None:
+    """Started by the shell, as several scenarios are in a process each."""
+    program = "from highwater.checker.scenarios import model_key; model_key._BEFORE = float('inf')\n"
+    program += "from highwater.checker.runner import side_by_side; side_by_side.HELP_AFTER = 0\n"
+    program += "from highwater.checker.cli import main; main()"
+    names = ["truncation/small-kip-101", "truncation/small-kip-279", "zookeeper/small-deletion", SMALL]
+    command = [sys.executable, "-c", program, "check", *names, "--quiet", "--json", "-"]
+    found = []
+    for _ in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        found.append([result.get("reused", False) for result in json.loads(done.stdout)])
+    assert not any(found[0])
+    sources = Sources(PACKAGE)
+    sources.of_protocol("truncation")
+    just_written = time.time() - sources.last_change() < 60  # a helper names no sources that are so new
+    assert all(found[1]) or just_written
+
+
+def test_after_a_change_of_text_alone_it_is_traced_and_not_explored(
+    work: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked(SMALL)
+    monkeypatch.setattr(model_key, "_source", lambda protocol: b"another text")
+    del work[:]
+    assert reused(SMALL) == [True]
+    assert work == ["traced"]
+    assert reused(SMALL) == [True]
+    assert work == ["traced"], "the second time it is kept under the new text"
+
+
+def test_after_a_change_of_the_engine_it_is_explored(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked(SMALL)
+    monkeypatch.setattr(model_key, "_source", lambda protocol: b"another text")
+    monkeypatch.setattr(model_key._sources(), "of_engines", lambda: (b"another engine", 1.0))
+    assert reused(SMALL) == [False]
+
+
+def test_properties_that_exchange_their_names_have_another_key() -> None:
+    request = asked(SMALL)
+    weak, strong = request.invariants
+    exchanged = replace(strong, name=weak.name), replace(weak, name=strong.name)
+    keys = [
+        model_key.result_key(replace(request, invariants=invariants).model(), request)
+        for invariants in ((weak, strong), exchanged, (weak, strong))
+    ]
+    assert keys[0] == keys[2] != keys[1]
+    assert None not in keys
+
+
+# --- explored, although it was kept -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--fresh"],
+        ["--first"],
+        ["--limit-states", "1000000000"],
+        ["--limit-seconds", "1000"],
+        ["--memory", "0.5"],
+        ["--spill", "."],
+        ["--no-cache"],
+        ["--checkpoint", "checkpoint"],
+        ["--outside"],
+        ["--workers", "2"],
+        ["--symmetry"],
+        ["--property", "strong_isr"],
+        ["--set", "max_records=1"],
+        ["--rule", "leader_epoch_lookup=on"],
+        ["--profile", "kip_279"],
+        ["--deadlock"],
+    ],
+    ids=" ".join,
+)
+def test_another_question_is_explored(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    checked(SMALL)
+    found = CliRunner().invoke(
+        cli, ["check", SMALL, "--workers", "1", *options, "--quiet", "--json", "out.json"]
+    )
+    assert found.exit_code in (0, 1), found.output
+    assert "reused" not in json.loads(Path("out.json").read_text())[0]
+
+
+@pytest.mark.parametrize(
+    "name", [CI, "HIGHWATER_ALLOW_CODE", "PYTHONHASHSEED", "LD_PRELOAD", "NPY_DISABLE_CPU_FEATURES"]
+)
+def test_with_another_environment_it_is_explored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked(SMALL)
+    monkeypatch.setenv(name, "1")
+    assert reused(SMALL) == [False]
+
+
+@pytest.mark.parametrize("fresh", ["--fresh", CI])
+def test_a_fresh_result_takes_the_place_of_the_kept_one(fresh: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked(SMALL)
+    monkeypatch.setattr(kept, "now", lambda: "2030-01-01T00:00:00Z")
+    with monkeypatch.context() as inside:
+        if fresh == CI:
+            inside.setenv(CI, "true")
+        checked(SMALL, *["--fresh"] * (fresh != CI))
+    (result,) = checked(SMALL)
+    assert result["explored_at"] == "2030-01-01T00:00:00Z"
+
+
+def test_an_expectation_that_changed_is_explored(tmp_path: Path) -> None:
+    text = (catalogue.MODELS / "truncation/scenarios/truncate-to-hwm.toml").read_text()
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    assert reused(str(file)) == [False]
+    assert reused(str(file)) == [True]
+    file.write_text(f"# a remark\n{text}")
+    assert reused(str(file)) == [True]
+    file.write_text(re.sub(r"violated = \[.*\]", "violated = []", text))
+    (result,) = checked(str(file), status=1)
+    assert "reused" not in result
+    assert result["broken"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('    "change_min_isr(value=2)",\n', ""),
+        ('without = ["fence", ', "without = ["),
+        ("leader_epoch = 2", "leader_epoch = 1"),
+    ],
+)
+def test_another_procedure_or_start_is_explored(tmp_path: Path, old: str, new: str) -> None:
+    """The rest of the question is the same; it is explored with the key of the request and with that of the model."""
+    text = (catalogue.MODELS / "replication/controller/scenarios/advice-shut-out.toml").read_text()
+    file = tmp_path / "own.toml"
+    file.write_text(text)
+    assert [reused(str(file)) for _ in range(2)] == [[False], [True]]
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    assert "reused" not in found_of(str(file))
+
+
+def found_of(*arguments: str) -> dict[str, Any]:
+    """The result of one scenario, whatever its exit status."""
+    done = CliRunner().invoke(cli, ["check", "--workers", "1", *arguments, "--quiet", "--json", "-"])
+    result: dict[str, Any] = json.loads(done.stdout)[0]
+    return result
+
+
+def test_a_result_that_is_not_as_expected_is_reused_with_its_run(tmp_path: Path, work: list[str]) -> None:
+    text = (catalogue.MODELS / "truncation/scenarios/truncate-to-hwm.toml").read_text()
+    file = tmp_path / "own.toml"
+    file.write_text(re.sub(r"violated = \[.*\]", "violated = []", text))
+    first, second = (CliRunner().invoke(cli, ["check", str(file), HOLDS, "--workers", "1"]) for _ in "12")
+    assert first.exit_code == second.exit_code == 1
+    assert work == ["traced", "explored"] * 2 + ["traced"]
+    shown = [found.output.partition("\nscenario ")[0] for found in (first, second)]
+    assert "is violated" in shown[0]
+    assert shown[0] == shown[1]
+
+
+def test_a_protocol_of_ones_own_is_explored_each_time(tmp_path: Path) -> None:
+    file = tmp_path / "box.py"
+    file.write_text(BOX)
+    assert [reused(str(file)) for _ in range(2)] == [[False], [False]]
+    assert cache_of(KeptResult) == cache_of(KeptSearch) == 0
+
+
+# --- not kept -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        *[SearchResult(stopped_by=why) for why in ("states", "seconds", "memory", "disk", "interrupted")],
+        SearchResult(trouble="no space"),
+        SearchResult(unspilled="no space"),
+    ],
+    ids=str,
+)
+def test_a_search_that_is_not_whole_is_not_kept(found: SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as inside:
+        inside.setattr(by_name, "search", lambda name: lambda *given: found)
+        CliRunner().invoke(cli, ["check", HOLDS, "--workers", "1"])
+    assert reused(HOLDS) == [False]
+
+
+@pytest.mark.parametrize("options", [["--limit-states", "10"], ["--first"]], ids=" ".join)
+def test_a_search_that_an_option_ends_is_not_kept(options: list[str]) -> None:
+    CliRunner().invoke(cli, ["check", SMALL, "--workers", "1", *options])
+    assert reused(SMALL) == [False]
+
+
+def test_a_source_that_changes_during_the_search_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_key, "sources_unchanged", lambda: False)
+    checked(SMALL)
+    assert (cache_of(KeptResult), cache_of(KeptSearch)) == (0, 1)
+
+
+def cache_of(kind: type[Any]) -> int:
+    """How many entries of a kind the cache has."""
+    place = cache.chosen()
+    assert place is not None
+    found = 0
+    for file in place.directory.glob("*.code") if place.directory.exists() else ():
+        content = place.get(bytes.fromhex(file.stem))
+        found += (
+            content is not None
+            and b'"explored_at"' in content
+            and (b'"ruled_out"' in content) == (kind is KeptResult)
+        )
+    return found
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b'{"kept": 1}', b'{"search": {}, "explored_at": 1}', b"[" * 10**5, b"\xff\x00", None],
+)
+def test_a_damaged_entry_is_explored_again(content: bytes | None, reusing: Path) -> None:
+    (first,) = checked(SMALL)
+    place = cache.chosen()
+    assert place is not None
+    assert (cache_of(KeptResult), cache_of(KeptSearch)) == (1, 1)
+    for file in list(reusing.iterdir()):
+        entry = file.read_bytes()
+        if b'"explored_at"' in entry and content is None:
+            file.write_bytes(entry[:-1] + b"#")
+        elif b'"explored_at"' in entry and content is not None:
+            place.put(bytes.fromhex(file.stem), content)
+    (second,) = checked(SMALL)
+    measured = ("seconds", "preparation_seconds", "peak_memory_bytes")
+    assert "reused" not in second
+    assert {k: v for k, v in second.items() if k not in measured} == {
+        k: v for k, v in first.items() if k not in measured
+    }
+    assert reused(SMALL) == [True]
+
+
+# --- the gate -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [SCENARIO, PROOF])
+def test_an_unchanged_entry_of_a_gate_is_run_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Reuse] = []
+
+    def ran(entry: GateEntry, found: Ran, *limits: object) -> None:
+        done.append(reuse)
+        found.facts = {"verdict": "holds", "properties": {"one": "kept"}}
+        found.stopped = stopped
+        if stopped:
+            found.facts = None
+
+    monkeypatch.setattr(entries, f"_{kind}", ran)
+    entry, stopped = GateEntry(kind, "one", HOLDS, Path()), "seconds"
+    other = replace(entry, parameters={"max_records": 1})
+    for reuse in (Reuse.REUSE, Reuse.REUSE):
+        entries.run(entry, reuse=reuse)
+    assert len(done) == 2, "a stopped one is not kept"
+    stopped = ""
+    for reuse in (Reuse.NEVER, Reuse.REUSE, Reuse.REUSE, Reuse.RENEW, Reuse.REUSE):
+        found = entries.run(entry, reuse=reuse)
+        assert found.facts == {"verdict": "holds", "properties": {"one": "kept"}}
+    assert found.explored_at
+    assert done[2:] == [Reuse.NEVER, Reuse.REUSE, Reuse.RENEW]
+    entries.run(other, reuse=Reuse.REUSE)
+    assert len(done) == 6
+
+
+def test_facts_of_a_gate_are_the_same_when_they_are_reused() -> None:
+    entry = GateEntry.of_scenario(SMALL, Path())
+    first, second = (entries.run(entry, reuse=Reuse.REUSE) for _ in range(2))
+    assert first.error is None
+    assert replace(second, explored_at=None) == replace(first, seconds=second.seconds)
+    assert second.explored_at
+
+
+# --- what a protocol imports ----------------------------------------------------------------------------
+
+PACKAGE = Path(highwater.__file__).parent
+
+
+def test_every_import_of_a_protocol_is_seen() -> None:
+    """By its text; here by its syntax."""
+    sources = Sources(PACKAGE)
+    files = sources._below("model", (".py",)) + sources._below("invariants", (".py",))
+    computed = {file for file in files if sources._imports(file) is None}
+    assert computed == {"model/registry.py", "invariants/catalogue.py"}
+    for file in set(files) - computed:
+        named = set()
+        for node in ast.walk(ast.parse((PACKAGE / file).read_text())):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level
+                named |= {f"{node.module}.{alias.name}" for alias in node.names}
+        ours = {name.removeprefix("highwater.") for name in named if name.startswith("highwater.")}
+        assert ours <= {name.strip(".") for name in sources._imports(file) or ()}, file
+
+
+def test_the_modules_that_a_protocol_loads_are_among_its_sources() -> None:
+    program = (
+        "import sys\n"
+        "from highwater.checker.scenarios import scenario_files, catalogue\n"
+        "from highwater.checker.scenarios.request import Overrides, Request\n"
+        "from highwater.checker.runner import one\n"
+        "before = set(sys.modules)\n"
+        "Request.of(scenario_files.bare(catalogue.load(sys.argv[1])), Overrides()).model()\n"
+        "print(*(m for m in set(sys.modules) - before if m.startswith('highwater.')))\n"
+    )
+    for name in ("promise", "quorum", "replication.topic"):
+        sources = Sources(PACKAGE)
+        sources.of_protocol(name)
+        done = subprocess.run(
+            [sys.executable, "-c", program, name], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.split()
+        for module in done.stdout.split():
+            path = module.removeprefix("highwater.").replace(".", "/")
+            if path.startswith(("model", "invariants")):
+                assert {f"{path}.py", f"{path}/__init__.py"} & sources._read.keys(), (name, module)
+
+
+def test_a_whole_search_is_asked_for_by_default_alone() -> None:
+    plain = SearchOptions()
+    assert Reuse.of(by_name.Engine("native"), plain, fresh=False) is Reuse.REUSE
+    assert Reuse.of(by_name.Engine("native"), plain, fresh=True) is Reuse.RENEW
+    assert Reuse.of(by_name.Engine("interpreter"), plain, fresh=False) is Reuse.NEVER

@@ -1,0 +1,228 @@
+"""Changes planted in a copy of the sources: each is explored where it can matter, and nowhere else."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import highwater
+from highwater.checker.engines.cache import VARIABLE
+from highwater.checker.runner.kept import CI
+from tests.slow import slow
+
+TRUNCATION, PROMISE, REPLICATION = NAMES = (
+    "truncation/small-kip-101",
+    "promise/clients",
+    "replication/sanity-epochs-from-fetches",
+)
+T, P, R = {TRUNCATION}, {PROMISE}, {REPLICATION}
+ALL: set[str] = set(NAMES)
+NONE: set[str] = set()
+
+PROGRAM = (
+    "from highwater.checker.scenarios import model_key; model_key._BEFORE = float('inf')\n"
+    "from highwater.checker.cli import main; main()"
+)
+"""`check`; sources count as old, as a planted change is younger than a user's."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A text in a file that is replaced, or other surroundings; and the scenarios that it concerns."""
+
+    explored: set[str]
+    file: str = ""
+    old: str = ""
+    new: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    options: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file or [*self.environment.items(), *self.options]}: {self.old[:40]!r} {self.new[:40]!r}"
+        )
+
+
+PROTOCOL, PROPERTIES = "model/truncation/protocol.py", "invariants/truncation/__init__.py"
+SCENARIO = f"model/{TRUNCATION.replace('/', '/scenarios/')}.toml"
+LOGS, FETCHING, ISR = "model/replication/logs.py", "model/replication/fetching.py", "model/replication/isr.py"
+
+CHANGES = [
+    # A protocol: guards, effects, types, the initial state, names, profiles.
+    Change(T, PROTOCOL, 'require("the replica is in the ISR", s.quorum.isr.has(replica))', "pass"),
+    Change(T, PROTOCOL, 'require("the request names the replica", request.leader.is_(replica))', "pass"),
+    Change(T, PROTOCOL, "leads | s.quorum.isr.has(replica)", "leads"),
+    Change(T, PROTOCOL, '"hwm": s.replicas[replica].hwm,', '"hwm": 0,'),
+    Change(T, PROTOCOL, "last_epoch, log.length, end))", "last_epoch, hwm, end))"),
+    Change(T, PROTOCOL, "(log[offset].epoch > last_epoch)", "(log[offset].epoch >= last_epoch)"),
+    Change(T, PROTOCOL, "where(keeps_last, s.quorum.isr, rest)", "rest"),
+    Change(T, PROTOCOL, "next_record_id=Int(0, p.max_records),", "next_record_id=Int(0, p.max_records + 1),"),
+    Change(T, PROTOCOL, 'p.log_size, bound="log_size")', 'p.log_size, bound="max_records")'),
+    Change(T, PROTOCOL, '"next_record_id": 0,', '"next_record_id": 1,'),
+    Change(T, PROTOCOL, 'symmetric = ("replica",)', "symmetric = ()"),
+    Change(T, PROTOCOL, "def controller_shrink_isr(", "def controller_shrinks_isr("),
+    Change(T, PROTOCOL, 'to truncate", "leader_epoch_lookup")', 'to truncate", "matching_tail")'),
+    # Properties: conditions, premises, names, which there are, and their order.
+    Change(T, PROPERTIES, "new.hwm <= after.logs[r].length", "new.hwm < after.logs[r].length"),
+    Change(T, PROPERTIES, "implies(begins | truncated,", "implies(begins,"),
+    Change(T, PROPERTIES, "before.logs[x].last.epoch >= last", "before.logs[x].last.epoch > last"),
+    Change(T, PROPERTIES, "STEP_PROPERTIES = (\n    hwms_stay_within_their_logs,", "STEP_PROPERTIES = ("),
+    Change(
+        T,
+        PROPERTIES,
+        "    replicas_join_the_isr_caught_up,\n    caught_up_replicas_stay_in_the_isr,\n    hwms",
+        "    caught_up_replicas_stay_in_the_isr,\n    replicas_join_the_isr_caught_up,\n    hwms",
+    ),
+    Change(P, "invariants/promise.py", "& ~s.void, s.log.has(v)", ", s.log.has(v)"),
+    Change(P, "invariants/promise.py", "(s.shown[b].length <= o)", "(s.shown[b].length < o)"),
+    Change(P, "model/promise/protocol.py", "lost=Int(0, self.p.min_isr - 1)", "lost=Int(0, self.p.min_isr)"),
+    Change(P, "model/promise/protocol.py", '"UNUSED WRITTEN PENDING ACK', '"WRITTEN UNUSED PENDING ACK'),
+    # A helper three imports away: of fetching, of cluster, of the protocol.
+    Change(R, LOGS, "(log.at(i).epoch <= epoch)", "(log.at(i).epoch < epoch)"),
+    Change(R, LOGS, "return least(own_end, diverging_end)", "return own_end"),
+    Change(R, LOGS, "(~same_epoch | (end < fetch_offset))", "~same_epoch"),
+    Change(R, FETCHING, "has_record = ~diverging & (", "has_record = ("),
+    Change(R, ISR, 'require("nothing is proposed", broker.proposed.is_none)', "pass"),
+    # Engines, the language, and what runs them; a comment counts.
+    *[
+        Change(ALL, file, "from __future__", "# Changed.\nfrom __future__")
+        for file in (
+            "checker/engines/cache.py",
+            "checker/engines/native/levels.py",
+            "checker/engines/native/code/machine.py",
+            "checker/engines/native/text/kernels.py",
+            "checker/engines/liveness/lasso.py",
+            "checker/engines/solver/bounded.py",
+            "checker/runner/one.py",
+            "checker/scenarios/search.py",
+            "checker/base/memory.py",
+            "model/language/tracing.py",
+            "model/language/model.py",
+        )
+    ],
+    Change(ALL, "checker/engines/native/added.py", "", "ADDED = True\n"),
+    # A scenario: parameters, properties, rules, options, expectations.
+    Change(T, SCENARIO, "max_records = 2", "max_records = 1"),
+    Change(T, SCENARIO, "log_size = 2", "log_size = 1"),
+    Change(T, SCENARIO, '["step_properties"]', '["hwms_stay_within_their_logs"]'),
+    Change(T, SCENARIO, 'profile = "kip_101"', 'profile = "kip_279"'),
+    Change(T, SCENARIO, "[parameters]", "[rules]\nfenced_fetch = true\n\n[parameters]"),
+    Change(T, SCENARIO, "standard = true", "standard = true\ndeadlock = true"),
+    Change(T, SCENARIO, "standard = true", "standard = true\nsymmetry = true"),
+    Change(T, SCENARIO, "violated = []", 'violated = ["hwms_stay_within_their_logs"]'),
+    Change(T, SCENARIO, "violated = []", "violated = []\ndistinct_states = 1"),
+    Change(T, SCENARIO, "violated = []", 'violated = []\nimpossible = ["become_leader"]'),
+    Change(P, "model/promise/scenarios/clients.toml", "unclean = true", "unclean = false"),
+    # Libraries, the interpreter, the environment, options.
+    *[
+        Change(ALL, f"site/{name}-99.dist-info/METADATA", "", f"Name: {name}\nVersion: 99\n")
+        for name in ("llvmlite", "numpy", "scipy", "msgspec", "z3_solver")
+    ],
+    *[
+        Change(ALL, environment={name: "1"})
+        for name in (CI, "PYTHONOPTIMIZE", "PYTHONHASHSEED", "HIGHWATER_ALLOW_CODE", "LD_LIBRARY_PATH")
+    ],
+    Change(ALL, options=["--fresh"]),
+    Change(ALL, options=["--first"]),
+    Change(ALL, options=["--limit-states", "100000000"]),
+    # What changes no model is traced, and not explored.
+    Change(NONE, PROTOCOL, "from __future__", "# Changed.\nfrom __future__"),
+    Change(NONE, PROTOCOL, '"""Log truncation after', '"""Changed. Log truncation after'),
+    Change(NONE, PROTOCOL, '"""The controller elects an ISR', '"""Changed. The controller elects an ISR'),
+    Change(NONE, PROTOCOL, 'says="the controller elects replica', 'says="the controller chooses replica'),
+    Change(NONE, PROTOCOL, "keeps_last = leads & (s.quorum", "keeps_last = (leads) & (s.quorum"),
+    Change(NONE, PROPERTIES, '"""A replica that truncates', '"""Changed. A replica that truncates'),
+    Change(NONE, PROPERTIES, "new.hwm <= after.logs[r].length", "~(new.hwm > after.logs[r].length)"),
+    Change(NONE, "invariants/statements.py", "from __future__", "# Changed.\nfrom __future__"),
+    Change(NONE, LOGS, "from __future__", "# Changed.\nfrom __future__"),
+    Change(NONE, "checker/report/summary.py", "from __future__", "# Changed.\nfrom __future__"),
+    Change(NONE, SCENARIO, "standard = true", "# Changed.\nstandard = true"),
+    Change(NONE, SCENARIO, 'title = "', 'title = "Changed. '),
+    Change(NONE),
+]
+
+
+@contextmanager
+def planted(tree: Path, change: Change) -> Iterator[None]:
+    """The sources with a change, and then as they were; bytecode of the file is removed each time."""
+    if not change.file:
+        yield
+        return
+    path = tree / ("" if change.file.startswith("site/") else "highwater") / change.file
+    before = path.read_text() if path.exists() else None
+    assert before is None or change.old in before, change
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(change.new if before is None else before.replace(change.old, change.new, 1))
+    code = Path(importlib.util.cache_from_source(str(path)))
+    code.unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        code.unlink(missing_ok=True)
+        if before is not None:
+            path.write_text(before)
+        elif change.file.startswith("site/"):
+            shutil.rmtree(path.parent)
+        else:
+            path.unlink()
+
+
+def explored(tree: Path, change: Change) -> set[str]:
+    """The scenarios that `check` explores in the copy."""
+    environment = {k: v for k, v in os.environ.items() if k != CI}
+    environment |= {VARIABLE: str(tree / "cache"), "PYTHONPATH": f"{tree}{os.pathsep}{tree / 'site'}"}
+    command = [
+        sys.executable,
+        "-P",
+        "-c",
+        PROGRAM,
+        "check",
+        *NAMES,
+        "--workers",
+        "1",
+        "--quiet",
+        "--json",
+        "-",
+    ]
+    done = subprocess.run(
+        [*command, *change.options],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tree,
+        env={**environment, **change.environment},
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return {result["scenario"] for result in json.loads(done.stdout) if "reused" not in result}
+
+
+@pytest.mark.parametrize("part", range(4))
+@slow("a process for each of many planted changes; test_reuse.py plants a few in one process")
+def test_a_planted_change_is_explored_where_it_matters(part: int, tmp_path: Path) -> None:
+    shutil.copytree(Path(highwater.__file__).parent, tmp_path / "highwater")
+    (tmp_path / "site").mkdir()
+    assert explored(tmp_path, Change(ALL)) == ALL
+    assert explored(tmp_path, Change(NONE)) == NONE
+    wrong = []
+    for change in CHANGES[part::4]:
+        with planted(tmp_path, change):
+            found = explored(tmp_path, change)
+        if found != change.explored:
+            wrong.append(f"{change}: explored {sorted(found)}, not {sorted(change.explored)}")
+    assert not wrong, "\n".join(wrong)
+    assert explored(tmp_path, Change(NONE)) == NONE, "the sources are as they were"
+
+
+def test_many_changes_are_planted() -> None:
+    assert sum(bool(change.explored) for change in CHANGES) >= 40
+    assert sum(change.explored == NONE for change in CHANGES) >= 10
