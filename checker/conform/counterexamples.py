@@ -24,7 +24,7 @@ from highwater.model.replication.protocol import Replication
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What Kafka's code did with a counterexample."""
+    """A counterexample as Kafka's code took it."""
 
     violated: str
     sentences: tuple[str, ...]

@@ -35,7 +35,7 @@ _RANDOM = 20
 _NEAR = 400
 """States among which such steps are looked for."""
 _NOTHING, _REFUSED = -1, -2
-"""What the bridge answers where nobody can take a step, and where Kafka does the opposite of what it says."""
+"""The bridge's answers if nobody can take a step, and if Kafka does the opposite."""
 WALK_FORMAT = "highwater-conform-walk-1"
 _ROUNDS = 6
 """Rounds of paths around the steps that differ."""
