@@ -290,6 +290,10 @@ class WalkComparison:
             leads = parameters["b"] in (broker["view"]["leader"], plain["partition"]["leader"])
             if leads and broker["view"]["min_isr"] > plain["min_insync_replicas"]:
                 return "after a lower min ISR Kafka's HWM waits for the next append, fetch of records, or ISR change"
+        if name == "take_alter_answer" and not outcome and set(fields) <= {"hwm", "acknowledged"}:
+            answer = plain["alter_responses"][parameters["leader"]]
+            if answer is not None and answer["outcome"] == "REVERT":
+                return "after a refused proposal Kafka's HWM waits for the next append, fetch of records, or ISR change"
         if name == "refuse_fetch" and outcome == _REFUSED:
             leader = plain["brokers"][plain["fetch_requests"][parameters["f"]]["leader"]]
             if parameters["f"] not in leader["view"]["active"]:

@@ -193,11 +193,8 @@ class BrokersToElrs {
 @pytest.mark.parametrize(
     "name",
     [
-        "BrokerIdAndEpoch",
-        *(
-            pytest.param(n, marks=slow("other changed classes, where the fast test takes one"))
-            for n in ("PartitionReassignmentRevert", "BrokersToElrs")
-        ),
+        pytest.param(name, marks=slow("a changed class, where fast tests turn a rule of the model"))
+        for name in CHANGES
     ],
 )
 def test_a_changed_kafka_class_is_found(kafka: Path, tmp_path: Path, name: str) -> None:

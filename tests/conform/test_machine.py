@@ -44,8 +44,8 @@ def look(bridge: Bridge, examples: int, **more: Any) -> list[int]:
 
 
 def test_the_real_controller_does_what_the_model_allows(bridge: Bridge) -> None:
-    lengths = look(bridge, 12)
-    assert sum(lengths) > 200
+    lengths = look(bridge, 5)
+    assert sum(lengths) > 80
 
 
 @slow("many more runs, with five brokers, and with reassignments")

@@ -72,7 +72,7 @@ final class BridgedBroker implements AlterPartitionManager {
     /** How many records of the metadata log it has replayed. */
     int replayed = 0;
 
-    /** What becomes of an ISR change that the partition wants: it is sent, kept unsent, or declined. */
+    /** An ISR change that the partition wants is sent, kept unsent, or declined. */
     enum Proposals { SENT, KEPT, DECLINED }
 
     Proposals proposals = Proposals.DECLINED;

@@ -53,7 +53,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * classes. An action has the name and the parameters that it has in the model.
  */
 final class BridgedCluster implements AutoCloseable {
-    /** What an action comes to: it was done, nobody could do it, or Kafka refused it. */
+    /** The result of an action: it was done, nobody could do it, or Kafka refused it. */
     static final int DONE = 0;
     static final int NOTHING = -1;
     static final int REFUSED = -2;

@@ -51,7 +51,7 @@ final class BridgedFetcher extends ReplicaFetcherThread {
     public void start() {
     }
 
-    /** What the thread would send now; null where it is not ready to fetch. */
+    /** The fetch that the thread would send now; null if it is not ready to fetch. */
     FetchRequest.PartitionData send() {
         end.built = null;
         doWork();
