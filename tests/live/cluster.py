@@ -7,7 +7,6 @@ managers. The operating system chooses the ports.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -399,12 +398,6 @@ class Follower:
         process, self._process = self._process, None
         return None if process is None else process.end(number)
 
-    @property
-    def id(self) -> int:
-        """The id of its process."""
-        assert self._process is not None
-        return self._process.id
-
     def metrics(self) -> dict[str, float]:
         """What it serves to Prometheus, by name and labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
@@ -427,11 +420,3 @@ class Follower:
             while not self._stops.wait(0.02):
                 *whole, rest = (rest + file.read()).split("\n")
                 self.lines += [(time.time(), json.loads(line)) for line in whole]
-
-
-def cost(id: int) -> tuple[float, int]:
-    """The processor time of a process in seconds, and its resident memory in bytes, by Linux's /proc."""
-    fields = Path(f"/proc/{id}/stat").read_text().rpartition(")")[2].split()
-    pages = int(Path(f"/proc/{id}/statm").read_text().split()[1])
-    ticks = int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
