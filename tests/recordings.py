@@ -7,7 +7,6 @@ tests that would leave some out fails as a whole.
 from __future__ import annotations
 
 import os
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -46,16 +45,6 @@ def refuse_without(environment: Mapping[str, str] = os.environ, shared: Path = S
         raise pytest.UsageError(
             f"{REQUIRED} is set, and these recordings are missing in {shared}: {', '.join(missing)}"
         )
-
-
-def unpacked_kafka(place: Path) -> Path:
-    """Kafka 4.2.1, unpacked into a folder; the test is skipped where the release is not beside the repository."""
-    tarball = SHARED / "kafka-4.2.1.tar.xz"
-    if not tarball.is_file():
-        pytest.skip(f"shared/{tarball.name} is not beside the repository")
-    with tarfile.open(tarball) as packed:
-        packed.extractall(place, filter="data")
-    return next(place.iterdir())
 
 
 def _holds_something(place: Path) -> bool:

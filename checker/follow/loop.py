@@ -55,7 +55,7 @@ def follow(
 ) -> Status:
     """Follow the metadata log in a directory until SIGTERM (status 0) or SIGINT (130).
 
-    It writes events before the state that follows them, and repeats none that the file of events has.
+    Events are told before the state that follows them is written; those that a file of events has are not repeated.
     """
     place = None if state is None else state.read(directory)
     if events is not None and state is not None:

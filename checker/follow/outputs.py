@@ -1,4 +1,4 @@
-"""The outputs of a follower: events, its state, metrics, and the events that it gives to a command of the user's."""
+"""What a follower writes: events, its state, metrics, and the events that a command of the user's is given."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class StateFile:
         self._failed = False
 
     def read(self, directory: Path) -> Place | None:
-        """The state in the file; None, with a line for people, where there is nothing that can be used."""
+        """What was written; None, with a line for people, where there is nothing that can be used."""
         try:
             found = read_json(self.path)
             if found["checksum"] != _sum(found["state"]):
@@ -181,7 +181,7 @@ class StateFile:
         return place
 
     def write(self, directory: Path, place: Place) -> bool:
-        """Write where the follower is; whether that was possible. An unchanged state is not written."""
+        """Write where the follower is; whether that was possible. What is unchanged is not written."""
         state = {
             "format": FORMAT,
             "engine": versions("report")["highwater"],
@@ -273,7 +273,7 @@ class Metrics:
             self._opened.labels(severity).inc()
 
     def update(self, counts: Counts, severities: Sequence[str], is_waiting: bool) -> None:
-        """Set the gauges; ``severities`` are those of the open incidents."""
+        """What holds now; ``severities`` are those of the open incidents."""
         for state in STATES:
             self._partitions.labels(state).set(counts.partitions[state])
         for severity in SEVERITIES:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.recordings import unpacked_kafka
+from tests.recordings import SHARED
+
+TARBALL = SHARED / "kafka-4.2.1.tar.xz"
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +20,10 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     if shutil.which("java") is None:
         pytest.skip("there is no Java on the path")
     pytest.importorskip("kafka", reason="the Python package kafka-python is not installed")
+    if not TARBALL.is_file():
+        pytest.skip(f"shared/{TARBALL.name} is not beside the repository")
     place = tmp_path_factory.mktemp("kafka")
-    yield unpacked_kafka(place)
+    with tarfile.open(TARBALL) as packed:
+        packed.extractall(place, filter="data")
+    yield next(place.iterdir())
     shutil.rmtree(place)
