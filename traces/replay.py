@@ -148,7 +148,7 @@ def _read_again(
     if not interesting:
         return
     kept = _Timelines(report)
-    again = Report(report.input, report.kind, report.profile)
+    again = Report(f"{report.input}, read again for its timelines", report.kind, report.profile)
     watch = kept.watch(interesting.__contains__)
     replay_metadata(open_metadata_log(path), again, profile, rules, watch, progress)
 

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from highwater.traces.replay import replay
 from highwater.traces.reports.observed import SettingChange
 from highwater.traces.reports.page import write_page
@@ -100,3 +102,14 @@ def test_a_finding_knows_the_partition_before_its_own_record(tmp_path: Path) -> 
     log = write(tmp_path, [*beginning(), *together(*loss())])
     (found,) = (f for f in replay(log).findings if f.property == "leader_elected_cleanly")
     assert found.facts["before"]["isr"] == [0, 1]
+
+
+def test_a_long_log_is_read_again_for_its_timelines_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, shown = write(tmp_path, [*beginning(), *loss()]), list[str]()
+    short = replay(log, timelines=True)
+    monkeypatch.setattr("highwater.traces.replay.SMALL", 0)
+    long = replay(log, timelines=True, progress=lambda report: shown.append(report.input))
+    assert long.timelines == {"t-0": short.timelines["t-0"]}
+    assert shown[-1].endswith("read again for its timelines")

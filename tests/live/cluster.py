@@ -1,0 +1,422 @@
+"""A cluster of Kafka's own processes on this machine, its clients, and the follower beside it.
+
+Every process is ended by its own id, however a test ends: ``Cluster``, ``Clients`` and ``Follower`` are context
+managers. The operating system chooses the ports.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar
+
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError
+
+NODES = (1, 2, 3)
+CLUSTER_ID = "aGlnaHdhdGVyLWxpdmUtMA"
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "5000",
+    "controller.quorum.election.timeout.ms": "2000",
+    "controller.quorum.fetch.timeout.ms": "4000",
+    "metadata.log.max.snapshot.interval.ms": "10000",
+    "num.io.threads": "2",
+    "num.network.threads": "1",
+    "replica.fetch.max.bytes": "2000",
+    "replica.lag.time.max.ms": "10000",
+}
+"""Of all nodes. A fetch is small, so that a throttled follower does not catch up by its first one."""
+LOGGERS = {"kafka.cluster.Partition": "DEBUG", "state.change.logger": "TRACE"}
+"""The loggers that the follower reads, with their levels."""
+PATIENCE = 120.0
+"""A condition that does not hold after so many seconds fails a test."""
+UNCLEAN = 1
+"""The election type of Kafka's ElectLeaders request."""
+_Found = TypeVar("_Found")
+
+
+def until(what: str, condition: Callable[[], _Found]) -> _Found:
+    """The first true value of a condition; AssertionError after ``PATIENCE``. A client's error counts as false."""
+    end, wrong = time.monotonic() + PATIENCE, ""
+    while time.monotonic() < end:
+        try:
+            if found := condition():
+                return found
+        except (KafkaError, OSError) as error:
+            wrong = f" ({error!r})"
+        time.sleep(0.1)
+    raise AssertionError(f"after {PATIENCE:.0f} s not yet: {what}{wrong}")
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports on loopback without a listener."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def log4j(kafka: Path) -> str:
+    """Kafka's settings of its loggers, with ``LOGGERS`` at their levels. Both stay with the appenders they have."""
+    text = (kafka / "config" / "log4j2.yaml").read_text()
+    shipped = "      - name: state.change.logger\n        level: INFO\n"
+    assert shipped in text, "config/log4j2.yaml has another form"
+    state, partition = LOGGERS["state.change.logger"], LOGGERS["kafka.cluster.Partition"]
+    wanted = shipped.replace("INFO", state) + (
+        "        additivity: false\n        AppenderRef:\n          ref: StateChangeAppender\n"
+        f"      - name: kafka.cluster.Partition\n        level: {partition}\n"
+    )
+    rest = "        additivity: false\n        AppenderRef:\n          ref: StateChangeAppender\n"
+    return text.replace(shipped + rest, wanted)
+
+
+class Process:
+    """A process of this harness; its output goes to a file."""
+
+    def __init__(self, command: Sequence[str], output: Path) -> None:
+        with open(output, "ab") as file:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        self.id = self._process.pid
+
+    def wait(self, seconds: float = 60) -> int:
+        """Its exit status; it is killed if it takes longer."""
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal if it still runs: its exit status."""
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        return self.wait()
+
+
+class Node:
+    """A broker and controller in one process, with a folder for its settings, its data and its logs."""
+
+    def __init__(self, id: int, kafka: Path, folder: Path, ports: Sequence[tuple[int, int]]) -> None:
+        self.id, self.kafka, self.folder = id, kafka, folder
+        self.data, self.logs = folder / "data", folder / "logs"
+        self.port, controller = ports[id - 1]
+        self.process: Process | None = None
+        self.logs.mkdir(parents=True)
+        voters = ",".join(f"{i}@127.0.0.1:{c}" for i, (_, c) in zip(NODES, ports, strict=True))
+        own = {
+            "node.id": str(id),
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(self.data),
+        }
+        lines = (f"{name}={value}\n" for name, value in {**SETTINGS, **own}.items())
+        self._settings = folder / "server.properties"
+        self._settings.write_text("".join(lines))
+        (folder / "log4j2.yaml").write_text(log4j(kafka))
+
+    def format(self) -> None:
+        """Empty its disk and format it, with ELR."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        feature = ("--feature", "eligible.leader.replicas.version=1")
+        output = self.folder / "format.txt"
+        run = self._java(
+            output, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._settings), *feature
+        )
+        assert run.wait() == 0, output.read_text()
+
+    def start(self) -> None:
+        """Start it. It does not wait until the broker is registered."""
+        self.process = self._java(self.folder / "output.txt", "kafka.Kafka", str(self._settings))
+
+    def _java(self, output: Path, *arguments: str) -> Process:
+        options = ("-Xmx256m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        defined = (
+            f"-Dkafka.logs.dir={self.logs}",
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}",
+        )
+        return Process(["java", *options, *defined, "-cp", f"{self.kafka}/libs/*", *arguments], output)
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Stop it cleanly."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.end(number)
+        self.process = None
+
+
+class Cluster:
+    """Three nodes, and the requests of an administrator."""
+
+    def __init__(self, kafka: Path, folder: Path) -> None:
+        ports = free_ports(2 * len(NODES))
+        pairs = list(zip(ports[::2], ports[1::2], strict=True))
+        self.nodes = {id: Node(id, kafka, folder / f"node{id}", pairs) for id in NODES}
+        self.servers = [f"127.0.0.1:{port}" for port, _ in pairs]
+        self._admin: KafkaAdminClient | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            for node in self.nodes.values():
+                node.format()
+            for node in self.nodes.values():
+                node.start()
+            self._admin = until("a broker answers", self._connected)
+            until("all brokers are registered", lambda: self.brokers() == set(NODES))
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _connected(self) -> KafkaAdminClient:
+        return KafkaAdminClient(bootstrap_servers=self.servers, request_timeout_ms=15_000)
+
+    @property
+    def admin(self) -> KafkaAdminClient:
+        """The client of an administrator."""
+        assert self._admin is not None
+        return self._admin
+
+    def close(self) -> None:
+        """End every node."""
+        if self._admin is not None:
+            self._admin.close()
+        for node in self.nodes.values():
+            node.kill()
+
+    def brokers(self) -> set[int]:
+        """The brokers that are not fenced."""
+        return {one["broker_id"] for one in self.admin.describe_cluster()["brokers"]}
+
+    def create(self, topic: str, replicas: Sequence[Sequence[int]], min_isr: int) -> None:
+        """Create a topic with these replicas of its partitions."""
+        configs = {"min.insync.replicas": str(min_isr)}
+        placed = {number: list(of) for number, of in enumerate(replicas)}
+        self._change(lambda admin: admin.create_topics({topic: {"assignments": placed, "configs": configs}}))
+
+    def partition(self, name: str) -> Mapping[str, Any]:
+        """What a broker knows of a partition: leader_id, isr_nodes, eligible_leader_replicas."""
+        topic, _, number = name.rpartition("-")
+        (found,) = self.admin.describe_topic_partitions([topic])["topics"]
+        return next(one for one in found["partitions"] if one["partition_index"] == int(number))
+
+    def until_isr(self, name: str, *isr: int) -> None:
+        """Wait until a partition has this ISR."""
+        until(f"{name} has the ISR {isr}", lambda: set(self.partition(name)["isr_nodes"]) == set(isr))
+
+    def set_topic(self, topic: str, **settings: str) -> None:
+        """Change settings of a topic; underscores stand for dots."""
+        self._set(ConfigResourceType.TOPIC, topic, settings)
+
+    def set_broker(self, id: int, **settings: str) -> None:
+        """Change settings of a running broker; underscores stand for dots."""
+        self._set(ConfigResourceType.BROKER, str(id), settings)
+
+    def _set(self, kind: ConfigResourceType, name: str, settings: Mapping[str, str]) -> None:
+        configs = {key.replace("_", "."): value for key, value in settings.items()}
+        resource = ConfigResource(kind, name, configs=configs)
+        self._change(lambda admin: admin.alter_configs([resource], raise_on_unknown=False))
+
+    def reassign(self, topic: str, number: int, replicas: Sequence[int] | None) -> None:
+        """Begin a reassignment of a partition, or cancel it (None)."""
+        place = TopicPartition(topic, number)
+        wanted = {place: None if replicas is None else list(replicas)}
+        answer = self._change(lambda admin: admin.alter_partition_reassignments(wanted))
+        assert answer[place] is None, answer
+
+    def reassigned(self) -> list[str]:
+        """The partitions with a reassignment under way."""
+        found = self._change(lambda admin: admin.list_partition_reassignments())
+        return [f"{place.topic}-{place.partition}" for place in found]
+
+    def elect_uncleanly(self, topic: str, number: int) -> None:
+        """Let the controller elect a live replica although none is in the ISR or the ELR."""
+        self._change(lambda admin: admin.elect_leaders(UNCLEAN, {topic: [number]}))
+
+    def _change(self, request: Callable[[KafkaAdminClient], Any]) -> Any:
+        """Send a request by a client of its own: a client goes on asking a broker that was killed."""
+
+        def ask() -> tuple[Any]:
+            admin = self._connected()
+            try:
+                return (request(admin),)
+            finally:
+                admin.close()
+
+        return until("a broker answers a request", ask)[0]
+
+
+class Record(NamedTuple):
+    """A record, and its place."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Its topic, partition and offset."""
+        return self[:3]
+
+
+class Clients:
+    """A producer with acks=all, and a consumer. ``acknowledged`` has every record that was, in order."""
+
+    def __init__(self, servers: Sequence[str]) -> None:
+        self._servers = list(servers)
+        # After a loss, a broker refuses an idempotent producer's next record.
+        self._producer = KafkaProducer(
+            bootstrap_servers=self._servers,
+            acks="all",
+            enable_idempotence=False,
+            batch_size=500,
+            request_timeout_ms=8_000,
+        )
+        self.acknowledged: list[Record] = []
+        self._number = 0
+        self._stops = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stops.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._producer.close(timeout=10)
+
+    def _send(self, topic: str, partition: int) -> Any:
+        self._number += 1
+        value = b"%08d " % self._number + b"x" * 200
+
+        def keep(answer: Any) -> None:
+            self.acknowledged.append(Record(answer.topic, answer.partition, answer.offset, value))
+
+        return self._producer.send(topic, value, partition=partition).add_callback(keep)
+
+    def write(self, topic: str, number: int) -> None:
+        """Write records to partition 0 and wait until all of them are acknowledged."""
+        for sent in [self._send(topic, 0) for _ in range(number)]:
+            sent.get(timeout=60)
+
+    def write_on(self, topic: str, partitions: int) -> None:
+        """Write to a topic, 30 records a second, until ``flush``."""
+
+        def work() -> None:
+            while not self._stops.wait(0.03):
+                self._send(topic, self._number % partitions)
+
+        self._thread = threading.Thread(target=work, name="producer", daemon=True)
+        self._thread.start()
+
+    def flush(self) -> None:
+        """Stop writing, and wait for the acknowledgements."""
+        self._stops.set()
+        self._producer.flush(timeout=60)
+
+    def read(self, topic: str, partitions: int) -> dict[tuple[str, int, int], bytes]:
+        """Every record that a consumer reads now, by partition and offset."""
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        found: dict[tuple[str, int, int], bytes] = {}
+        consumer = KafkaConsumer(bootstrap_servers=self._servers, group_id=None)
+        try:
+            consumer.assign(places)
+            ends = consumer.end_offsets(places)
+            consumer.seek_to_beginning(*places)
+            until("a consumer reads to the end", lambda: _read(consumer, found, ends))
+        finally:
+            consumer.close()
+        return found
+
+
+def _read(consumer: Any, found: dict[tuple[str, int, int], bytes], ends: Mapping[Any, int]) -> bool:
+    for records in consumer.poll(timeout_ms=500).values():
+        found.update({(one.topic, one.partition, one.offset): one.value for one in records})
+    return all(consumer.position(place) >= end for place, end in ends.items())
+
+
+class Follower:
+    """``highwater replay --follow`` beside a node, with the moment at which each line of its events came."""
+
+    def __init__(self, metadata: Path, broker_logs: Sequence[Path], folder: Path) -> None:
+        folder.mkdir()
+        self.events, self.state, self.output = folder / "events", folder / "state", folder / "output.txt"
+        (self.port,) = free_ports(1)
+        self._command = [sys.executable, "-m", "highwater", "replay", "--follow", str(metadata)]
+        self._command += [*map(str, broker_logs), "--events", str(self.events), "--state", str(self.state)]
+        self._command += ["--metrics", f":{self.port}"]
+        self.lines: list[tuple[float, dict[str, Any]]] = []
+        """Each line of the events, with the time at which it was there, in seconds since 1970."""
+        self._stops = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="events", daemon=True)
+        self._process: Process | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end(signal.SIGKILL)
+        self._stops.set()
+        self._thread.join()
+
+    def start(self) -> None:
+        """Start it, or start it again."""
+        self._process = Process(self._command, self.output)
+        until("the follower serves metrics", self.metrics)
+
+    def end(self, number: signal.Signals) -> int | None:
+        """End it with a signal: its exit status, None if it does not run."""
+        process, self._process = self._process, None
+        return None if process is None else process.end(number)
+
+    def metrics(self) -> dict[str, float]:
+        """What it serves to Prometheus, by name and labels."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, _, value in pairs}
+
+    def incidents(self, partition: str) -> list[tuple[str, Mapping[str, Any]]]:
+        """The events of a partition so far, with their incidents."""
+        told = [line for _, line in list(self.lines) if "incident" in line]
+        return [
+            (line["event"], line["incident"]) for line in told if line["incident"]["partition"] == partition
+        ]
+
+    def _watch(self) -> None:
+        rest = ""
+        while not self.events.exists():
+            time.sleep(0.02)
+        with open(self.events, encoding="utf-8") as file:
+            while not self._stops.wait(0.02):
+                *whole, rest = (rest + file.read()).split("\n")
+                self.lines += [(time.time(), json.loads(line)) for line in whole]

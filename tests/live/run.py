@@ -1,0 +1,230 @@
+"""One run of a live cluster: what an operator and bad luck do to it, and what the follower beside it tells.
+
+``lossy-0`` loses records that were acknowledged: its replica on broker 3 is throttled, so that it lacks them when it is
+elected on request. Nothing that happens to ``kept`` and ``moved`` may lose anything or make an incident.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.live.cluster import NODES, Clients, Cluster, Follower, Record, until
+
+KEPT, MOVED, LOSSY = "kept", "moved", "lossy"
+PARTITIONS = 3
+"""Of the topic that is written to all the time."""
+BEFORE, ALONE, AFTER = 50, 300, 20
+"""So many records of the lossy topic are written to both replicas, to one that is lost, and after the loss."""
+
+
+@dataclass
+class LiveRun:
+    """What was done, what was told, and what clients saw."""
+
+    metadata: Path
+    """The data directory of the node that was followed."""
+    broker_logs: list[Path]
+    steps: list[tuple[float, str]] = field(default_factory=list)
+    """What was done, with the time in seconds since 1970."""
+    lines: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    """The follower's lines, with the time at which each was there."""
+    acknowledged: list[Record] = field(default_factory=list)
+    read: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
+    """What a consumer read at the end, by topic, partition and offset."""
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    """What was served to Prometheus at some steps."""
+    status: int | None = None
+    """The follower's exit status after SIGTERM."""
+    output: str = ""
+    """The follower's standard error."""
+    processes: list[int] = field(default_factory=list)
+    """The ids of processes that were running when the run ended."""
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The lines about incidents."""
+        return [line for _, line in self.lines if "incident" in line]
+
+    @property
+    def delays(self) -> list[float]:
+        """Seconds from the record of each event of an incident to its line, in order of length."""
+        return sorted(at - line["time"] / 1000 for at, line in self.lines if "incident" in line)
+
+    def lost(self, topic: str) -> list[Record]:
+        """Acknowledged records of a topic that a consumer does not read at their offset."""
+        return [
+            one for one in self.acknowledged if one.topic == topic and self.read.get(one.place) != one.value
+        ]
+
+    def timeline(self) -> list[str]:
+        """What was done and what was told, in order of time, each with the seconds since the start."""
+        told = [(at, f"    follower: {_in_words(line, at)}") for at, line in self.lines]
+        begin = self.steps[0][0]
+        return [f"{at - begin:6.1f} s  {text}" for at, text in sorted([*self.steps, *told])]
+
+
+def _in_words(line: dict[str, Any], at: float) -> str:
+    if "incident" not in line:
+        return f"{line['event']}: {line['text']}"
+    incident = line["incident"]
+    return f"{line['event']} {incident['severity']}: {incident['headline']} (after {at - line['time'] / 1000:.1f} s)"
+
+
+class Ended(Exception):
+    """The run is over: it leaves its processes as a failed test does."""
+
+
+def live_run(kafka: Path, folder: Path, show: Callable[[str], object] = lambda text: None) -> LiveRun:
+    """Start a cluster below a folder, do everything, end all processes. Raises AssertionError, with all ended."""
+    cluster = Cluster(kafka, folder)
+    logs = [node.logs for node in cluster.nodes.values()]
+    run = LiveRun(cluster.nodes[1].data, logs)
+    try:
+        with (
+            cluster,
+            Follower(run.metadata, logs, folder / "follower") as follower,
+            Clients(cluster.servers) as clients,
+        ):
+            _Story(cluster, follower, clients, run, show).tell()
+    except Ended:
+        return run
+    raise AssertionError("the run did not end")
+
+
+class _Story:
+    """The steps of a run. Node 1 is followed, and is the only one that is never down."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        follower: Follower,
+        clients: Clients,
+        run: LiveRun,
+        show: Callable[[str], object],
+    ) -> None:
+        self.cluster, self.follower, self.clients, self.run, self._show = (
+            cluster,
+            follower,
+            clients,
+            run,
+            show,
+        )
+
+    def tell(self) -> None:
+        """Everything, one step after the other. Raises Ended at the end."""
+        self.begin()
+        self.crash_and_stop()
+        self.restart_the_follower()
+        self.cancel_a_reassignment_and_replace_a_disk()
+        self.change_min_isr()
+        self.lose_records()
+        self.end()
+
+    def did(self, text: str) -> None:
+        """Note a step."""
+        self.run.steps.append((time.time(), text))
+        self._show(text)
+
+    def all_in_isr(self, *brokers: int) -> None:
+        """Wait for the ISR of the partitions that are written to."""
+        for number in range(PARTITIONS):
+            self.cluster.until_isr(f"{KEPT}-{number}", *brokers)
+
+    def begin(self) -> None:
+        cluster, clients = self.cluster, self.clients
+        cluster.create(KEPT, [NODES[i:] + NODES[:i] for i in range(PARTITIONS)], 2)
+        cluster.create(MOVED, [(1, 2)], 1)
+        cluster.create(LOSSY, [(2, 3)], 1)
+        self.all_in_isr(1, 2, 3)
+        cluster.set_broker(3, follower_replication_throttled_rate="1")
+        clients.write_on(KEPT, PARTITIONS)
+        clients.write(LOSSY, BEFORE)
+        self.did("three topics are there, and a producer with acks=all writes")
+
+    def crash_and_stop(self) -> None:
+        nodes = self.cluster.nodes
+        for id, end in ((3, nodes[3].kill), (2, nodes[2].stop)):
+            end()
+            self.did(f"broker {id} is {'killed with SIGKILL' if id == 3 else 'stopped cleanly'}")
+            self.all_in_isr(*set(NODES) - {id})
+            nodes[id].start()
+            self.all_in_isr(*NODES)
+            self.did(f"broker {id} is back in all ISRs")
+
+    def restart_the_follower(self) -> None:
+        self.follower.end(signal.SIGKILL)
+        self.follower.start()
+        self.did("the follower is killed and started again")
+
+    def cancel_a_reassignment_and_replace_a_disk(self) -> None:
+        cluster, node = self.cluster, self.cluster.nodes[3]
+        node.kill()
+        self.all_in_isr(1, 2)
+        cluster.reassign(MOVED, 0, (1, 3))
+        assert cluster.reassigned() == [f"{MOVED}-0"]
+        cluster.reassign(MOVED, 0, None)
+        assert cluster.reassigned() == []
+        self.did("a reassignment to broker 3, which is down, is cancelled")
+        node.format()
+        node.start()
+        self.all_in_isr(*NODES)
+        self.did("broker 3 is back with an empty disk, formatted anew")
+
+    def change_min_isr(self) -> None:
+        self.cluster.set_topic(KEPT, min_insync_replicas="3")
+        self.cluster.nodes[3].kill()
+        self.all_in_isr(1, 2)
+        self.did("min.insync.replicas is 3, and broker 3 is killed")
+        self.until_metric("under_min_isr", PARTITIONS)
+        self.cluster.set_topic(KEPT, min_insync_replicas="2")
+        self.until_metric("under_min_isr", 0)
+        self.did("min.insync.replicas is 2 again")
+
+    def lose_records(self) -> None:
+        cluster, nodes, clients = self.cluster, self.cluster.nodes, self.clients
+        cluster.until_isr(f"{LOSSY}-0", 2)
+        clients.write(LOSSY, ALONE)
+        cluster.set_topic(LOSSY, follower_replication_throttled_replicas="0:3")
+        nodes[3].start()
+        self.all_in_isr(*NODES)
+        self.did(f"broker 3 is back; throttled, it lacks most of {ALONE} records of {LOSSY}-0")
+        nodes[2].kill()
+        until("the partition is offline", lambda: cluster.partition(f"{LOSSY}-0")["leader_id"] == -1)
+        self.did(f"broker 2 is killed: {LOSSY}-0 is offline")
+        self.until_metric("offline", 1)
+        cluster.elect_uncleanly(LOSSY, 0)
+        until("broker 3 leads", lambda: cluster.partition(f"{LOSSY}-0")["leader_id"] == 3)
+        self.did("an unclean election on request: broker 3 leads")
+        until("the loss is told", lambda: [i for _, i in self.follower.incidents(f"{LOSSY}-0") if i["lost"]])
+        self.restart_the_follower()
+        cluster.set_topic(LOSSY, follower_replication_throttled_replicas="")
+        nodes[2].start()
+        cluster.until_isr(f"{LOSSY}-0", 2, 3)
+        self.all_in_isr(*NODES)
+        self.did("broker 2 is back and has truncated its log")
+        clients.write(LOSSY, AFTER)
+
+    def until_metric(self, state: str, number: int) -> None:
+        """Wait until the follower counts so many partitions in a state."""
+        name = f'highwater_partitions{{state="{state}"}}'
+        until(f"{name} is {number}", lambda: self.follower.metrics()[name] == number)
+        self.run.metrics[f"{state} {number}"] = self.follower.metrics()
+
+    def end(self) -> None:
+        run, follower = self.run, self.follower
+        until("the incident is closed", lambda: follower.incidents(f"{LOSSY}-0")[-1][0] == "closed")
+        self.clients.flush()
+        run.read = {**self.clients.read(KEPT, PARTITIONS), **self.clients.read(LOSSY, 1)}
+        run.acknowledged = self.clients.acknowledged
+        run.metrics["end"] = follower.metrics()
+        self.did("the producer ends, and a consumer has read everything")
+        run.processes = [node.process.id for node in self.cluster.nodes.values() if node.process is not None]
+        run.status = follower.end(signal.SIGTERM)
+        time.sleep(0.2)  # the last lines come
+        run.lines, run.output = list(follower.lines), follower.output.read_text()
+        raise Ended
