@@ -67,7 +67,7 @@ class Engine:
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)
         if not (self.checkpoint or self.resume):
-            return search(self.name)
+            return functools.partial(_search, self.name)
         _refuse_checkpoint(self.checkpoint, self.resume, scenarios)
         if self.name != "native":
             raise InputError(f"--checkpoint: the {self.name} engine keeps none; use --engine native")
@@ -104,6 +104,13 @@ def search(name: str) -> Search:
     """An engine's exhaustive search. Raises InputError if it is not available."""
     function: Search = _load(name, "search")
     return function
+
+
+def _search(
+    name: str, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
+) -> SearchResult:
+    """Search with an engine that is imported now: a kept result needs none."""
+    return search(name)(model, options, progress)
 
 
 def explore(name: str) -> Explore:
