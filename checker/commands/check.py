@@ -33,6 +33,7 @@ from highwater.checker.runner.one import ProgressReporter, explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language.model import Model
 
 
 @click.command(short_help="Explore every reachable state of scenarios.")
@@ -79,13 +80,8 @@ def check(
     names = tuple(scenario_files.expanded(names))
     search = engine.search(len(names))
     output = JsonOutput(json_file, quiet=quiet)
-    if trace_out is not None and len(names) != 1:
-        raise InputError("--trace-out: name one scenario; a trace is one run")
-    if html is not None and len(names) != 1:
-        raise InputError("--html: name one scenario; the page is about its runs")
+    _refuse_several(names, trace_out, html)
     trace = TraceOutput(trace_out)
-    if html is not None:
-        refuse_unwritable("--html", html)
     chosen = [scenario_files.find(name) for name in names] if names else scenario_files.standard()
     requests = [engine.request(scenario, overrides) for scenario in chosen]
     if engine.name == "spark":
@@ -134,18 +130,9 @@ def check(
                 if not quiet and (verbose or result.broken or len(requests) == 1):
                     for line in result.told_runs(full=verbose, width=width()):
                         output.say(line)
-                if result.model is not None and trace_out is not None:
-                    said = f"--trace-out {trace_out}: not written: no violation found"
-                    if result.runs:
-                        violations = result.search.violations
-                        said = trace.write_violation(request, result.model, violations, result.runs[0])
-                    output.note(said)
-                if result.model is not None and html is not None:
-                    from highwater.checker.report.page.content import PageOutput
-                    from highwater.checker.report.page.run import counterexamples
-
-                    runs = counterexamples(result.model, result.search.violations, result.runs)
-                    output.note(PageOutput(html).write(request, runs, "no violation found"))
+                if result.model is not None:
+                    for note in _written(request, result, result.model, trace, html):
+                        output.note(note)
                 if result.status is Status.INTERRUPTED:
                     break
     finally:
@@ -154,6 +141,33 @@ def check(
             seconds = time.perf_counter() - started
             summary.finish(results, output, quiet=quiet, verbose=verbose, seconds=seconds)
     return worst(result.status for result in results)
+
+
+def _refuse_several(names: Sequence[str], trace_out: str | None, html: str | None) -> None:
+    """InputError for an output of one run if several scenarios are named, or a page that cannot be written."""
+    if trace_out is not None and len(names) != 1:
+        raise InputError("--trace-out: name one scenario; a trace is one run")
+    if html is not None and len(names) != 1:
+        raise InputError("--html: name one scenario; the page is about its runs")
+    if html is not None:
+        refuse_unwritable("--html", html)
+
+
+def _written(
+    request: Request, result: Result, model: Model, trace: TraceOutput, html: str | None
+) -> Iterator[str]:
+    """Write the trace and the page that were requested, and say so. Raises InputError."""
+    if trace.target is not None:
+        if result.runs:
+            yield trace.write_violation(request, model, result.search.violations, result.runs[0])
+        else:
+            yield f"--trace-out {trace.target}: not written: no violation found"
+    if html is not None:
+        from highwater.checker.report.page.content import PageOutput
+        from highwater.checker.report.page.run import counterexamples
+
+        runs = counterexamples(model, result.search.violations, result.runs)
+        yield PageOutput(html).write(request, runs, "no violation found")
 
 
 def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:

@@ -397,7 +397,7 @@ class BrokerView:
         return effective_min_isr(min(certain), replicas)
 
     def _under_min_isr(self, event: events.HwmMoved, known: _Committed) -> None:
-        """966.1. The leader's own statement about its ISR takes precedence: its settings may lag the metadata log."""
+        """The leader's own statement about its ISR takes precedence (966.1): its settings may lag the metadata log."""
         min_isr = self._min_isr_of(known)
         if min_isr is None:
             return
