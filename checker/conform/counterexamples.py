@@ -10,7 +10,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.expectation import as_number, observed
 from highwater.checker.conform.requests import instance_key, requests_of, setup_of
-from highwater.checker.conform.walks import differing, expected, operation_of
+from highwater.checker.conform.walks import ExpectedObservations, differing, operation_of
 from highwater.checker.conform.walks import setup_of as setup_of_cluster
 from highwater.checker.scenarios.search import ViolatingRun
 from highwater.model.language import State
@@ -76,7 +76,7 @@ def reproduce(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
     """Take a run to a violation by Kafka's code. InputError where Kafka has no such step."""
     protocol = model.protocol
     if isinstance(protocol, Replication):
-        return _in_cluster(model, protocol, run, bridge)
+        return _in_cluster(model, run, bridge)
     if isinstance(protocol, Controller):
         return _in_controller(model, protocol, run, bridge)
     raise InputError(f"conform compares no scenario of {protocol.name}")
@@ -97,7 +97,7 @@ def _sentences(model: Model, run: ViolatingRun) -> tuple[str, ...]:
     return tuple(instance.sentence or str(instance) for instance in instances)
 
 
-def _in_cluster(model: Model, protocol: Replication, run: ViolatingRun, bridge: Bridge) -> Reproduction:
+def _in_cluster(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
     operations = [operation_of(model.instance(number)) for number in run.path]
     if None in operations:
         raise InputError(
@@ -106,9 +106,9 @@ def _in_cluster(model: Model, protocol: Replication, run: ViolatingRun, bridge: 
     bridge.ask({"scenario": setup_of_cluster(model), "operations": operations})
     answer = bridge.ask({"walk": [list(range(len(operations)))], "logs": True})
     walk, states = answer["walks"][0], _states(model, run)
-    outcomes = walk[1::2]
+    outcomes, expected = walk[1::2], ExpectedObservations(model)
     fields = [
-        differing(expected(protocol, model.decode(state)), tuple(answer["seen"][number]))
+        differing(expected(state), tuple(answer["seen"][number]))
         for state, number in zip(states[1:], walk[2::2], strict=False)
     ]
     stopped = next((n for n, outcome in enumerate(outcomes, 1) if outcome), None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,11 @@ import msgspec
 from highwater.checker.base.problems import InputError
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.engines.state_graph import Explored
+from highwater.model.language import State
+from highwater.model.language.graph import Evaluate, compile_nodes
 from highwater.model.language.model import Instance, Model
+from highwater.model.language.tracing import tracing
+from highwater.model.replication.clients import has_min_isr
 from highwater.model.replication.cluster import committed_at_start
 from highwater.model.replication.protocol import Replication
 
@@ -99,15 +103,34 @@ def _or(value: int | None, otherwise: int = -1) -> int:
     return otherwise if value is None else value
 
 
-def expected(protocol: Replication, state: Plain) -> Seen:
-    """The observation of a state."""
-    brokers = range(protocol.p.brokers)
-    found = _controller(protocol, state)
-    for b in brokers:
-        found += _broker(protocol, state, b)
-    for b in brokers:
-        found += _messages(protocol, state, b)
-    return found
+class ExpectedObservations:
+    """The observation of each state of a model of ``replication``. The model's own functions decide who leads."""
+
+    def __init__(self, model: Model) -> None:
+        protocol = model.protocol
+        assert isinstance(protocol, Replication)
+        self.model, self.protocol = model, protocol
+        with tracing(protocol.on):
+            s = State(protocol.state, list(model.inputs))
+            self._derived = [_derived(protocol, s, b) for b in range(protocol.p.brokers)]
+
+    def __call__(self, scalars: Sequence[int]) -> Seen:
+        """The fields that the bridge should observe in a state."""
+        state = self.model.decode(scalars)
+        found = _controller(self.protocol, state)
+        for b, derived in enumerate(self._derived):
+            found += _broker(self.protocol, state, b, *derived(scalars))
+        for b in range(self.protocol.p.brokers):
+            found += _messages(self.protocol, state, b)
+        return found
+
+
+def _derived(m: Replication, s: State, b: int) -> Evaluate:
+    """Whether a broker is up, whether it leads, its maximal ISR as a mask, and whether that has min ISR members."""
+    number = m.t.broker.lift(b)
+    broker = s.brokers[number]
+    found = (m.is_up(broker), m.leads(number, broker), m.maximal_isr(broker), has_min_isr(m, broker))
+    return compile_nodes([value.nodes[0] for value in found])
 
 
 def _controller(protocol: Replication, state: Plain) -> Seen:
@@ -126,13 +149,14 @@ def _controller(protocol: Replication, state: Plain) -> Seen:
     return found
 
 
-def _broker(protocol: Replication, state: Plain, b: int) -> Seen:
+def _broker(
+    protocol: Replication, state: Plain, b: int, up: int, leads: int, maximal_isr: int, enough: int
+) -> Seen:
     broker, brokers = state["brokers"][b], range(protocol.p.brokers)
-    up = broker["status"] in ("RUNNING", "SHUTTING_DOWN")
     if not up:
         return [("broker.up", 0)]
     view = broker["view"]
-    leads, is_replica = view["leader"] == b, b in view["replicas"]
+    is_replica = b in view["replicas"]
     found: Seen = [("broker.up", 1), ("broker.epoch", broker["epoch"]), ("view.leader", _or(view["leader"]))]
     found += [(f"view.{n}", view[n]) for n in ("leader_epoch", "partition_epoch")]
     found.append(("view.isr", _mask(view["isr"]) if leads else -1))
@@ -143,7 +167,7 @@ def _broker(protocol: Replication, state: Plain, b: int) -> Seen:
     for record in broker["log"]:
         found += [("log.value", record["value"]), ("log.epoch", record["epoch"])]
     found += [("hwm", broker["hwm"]), ("leso", broker["leso"])]
-    found.append(("maximal_isr", _mask({*view["isr"], *(broker["proposed"] or ())}) if leads else 0))
+    found.append(("maximal_isr", maximal_isr if leads else 0))
     if not leads:
         return found
     for f in brokers:
@@ -156,7 +180,6 @@ def _broker(protocol: Replication, state: Plain, b: int) -> Seen:
                 ("follower.leo", known["leo"]),
                 ("follower.epoch", known["broker_epoch"] if heard else None),
             ]
-    enough = len({*view["isr"], *(broker["proposed"] or ())}) >= min(view["min_isr"], len(view["replicas"]))
     found += [("acknowledged", int(enough and broker["hwm"] > o)) for o in range(len(broker["log"]))]
     return found
 
@@ -236,6 +259,7 @@ class WalkComparison:
         self.model, self.protocol = model, model.protocol
         self.setup = setup_of(model)
         self.operations = [operation_of(instance) for instance in model.instances]
+        self.expected = ExpectedObservations(model)
         self.graph = explore(model)
         self._offsets = self.graph.offsets.tolist()
         self._targets = self.graph.targets.tolist()
@@ -497,7 +521,7 @@ class WalkComparison:
         if self._equal.get(state) == seen:
             return ()
         if state not in self._expected:
-            self._expected[state] = expected(self.protocol, self.plain(state))
+            self._expected[state] = self.expected(self.graph.scalars(state))
         fields = differing(self._expected[state], seen)
         if not fields:
             self._equal[state] = seen
@@ -562,7 +586,7 @@ def step_example(
 ) -> Plain:
     """A step that differs: the path in the protocol's words, and the fields of both sides."""
     instances = comparison.model.instances
-    wanted = expected(comparison.protocol, comparison.plain(found.state))
+    wanted = comparison.expected(comparison.graph.scalars(found.state))
     pairs = [(n, v, s) for (n, v), s in zip(wanted, found.seen, strict=False) if v is not None and v != s]
     if len(wanted) != len(found.seen):
         pairs = pairs[:1]

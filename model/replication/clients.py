@@ -69,9 +69,14 @@ def can_acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> Trut
     """
     broker = s.brokers[leader]
     passed = has_passed(m, s, leader, broker, value)
-    enough = size(m.maximal_isr(broker)) >= m.min_isr_in(broker.view)
-    waits = m.leads(leader, broker) & (s.writes[value] == "PENDING")
-    return waits & passed & under("acks_all_needs_min_isr", enough)
+    waits: Truth = m.leads(leader, broker) & (s.writes[value] == "PENDING")
+    return waits & passed & under("acks_all_needs_min_isr", has_min_isr(m, broker))
+
+
+def has_min_isr(m: Cluster, broker: StructValue) -> Truth:
+    """B6. True if the maximal ISR of a leader has at least min ISR members."""
+    enough: Truth = size(m.maximal_isr(broker)) >= m.min_isr_in(broker.view)
+    return enough
 
 
 def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value: Number) -> Truth:
