@@ -30,6 +30,8 @@ CI = "CI"
 """The environment variable of continuous integration: where it is set, everything is explored."""
 _VARIABLES = ("HIGHWATER_", "LD_", "LLVM", "NPY_", "OMP_", "OPENBLAS_", "PYTHON")
 """How the environment variables begin that can change the code that runs."""
+_WITHOUT_EFFECT = (cache.VARIABLE, "OPENBLAS_MAIN_FREE")
+"""The cache's place, and a variable that numpy sets while it is imported: a process started meanwhile inherits it."""
 
 
 class Reuse(Enum):
@@ -143,7 +145,7 @@ def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
     around = sorted(
         (name, value)
         for name, value in os.environ.items()
-        if name.startswith(_VARIABLES) and name != cache.VARIABLE
+        if name.startswith(_VARIABLES) and name not in _WITHOUT_EFFECT
     )
     counts = expect.distinct_states, expect.depth, request.as_written, request.counts_expected
     return expected, counts, settings, request.symmetry, request.deadlock, options.workers, around
