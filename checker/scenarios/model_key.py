@@ -339,9 +339,19 @@ def by_action(model: Model) -> dict[str, list[Instance]]:
 
 
 def model_key(model: Model, *options: object) -> str:
-    """A traced model's key: its fingerprint, and the names of its instances and properties in their order."""
-    names = [*model.safety, *(p.name for p in model.liveness)]
-    return json.dumps([KEPT.model(model, *options), list(map(str, model.instances)), names])
+    """A traced model's key: its fingerprint, and its instances and properties with names, in their order.
+
+    A result and a checkpoint name them by position.
+    """
+    ordered: list[object] = [[(str(i), KEPT.instance(i)) for i in model.instances]]
+    ordered.append([(p.name, KEPT.property(p)) for p in model.properties])
+    ordered.append([(p.name, KEPT.step_property(p), sorted(p.asked)) for p in model.step_properties])
+    for live in model.liveness:
+        cases = [
+            (repr(c.parameters), KEPT.node(c.premise), list(map(KEPT.node, c.goals))) for c in live.cases
+        ]
+        ordered.append((live.name, KEPT.liveness(model, live), cases))
+    return json.dumps([KEPT.model(model, *options), ordered])
 
 
 def engine_key() -> str:
@@ -356,13 +366,4 @@ def result_key(model: Model, request: Request) -> str | None:
         return None
     names = [model_key(model, request.symmetry, request.deadlock), msgspec.to_builtins(model.outline)]
     laid_out = [[leaf.path for leaf in model.leaves], model.protocol.symmetric]
-    # Each in its order, as a result names it by its position.
-    ordered: list[object] = [[KEPT.instance(i) for i in model.instances]]
-    ordered.append([KEPT.property(p) for p in model.properties])
-    ordered.append([(KEPT.step_property(p), sorted(p.asked)) for p in model.step_properties])
-    for live in model.liveness:
-        cases = [
-            (repr(c.parameters), KEPT.node(c.premise), list(map(KEPT.node, c.goals))) for c in live.cases
-        ]
-        ordered.append((KEPT.liveness(model, live), cases))
-    return hashlib.sha256(digest + repr((names, laid_out, ordered)).encode()).hexdigest()
+    return hashlib.sha256(digest + repr((names, laid_out)).encode()).hexdigest()
