@@ -124,6 +124,7 @@ def scenario_file(name: str) -> Path:
     raise InputError(unknown("scenario", name, scenario_files(), "`highwater list` names them"))
 
 
+@cache
 def load(name: str) -> Definition:
     """The protocol of this name; InputError where there is none."""
     try:

@@ -218,4 +218,4 @@ def test_ctrl_c_reports_the_entries_so_far(tmp_path: Path) -> None:
     said, _ = run.communicate(timeout=600)
     assert run.returncode == 130
     assert "truncation/kip-320: different" in said
-    assert said.splitlines()[-1].endswith("1 different")
+    assert " ".join(said.split()).endswith("1 different")  # the path may be folded

@@ -42,13 +42,15 @@ class Selection:
 
     def entries(self, root: Path) -> list[GateEntry]:
         """The entries that the selection names."""
-        found = {name for pattern in self.scenarios for name in _matching(pattern, root)}
+        titles = scenario_files.titles()
+        found = {name for pattern in self.scenarios for name in _matching(pattern, root, titles)}
         chosen = [n for n in found if not any(fnmatchcase(n, pattern) for pattern in self.without)]
         return [*(GateEntry.of_scenario(n, root) for n in sorted(chosen)), *self._proofs(root)]
 
     def unmatched(self, root: Path) -> str | None:
         """A selected name or pattern that matches no scenario; None if there is none."""
-        return next((pattern for pattern in self.scenarios if not _matching(pattern, root)), None)
+        titles = scenario_files.titles()
+        return next((pattern for pattern in self.scenarios if not _matching(pattern, root, titles)), None)
 
     def _proofs(self, root: Path) -> Iterator[GateEntry]:
         for name, table in sorted(self.proofs.items()):
@@ -63,9 +65,8 @@ class Selection:
             )
 
 
-def _matching(pattern: str, root: Path) -> list[str]:
+def _matching(pattern: str, root: Path, titles: Mapping[str, tuple[str, bool]]) -> list[str]:
     """The scenarios that a name, a glob or a path selects. Raises InputError for an unusable glob."""
-    titles = scenario_files.titles()
     if pattern == STANDARD:
         return [name for name, (_, standard) in titles.items() if standard]
     if pattern.endswith(".toml"):

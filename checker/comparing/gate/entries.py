@@ -162,10 +162,12 @@ def run(
         asked = entry.kind, entry.unbounded, kept.asked_of(request, SearchOptions(workers=1))
         if reuse is Reuse.REUSE and (known := cache.found(Ran, identity, asked)) is not None:
             return known
-        kind = _proof if entry.kind == PROOF else _scenario
-        kind(entry, ran, limit_seconds, memory_bytes)
+        if entry.kind == PROOF:
+            _proof(entry, ran, limit_seconds)
+        else:
+            _scenario(entry, ran, limit_seconds, memory_bytes, Reuse.NEVER if identity is None else reuse)
         if ran.facts is not None and identity is not None and model_key.sources_unchanged():
-            cache.keep(replace(ran, explored_at=kept.now()), identity, asked)
+            cache.keep(replace(ran, explored_at=ran.explored_at or kept.now()), identity, asked)
     except InternalError:
         raise
     except (LanguageError, InputError) as wrong:
@@ -195,11 +197,14 @@ def _graph(entry: GateEntry) -> tuple[Model, str]:
     return model, model_key.KEPT.model(model, entry.unbounded)
 
 
-def _scenario(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
+def _scenario(
+    entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None, reuse: Reuse
+) -> None:
     request = entry.request()
     options = _options(limit_seconds, memory_bytes, request.symmetry, request.deadlock)
-    result = exploration.explore(request, "native", engines.search("native"), options)
-    model = result.model
+    search, keep = engines.search(engines.DEFAULT), reuse is not Reuse.NEVER
+    result = exploration.explore(request, engines.DEFAULT, search, options, keep=keep, reuse=reuse)
+    model, ran.explored_at = result.model, result.explored_at
     if model is not None and result.reached_end:
         ran.broken = (*result.broken, *result.warnings)
         ran.runs = {e.name: list(counterexample.plain(model, e)) for e in result.runs}
@@ -279,7 +284,7 @@ def _found(
     return facts
 
 
-def _proof(entry: GateEntry, ran: Ran, limit_seconds: float | None, memory_bytes: int | None) -> None:
+def _proof(entry: GateEntry, ran: Ran, limit_seconds: float | None) -> None:
     command = [sys.executable, "-P", "-m", "highwater", "prove", entry.argument, "--induction", "--quiet"]
     command += ["--json", "-"]
     command += [f"--set={name}={value}" for name, value in entry.parameters.items()]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -112,12 +113,14 @@ def files_of(definition: Definition, root: Path) -> set[str]:
     return {name for name in names if not name.startswith(LANGUAGE)}
 
 
-def _imports(path: Path) -> Iterator[Path]:
+@cache
+def _imports(path: Path) -> list[Path]:
     """The files of built-in protocols and properties that a file imports."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError):  # executing it reports the error
-        return
+        return []
+    found: list[Path] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
@@ -129,8 +132,9 @@ def _imports(path: Path) -> Iterator[Path]:
             top, _, rest = name.partition(".")
             if top == highwater.__name__ and rest.split(".")[0] in FOLDERS:
                 place = Path(highwater.__file__).parent.joinpath(*rest.split("."))
-                found = (place.with_suffix(".py"), place / "__init__.py")
-                yield from (p.resolve() for p in found if p.is_file())
+                files = (place.with_suffix(".py"), place / "__init__.py")
+                found += (p.resolve() for p in files if p.is_file())
+    return found
 
 
 class SourceChanges:
@@ -138,8 +142,9 @@ class SourceChanges:
 
     def __init__(self, old: Revision, root: Path, verdicts: Sequence[EntryVerdict]) -> None:
         self.old, self.now = old, Revision.present(root)
-        self.verdicts = [(v, _name(d)) for v in verdicts for d in definitions([v.entry])]
-        named = {_name(d): d for v in verdicts for d in definitions([v.entry])}
+        defined = [(v, d) for v in verdicts for d in definitions([v.entry])]
+        self.verdicts = [(v, _name(d)) for v, d in defined]
+        named = {_name(d): d for _, d in defined}
         self.files = {name: files_of(definition, root) for name, definition in named.items()}
         everything = set[str]().union(*self.files.values())
         folders = {Path(name).parent.as_posix() for name in everything}
