@@ -149,7 +149,7 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
         if (
             r["verdict"] == "holds" and r["protocol"] != "promise"
         ):  # that one is what others implement, and small
-            # Those of sanity and reach are for one property or condition.
+            # Scenarios of sanity and reach check one property or condition.
             kind = r["scenario"].rpartition("/")[2].partition("-")[0]
             least = {"small": 500, "sanity": 50, "reach": 50}.get(kind, 5_000)
             assert r["distinct_states"] > least, r["scenario"]

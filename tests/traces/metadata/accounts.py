@@ -57,7 +57,7 @@ FOLLOWED_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 
 
 class Reported(Exception):
-    """Ends a replay at the first record that nothing explains."""
+    """Ends a replay at the first record that does not conform."""
 
 
 class First(Report):

@@ -116,7 +116,7 @@ def test_a_request_writes_all_settings_before_the_cleared_elrs(tmp_path: Path, s
 
 
 def test_a_min_isr_of_all_topics_clears_every_elr(tmp_path: Path) -> None:
-    """Also if the topic has a setting of its own, and if the value stays the same."""
+    """The rule also applies if the topic has its own setting, and if the value does not change."""
     more = (change(0, "u", isr=[0, 1]), change(0, "u", isr=[0], eligibleLeaderReplicas=[1]))
     again = change(0, "u", isr=[0, 1])
     whole = [default("1"), clear("")]
@@ -126,7 +126,7 @@ def test_a_min_isr_of_all_topics_clears_every_elr(tmp_path: Path) -> None:
 
 
 def test_with_elr_off_a_clear_elr_record_is_doubted(tmp_path: Path) -> None:
-    """Also without an ELR: no controller writes the record (K7)."""
+    """No controller writes the record, also if there is no ELR (K7)."""
     report = replayed(tmp_path, [setting(MIN_ISR, "1"), clear()], start=beginning(*OFF))
     assert [(d.kind, d.position["offset"], d.partitions) for d in report.doubts] == [
         ("no rule", START_OFF + 1, ())
