@@ -6,6 +6,7 @@ import gzip
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -92,6 +93,13 @@ def test_a_loss_is_reported_once_with_the_number_of_records(
     )  # never back to at_risk
 
 
+@needs("traces/kafka-4.2/clusters")
+def test_an_unclean_election_without_a_loss_gets_its_severity_from_the_logs(cluster: Cluster) -> None:
+    play("deadleader-elr", cluster)
+    found = [(event, severity) for event, id, severity in short(cluster.events) if id == "t1-0@116"]
+    assert found == [("opened", "at_risk"), ("changed", "unclean"), ("closed", "unclean")]
+
+
 def test_a_restarted_follower_reports_events_while_the_brokers_keep_writing(
     log: bytes, cluster: Cluster
 ) -> None:
@@ -130,3 +138,13 @@ def test_a_file_that_is_no_log_of_a_broker_is_not_read(tmp_path: Path) -> None:
     (logs / "server.log").write_text(LINE.format(0))
     tails.look()
     assert tails.number == 1
+
+
+def test_events_of_two_files_come_in_order_of_time(tmp_path: Path) -> None:
+    times = []
+    with closing(BrokerTails([tmp_path])) as tails:
+        for name, second in (("server.log", 2), ("state-change.log", 1)):
+            (tmp_path / name).write_text(LINE.format(second))
+            tails.look()
+            times += [event.time_ms % 60_000 for event in tails.poll()]
+    assert times == [1_000, 2_000]

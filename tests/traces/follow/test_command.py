@@ -71,6 +71,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole.splitlines()]
 
 
+def is_running(process: int) -> bool:
+    """True if a process of this id exists and has not ended."""
+    stat = Path(f"/proc/{process}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
 def numbered(path: Path) -> list[dict[str, Any]]:
     return [line for line in lines(path) if "seq" in line]
 
@@ -217,14 +223,16 @@ def test_a_state_of_another_directory_is_not_used(tmp_path: Path, capsys: pytest
     assert "of another directory" in capsys.readouterr().err
 
 
-def test_a_users_command_is_killed_after_its_time(
+def test_a_users_command_is_killed_with_its_children_after_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Hook, "SECONDS", 0.3)
-    hook = Hook("sh -c 'sleep 60 & sleep 60'")
+    monkeypatch.setattr(Hook, "SECONDS", 1.0)
+    number = tmp_path / "number"
+    hook = Hook(f"sh -c 'sleep 60 & echo $! > {number}; sleep 60'")
     hook.give({"seq": 1})
     hook.close()
     assert "ended after" in capsys.readouterr().err
+    until(lambda: not is_running(int(number.read_text())))
 
 
 @pytest.mark.parametrize("options", [("--json", "-"), ("--html", "x.html"), ("--engine", "spark")])
