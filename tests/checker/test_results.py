@@ -1,4 +1,4 @@
-"""The result in JSON: its schema, its documentation, and its truth."""
+"""The result in JSON: it follows its schema, is documented, and agrees with the search."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from tests.docs.tutorial import REPOSITORY, Part, compared, done, shell
 ON_KAFKA = DOCS / "tutorials" / "a-kafka-branch.md"
 """The tutorial with Kafka; tests/conform runs it."""
 TUTORIALS = [*sorted({*(DOCS / "tutorials").glob("*.md")} - {ON_KAFKA}), DOCS / "replay.md"]
-GATE = DOCS / "tutorials" / "a-gate-in-your-repository.md"
 
 __all__ = ["highwater"]
 

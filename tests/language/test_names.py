@@ -52,7 +52,7 @@ def step_of(self: Any, s: State, who: Any) -> None:
 
 
 def without_state(self: Any) -> None:
-    """No action: it has no state."""
+    """A function without a state, which is no action."""
 
 
 def on(self: Any, s: State) -> None:

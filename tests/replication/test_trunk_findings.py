@@ -71,7 +71,7 @@ FINDINGS = (
         "two-crashes", "proposal", (("unclean_recovery", "last_known_elr", "fenced_before_registration"),)
     ),
 )
-"""In the order of the page."""
+"""The findings, in the order of the page."""
 
 LONG = slow("its searches are large; those of the other findings are fast")
 CASES = [pytest.param(f, id=f.name, marks=[LONG] if f.name in LARGE else []) for f in FINDINGS]

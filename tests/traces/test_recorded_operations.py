@@ -1,4 +1,4 @@
-"""Recorded decisions of real controllers: all are explained, each change to a recording shows, each rule matters."""
+"""Recorded decisions of real controllers: all conform, each change of a recording shows, and each rule matters."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ OTHERS: dict[str, list[Any]] = {
 
 @needs_recordings
 def test_no_argument_is_ignored(tmp_path: Path) -> None:
-    """Each argument of each operation shows in some recording when it is changed, but the recorder's own."""
+    """A changed argument of an operation does not conform in some recording, unless only the recorder uses it."""
     wanted = {
         f"{op}: {arg}"
         for op, arguments in OPERATIONS.items()

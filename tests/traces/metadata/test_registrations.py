@@ -49,7 +49,7 @@ def nonconforming(folder: Path, *values: bytes) -> list[tuple[int, str, dict[str
 def test_a_broker_epoch_is_the_offset_of_its_registration(
     tmp_path: Path, values: tuple[bytes, bytes], expected: tuple[str, Any] | None
 ) -> None:
-    """Of another incarnation it grows, and a change of the registration repeats it."""
+    """Another incarnation gets a larger epoch, and a change of a registration repeats the epoch."""
     found = [] if expected is None else [(1, expected[0], {"brokerEpoch": expected[1]})]
     assert nonconforming(tmp_path, *values) == found
 

@@ -1,4 +1,4 @@
-"""A snapshot that lacks a record, or has one otherwise, differs from the records before it in just that."""
+"""A snapshot that lacks a record, or has a different one, is reported with exactly that record."""
 
 from __future__ import annotations
 
