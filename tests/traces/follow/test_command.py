@@ -228,7 +228,7 @@ def test_a_users_command_is_killed_with_its_children_after_its_time(
 ) -> None:
     monkeypatch.setattr(Hook, "SECONDS", 1.0)
     number = tmp_path / "number"
-    hook = Hook(f"sh -c 'sleep 60 & echo $! > {number}; sleep 60'")
+    hook = Hook(f"sh -c 'sleep 300 & echo $! > {number}; sleep 300'")
     hook.give({"seq": 1})
     hook.close()
     assert "ended after" in capsys.readouterr().err
