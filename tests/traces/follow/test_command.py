@@ -238,7 +238,7 @@ def test_a_users_command_is_killed_with_its_children_after_its_time(
 @pytest.mark.parametrize("options", [("--json", "-"), ("--html", "x.html"), ("--engine", "spark")])
 def test_options_of_a_finished_replay_are_refused(options: tuple[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "highwater", "replay", str(tmp_path), "--follow", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "not with --follow" in done.stderr
 
