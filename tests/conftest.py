@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     program._BEGIN = program._CROWDED = 0
     # Tests change the code that is traced: what was found out about it is not kept. tests/native/test_kept.py keeps it.
     model_key.named = False
-    # Nor is a result, of what tests start either: each test explores, but those of tests/checker/test_reuse.py.
+    # No result is reused, also in processes that tests start. tests/native/test_reuse.py and its planted changes reuse.
     os.environ[CI] = "1"
     # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import conftest, recordings
+from tests import conftest, kafka_release, recordings
 
 ROOT = Path(__file__).parents[1]
 ASKED = {recordings.REQUIRED: "1"}
@@ -61,3 +61,19 @@ def test_continuous_integration_asks_for_those_beside_the_clone() -> None:
     assert text.index(recordings.REQUIRED) < text.index("make test")
     with pytest.raises(ValueError, match="is none of"):
         recordings.folder("traces")
+
+
+@pytest.mark.parametrize("is_required", [False, True])
+def test_without_kafka_its_tests_are_skipped_or_fail(
+    is_required: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_release, "TARBALL", tmp_path / "kafka.tar.xz")
+    monkeypatch.setenv(recordings.REQUIRED, "1" if is_required else "")
+    refused = pytest.fail.Exception if is_required else pytest.skip.Exception
+    for program, packages, tarball, missing in (
+        (sys.executable, ["pytest"], True, "need shared/kafka.tar.xz beside the repository"),
+        ("no-program", ["no_package"], False, "need no-program on the path, the Python package no_package"),
+    ):
+        with pytest.raises(refused, match=missing):
+            kafka_release.require(program, packages, tarball=tarball)
+    kafka_release.require(sys.executable, ["pytest"], tarball=False)

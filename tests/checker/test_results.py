@@ -1,4 +1,4 @@
-"""The result in JSON: its schema, its documentation, and its truth."""
+"""The result in JSON: it follows its schema, is documented, and agrees with the search."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated: Any
         assert state == violation["state"]
 
 
-def test_a_result_with_violations_is_as_the_schema_says(violated: Any) -> None:
+def test_a_result_with_violations_follows_the_schema(violated: Any) -> None:
     assert problems(violated, SCHEMA) == []
 
 

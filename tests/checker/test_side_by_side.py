@@ -30,7 +30,7 @@ SOME = [
 
 @pytest.fixture
 def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Helpers are started immediately, and take all scenarios but one; which ones they explored."""
+    """Helpers start immediately and take all scenarios but one. The fixture lists the scenarios that they explored."""
     numbers: list[int] = []
     outcome, explore = side_by_side._Together._outcome, side_by_side._Together._explore
 
@@ -50,8 +50,8 @@ def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
-def told(results: Any) -> Any:
-    """What depends neither on how long it took nor on which of several shortest runs is told."""
+def comparable(results: Any) -> Any:
+    """Results without times and memory, and without the choice among several shortest runs."""
     return [
         {
             **{k: v for k, v in r.items() if "seconds" not in k and "memory" not in k},
@@ -67,7 +67,7 @@ def test_the_same_as_one_after_the_other(highwater: Command, helped: list[int]) 
     together = highwater("check", *SOME, "--workers", 2, "--json", "-")
     assert len(helped) == len(SOME) - 1
     assert [r["scenario"] for r in together.results] == SOME
-    assert told(together.results) == told(alone.results)
+    assert comparable(together.results) == comparable(alone.results)
     assert together.status == alone.status == 0
 
 

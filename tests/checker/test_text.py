@@ -109,7 +109,7 @@ def test_the_last_column_is_folded_in_its_place() -> None:
     assert next(columns(ROWS, "", None)).endswith("under min ISR.")
 
 
-def test_it_stands_below_where_there_is_no_room() -> None:
+def test_a_text_without_room_beside_its_label_is_printed_below_it() -> None:
     assert list(columns(ROWS, "", 44)) == [
         "elr_only_under_min_isr  966.6",
         "    There is an ELR only while the ISR is",

@@ -71,7 +71,7 @@ def test_an_operation_after_reverted_ones_comes_to_what_a_fresh_controller_comes
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("question", "message"),
     [
         ({"nothing": 1}, "a line that says nothing known"),
         (
@@ -84,8 +84,8 @@ def test_an_operation_after_reverted_ones_comes_to_what_a_fresh_controller_comes
         ),
     ],
 )
-def test_an_error_of_the_bridge_is_never_an_answer(bridge: Bridge, question: Any, said: str) -> None:
-    with pytest.raises(InternalError, match=said):
+def test_an_error_of_the_bridge_is_never_an_answer(bridge: Bridge, question: Any, message: str) -> None:
+    with pytest.raises(InternalError, match=message):
         bridge.ask(question)
 
 

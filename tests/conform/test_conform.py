@@ -28,15 +28,15 @@ TOPIC = "replication/topic/kafka-4.2-first-partition"
 def run(kafka: Path, tmp_path: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
     """The exit status of a comparison, its JSON, and its text."""
     target = tmp_path / "result.json"
-    asked = ["conform", *arguments, "--kafka", str(kafka), "--json", str(target)]
-    done = CliRunner().invoke(cli, asked)
+    command = ["conform", *arguments, "--kafka", str(kafka), "--json", str(target)]
+    done = CliRunner().invoke(cli, command)
     content = json.loads(target.read_text()) if target.exists() else {}
     return done.exit_code, content, done.output
 
 
 def test_every_request_in_every_state_gets_kafkas_answer(kafka: Path, tmp_path: Path) -> None:
-    status, found, said = run(kafka, tmp_path, SMALL, "--other-paths")
-    assert (status, found["kafka"]["version"]) == (0, "4.2.1"), said
+    status, found, output = run(kafka, tmp_path, SMALL, "--other-paths")
+    assert (status, found["kafka"]["version"]) == (0, "4.2.1"), output
     (one,) = found["scenarios"]
     assert one["complete"]
     assert one["differences"] == []
@@ -59,8 +59,8 @@ def test_every_request_in_every_state_gets_kafkas_answer(kafka: Path, tmp_path: 
 def test_a_sample_of_a_scenario_gets_kafkas_answers(
     kafka: Path, tmp_path: Path, name: str, requests: int
 ) -> None:
-    status, found, said = run(kafka, tmp_path, name, "--sample", "300", "--seed", "5")
-    assert status == 3, said  # not every state
+    status, found, output = run(kafka, tmp_path, name, "--sample", "300", "--seed", "5")
+    assert status == 3, output  # not every state
     assert found["scenarios"][0]["differences"] == []
     assert found["scenarios"][0]["requests"] > requests
 
@@ -68,28 +68,28 @@ def test_a_sample_of_a_scenario_gets_kafkas_answers(
 @slow("every state of the standard scenarios with the profile, where the fast tests take a sample")
 @pytest.mark.parametrize("name", [LEVELS, INDEX, OPERATOR])
 def test_a_whole_scenario_gets_kafkas_answers(kafka: Path, tmp_path: Path, name: str) -> None:
-    status, found, said = run(kafka, tmp_path, name, "--other-paths")
-    assert (status, found["scenarios"][0]["differences"]) == (0, []), said
+    status, found, output = run(kafka, tmp_path, name, "--other-paths")
+    assert (status, found["scenarios"][0]["differences"]) == (0, []), output
 
 
 def test_a_rule_that_kafka_has_otherwise_is_told_and_repeated(kafka: Path, tmp_path: Path) -> None:
     saved = tmp_path / "differences"
-    status, found, said = run(
+    status, found, output = run(
         kafka, tmp_path, SMALL, "--rule", "assignment_empties_elr=off", "--quiet", "--save", str(saved)
     )
-    assert status == 1, said
+    assert status == 1, output
     example = found["scenarios"][0]["examples"][0]
     assert example["kind"] == "assign_directory"
     assert (example["model"]["after"]["partition.elr"], example["kafka"]["after"]["partition.elr"]) == (1, 0)
     assert [len(example["path"]), example["kafka"]["records"][0]["type"]] == [2, "PARTITION_CHANGE_RECORD"]
     file = saved / "difference-1.json"
-    status, found, said = run(kafka, tmp_path, "--request", str(file))
-    assert (status, found["same"]) == (1, False), said
+    status, found, output = run(kafka, tmp_path, "--request", str(file))
+    assert (status, found["same"]) == (1, False), output
     expected = json.loads(file.read_text())
     expected["expected"]["after"]["partition.elr"] = expected["expected"]["after"]["elr_entries[0]"] = 0
     file.write_text(json.dumps(expected))
-    status, found, said = run(kafka, tmp_path, "--request", str(file))
-    assert (status, found["same"]) == (0, True), said
+    status, found, output = run(kafka, tmp_path, "--request", str(file))
+    assert (status, found["same"]) == (0, True), output
 
 
 NOTICED_IN = {
@@ -130,14 +130,14 @@ def test_a_rule_that_kafka_has_otherwise_is_noticed(kafka: Path, tmp_path: Path,
     turned = "off" if rule in PROFILES["kafka_4_2"].rules else "on"
     more = [f"--set={n}={v}" for n, v in WITH_FAILOVERS.items()] if rule == "leftover_elr_elects" else []
     arguments = ["--rule", f"{rule}={turned}", "--limit-states", "20000", "--quiet", *more]
-    status, _, said = run(kafka, tmp_path, NOTICED_IN.get(rule, SMALL), *arguments)
-    assert (status, "DIFFERENCES" in said) == (1, True), said
+    status, _, output = run(kafka, tmp_path, NOTICED_IN.get(rule, SMALL), *arguments)
+    assert (status, "DIFFERENCES" in output) == (1, True), output
 
 
 @slow("a scenario of seventy thousand states")
 def test_a_registration_in_part_leaves_a_lost_directory_offline(kafka: Path, tmp_path: Path) -> None:
-    status, found, said = run(kafka, tmp_path, OPERATOR, "--set=failovers=1", "--set=removals=1")
-    assert (status, found["scenarios"][0]["differences"]) == (0, []), said
+    status, found, output = run(kafka, tmp_path, OPERATOR, "--set=failovers=1", "--set=removals=1")
+    assert (status, found["scenarios"][0]["differences"]) == (0, []), output
 
 
 CHANGES = {
@@ -204,8 +204,8 @@ def test_a_changed_kafka_class_is_found(kafka: Path, tmp_path: Path, name: str) 
     class_path = ":".join(Jars.found(kafka).class_path)
     subprocess.run(["javac", "-nowarn", "-cp", class_path, "-d", str(classes), str(source)], check=True)
     limit = ("--limit-states", "2000")
-    status, found, said = run(kafka, tmp_path, scenario, "--before", str(classes), "--quiet", *limit)
-    assert status == 1, said
+    status, found, output = run(kafka, tmp_path, scenario, "--before", str(classes), "--quiet", *limit)
+    assert status == 1, output
     assert {d["request"] for d in found["scenarios"][0]["differences"]} >= requests
 
 
@@ -228,7 +228,7 @@ def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "name scenarios, or --request FILE"),
         (
@@ -243,15 +243,15 @@ def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_pat
         ),
     ],
 )
-def test_a_bad_request_is_one_line(kafka: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_a_bad_request_is_one_line(kafka: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
     status, _, output = run(kafka, tmp_path, *arguments, "--quiet")
     assert status == 2
-    assert said in output
+    assert message in output
     assert output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"format": "another"}, "format 'another'"),
         ({"path": 3}, "no request of conform"),
@@ -261,7 +261,7 @@ def test_a_bad_request_is_one_line(kafka: Path, tmp_path: Path, arguments: list[
     ],
 )
 def test_a_bad_file_of_a_request_is_one_line(
-    kafka: Path, tmp_path: Path, change: dict[str, Any], said: str
+    kafka: Path, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     setup = {"brokers": 1, "minIsr": 1, "unclean": False, "elr": 1, "partitions": [[0]]}
     whole = {
@@ -275,4 +275,4 @@ def test_a_bad_file_of_a_request_is_one_line(
     file = tmp_path / "request.json"
     file.write_text(json.dumps(whole | change))
     status, _, output = run(kafka, tmp_path, "--request", str(file))
-    assert (status, said in output, output.count("\n")) == (2, True, 1), output
+    assert (status, message in output, output.count("\n")) == (2, True, 1), output

@@ -1,4 +1,4 @@
-"""Kafka's own controller beside the model, under Hypothesis: more brokers and longer runs than can be explored."""
+"""Kafka's own controller beside the model, under Hypothesis: more brokers and longer runs than a search explores."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ LARGE: dict[str, Any] = {
 }
 
 
-def look(bridge: Bridge, examples: int, **more: Any) -> list[int]:
-    """Run the machine; the numbers of operations of its runs."""
+def explore(bridge: Bridge, examples: int, **more: Any) -> list[int]:
+    """Run the machine; returns the number of operations of each run."""
     adapter = KafkaController(bridge, SCENARIO, **{**LARGE, **more.pop("of_kafka", {})})
     made = conformance_machine(SCENARIO, adapter, CONTRACT, **{**LARGE, **more})
     lengths: list[int] = []
@@ -44,19 +44,21 @@ def look(bridge: Bridge, examples: int, **more: Any) -> list[int]:
 
 
 def test_the_real_controller_does_what_the_model_allows(bridge: Bridge) -> None:
-    lengths = look(bridge, 5)
+    lengths = explore(bridge, 5)
     assert sum(lengths) > 80
 
 
 @slow("many more runs, with five brokers, and with reassignments")
 @pytest.mark.parametrize("more", [{"brokers": 5, "replication_factor": 4}, {"reassignments": 1}])
-def test_the_same_in_many_runs(bridge: Bridge, more: dict[str, int]) -> None:
+def test_the_real_controller_does_what_the_model_allows_in_many_runs(
+    bridge: Bridge, more: dict[str, int]
+) -> None:
     parameters = {**LARGE["parameters"], **more}
-    look(bridge, often(300, 3_000), parameters=parameters, of_kafka={"parameters": parameters})
+    explore(bridge, often(300, 3_000), parameters=parameters, of_kafka={"parameters": parameters})
 
 
-def test_a_rule_that_kafka_has_otherwise_is_shrunk_to_a_few_requests(bridge: Bridge) -> None:
-    """In this model the last member stays in the ISR; in Kafka it becomes an ELR member."""
+def test_a_difference_from_kafka_is_shrunk_to_a_few_requests(bridge: Bridge) -> None:
+    """With the rule off, the model keeps the last member in the ISR; Kafka moves it to the ELR."""
     with pytest.raises(Mismatch) as caught:
-        look(bridge, 60, rules={"isr_may_become_empty": False})
+        explore(bridge, 60, rules={"isr_may_become_empty": False})
     assert len(caught.value.operations) <= 6

@@ -1,4 +1,4 @@
-"""The tutorial about a branch of Kafka, done in an empty directory beside a release."""
+"""The tutorial about a branch of Kafka, run in an empty directory with a release."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.slow import slow
 __all__ = ["highwater"]
 
 
-@slow("a tutorial whose commands other tests of this folder run, too")
-def test_the_tutorials_commands_come_to_what_is_shown(
+@slow("a tutorial; other tests of this folder run its commands")
+def test_the_tutorials_commands_print_the_output_shown(
     kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Callable[..., Run]
 ) -> None:
     monkeypatch.chdir(tmp_path)

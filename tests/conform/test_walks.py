@@ -1,4 +1,4 @@
-"""Scenarios of ``replication`` on the real brokers and their logs, and whether what differs is found."""
+"""Scenarios of ``replication`` on real brokers and their logs: they conform, and changed rules differ."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MESSAGES = "replication/small-messages"
 ON_KAFKA = ("--profile", "kafka_4_2")
 
 
-def test_random_walks_of_a_cluster_come_to_the_states_of_the_model(kafka: Path, tmp_path: Path) -> None:
-    status, found, said = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, "--sample", "12", "--seed", "2")
-    assert status == 3, said  # not every step
+def test_random_walks_of_a_cluster_reach_the_states_of_the_model(kafka: Path, tmp_path: Path) -> None:
+    status, found, output = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, "--sample", "12", "--seed", "2")
+    assert status == 3, output  # not every step is compared
     (one,) = found["scenarios"]
     assert one["differences"] == []
     assert (one["paths"], one["steps"] > 250) == (12, True)
@@ -25,26 +25,26 @@ def test_random_walks_of_a_cluster_come_to_the_states_of_the_model(kafka: Path, 
     )
 
 
-def test_a_rule_that_brokers_have_otherwise_is_told_and_repeated(kafka: Path, tmp_path: Path) -> None:
+def test_a_difference_of_the_brokers_is_reported_and_repeated(kafka: Path, tmp_path: Path) -> None:
     """Without the gate of the HWM the model commits a record alone; Kafka does not."""
     saved = tmp_path / "differences"
     rule = ("--rule", "hwm_needs_min_isr=off", "--sample", "10")
-    status, found, said = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, *rule, "--quiet", "--save", str(saved))
-    assert status == 1, said
+    status, found, output = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, *rule, "--quiet", "--save", str(saved))
+    assert status == 1, output
     example = found["scenarios"][0]["examples"][0]
     assert (example["model"]["hwm"], example["kafka"]["hwm"]) == (1, 0)
     file = saved / "difference-1.json"
-    status, found, said = run(kafka, tmp_path, "--request", str(file))
-    assert (status, found["same"]) == (1, False), said
+    status, found, output = run(kafka, tmp_path, "--request", str(file))
+    assert (status, found["same"]) == (1, False), output
     content = json.loads(file.read_text())
     content["path"].pop()
     content["expected"] = []
     file.write_text(json.dumps(content))
-    status, _, said = run(kafka, tmp_path, "--request", str(file))
-    assert (status, "differs: length" in said) == (1, True), said
+    status, _, output = run(kafka, tmp_path, "--request", str(file))
+    assert (status, "differs: length" in output) == (1, True), output
 
 
-TURNED = {
+SWITCHED_OFF = {
     "hwm_needs_min_isr": MESSAGES,
     "divergence_check": "replication/small-operator",
     "fetch_state_per_epoch": "replication/small-operator",
@@ -53,22 +53,22 @@ TURNED = {
     "acks_all_needs_min_isr": MESSAGES,
     "min_isr_change_clears_elr": "replication/small-min-isr",
 }
-"""Rules of brokers and of the controller, and a scenario whose walks notice the rule turned the other way."""
+"""Rules of brokers and of the controller, each with a scenario whose walks differ if the rule is off."""
 
 
 @slow("a comparison for each rule, where the fast test takes one")
-@pytest.mark.parametrize("rule", sorted(TURNED))
-def test_a_rule_that_kafka_has_otherwise_is_noticed_by_walks(kafka: Path, tmp_path: Path, rule: str) -> None:
+@pytest.mark.parametrize("rule", sorted(SWITCHED_OFF))
+def test_walks_detect_that_a_rule_is_off(kafka: Path, tmp_path: Path, rule: str) -> None:
     arguments = [*ON_KAFKA, "--rule", f"{rule}=off", "--sample", "300", "--quiet"]
-    status, _, said = run(kafka, tmp_path, TURNED[rule], *arguments)
-    assert (status, "DIFFERENCES" in said) == (1, True), said
+    status, _, output = run(kafka, tmp_path, SWITCHED_OFF[rule], *arguments)
+    assert (status, "DIFFERENCES" in output) == (1, True), output
 
 
 @slow("every step of a scenario, where the fast test walks at random")
-def test_paths_that_cover_every_step_come_to_the_states_of_the_model(kafka: Path, tmp_path: Path) -> None:
+def test_paths_that_cover_every_step_reach_the_states_of_the_model(kafka: Path, tmp_path: Path) -> None:
     less = ("--set", "losses=0", "--set", "duplicates=0")
-    status, found, said = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, *less)
-    assert status == 0, said
+    status, found, output = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, *less)
+    assert status == 0, output
     (one,) = found["scenarios"]
     assert (one["states"], one["transitions"], one["not_compared"]) == (2_752, 8_693, {})
 
@@ -90,8 +90,8 @@ def test_paths_that_cover_every_step_come_to_the_states_of_the_model(kafka: Path
         "small-downgrade",
     ],
 )
-def test_random_walks_with_faults_come_to_the_states_of_the_model(
+def test_random_walks_with_faults_reach_the_states_of_the_model(
     kafka: Path, tmp_path: Path, name: str
 ) -> None:
-    status, found, said = run(kafka, tmp_path, f"replication/{name}", *ON_KAFKA, "--sample", "300")
-    assert (status, found["scenarios"][0]["differences"]) == (3, []), said
+    status, found, output = run(kafka, tmp_path, f"replication/{name}", *ON_KAFKA, "--sample", "300")
+    assert (status, found["scenarios"][0]["differences"]) == (3, []), output

@@ -1,4 +1,4 @@
-"""The adapter of the controller in controller.py, and its contract; run as a program it is the pipe's other end."""
+"""The adapter of the controller in controller.py. Run as a program, it serves the other end of the pipe."""
 
 from __future__ import annotations
 
@@ -6,26 +6,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from highwater.checker.testing.conformance import Adapter, Contract, Outcome
+from highwater.checker.testing.conformance import Adapter, Outcome
 from highwater.checker.testing.conformance.pipe import serve
 from tests.conformance.controller import Broker, Controller
 
 SCENARIO = "replication/controller/small"
-
-CONTRACT = Contract(
-    operations=[
-        "alter_partition", "fence", "unfence", "start_controlled_shutdown", "register", "elect_leader",
-        "maybe_elect_unclean_leader", "maybe_balance_leader", "change_min_isr", "enable_unclean_election",
-    ],
-    answers={
-        "the leader is in the ISR": "INVALID_REQUEST",
-        "no member is fenced or shutting down": "INELIGIBLE_REPLICA",
-        "every member's broker epoch is the registered one": "INELIGIBLE_REPLICA",
-        "the preferred replica does not lead already": "ELECTION_NOT_NEEDED",
-        "there is no leader, or the preferred replica is requested": "ELECTION_NOT_NEEDED",
-    },
-    idle=["something changes"],
-)  # fmt: skip
 
 
 class Driver(Adapter):

@@ -1,4 +1,4 @@
-"""The example controller beside the model: as it is nothing is found, and each planted defect is, in few operations."""
+"""The example controller beside the model: it conforms, and each planted defect shows in few operations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.testing.conformance import Contract, Mismatch
+from highwater.checker.testing.conformance.kafka import CONTRACT
 from highwater.checker.testing.conformance.stateful import ConformanceMachine, conformance_machine
 from tests.conformance.controller import DEFECTS
-from tests.conformance.driver import CONTRACT, SCENARIO, Driver
+from tests.conformance.driver import SCENARIO, Driver
 from tests.slow import often, slow
 
 OPERATIONS = {

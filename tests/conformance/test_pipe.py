@@ -13,9 +13,10 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from highwater.checker.testing.conformance import AdapterError, Mismatch, Outcome, PipeAdapter, pipe
+from highwater.checker.testing.conformance.kafka import CONTRACT
 from highwater.checker.testing.conformance.stateful import conformance_machine
 from tests.checker.schema import problems
-from tests.conformance.driver import CONTRACT, SCENARIO
+from tests.conformance.driver import SCENARIO
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads(Path(pipe.__file__).with_name("pipe.schema.json").read_text())

@@ -1,4 +1,4 @@
-"""The page on following, its rules for Prometheus and its dashboard name metrics that exist; the page names all."""
+"""The alert rules and the dashboard use metrics that exist, and the page on following lists every metric."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABEL = re.compile(r"(highwater_[a-z_]+)\{[^}]*?(state|severity)(?:=|!=|=~)\"([^
 
 @pytest.fixture
 def served(tmp_path: Path) -> dict[str, set[str]]:
-    """The names of the metrics, each with the values of its label state or severity."""
+    """The name of each metric, with the values of its label ``state`` or ``severity``."""
     metrics = Metrics(str(tmp_path / "metrics"))
     metrics.update(Counts(), [], False)
     found: dict[str, set[str]] = {}
@@ -48,11 +48,11 @@ def test_queries_name_metrics_and_labels_that_exist(served: dict[str, set[str]])
             assert set(values.split("|")) <= served[name], query
 
 
-def test_every_severity_has_a_rule_but_notices(served: dict[str, set[str]]) -> None:
-    asked = {
+def test_every_severity_except_notice_has_a_query(served: dict[str, set[str]]) -> None:
+    alerted = {
         value for query in expressions() for _, label, value in LABEL.findall(query) if label == "severity"
     }
-    assert served["highwater_incidents"] - asked == {"notice"}
+    assert served["highwater_incidents"] - alerted == {"notice"}
 
 
 def test_each_rule_has_a_severity_and_a_summary() -> None:

@@ -93,14 +93,14 @@ def test_the_glossary_is_in_order() -> None:
 
 
 def named(page: str, form: str) -> set[str]:
-    """What a page for contributors names in this form, between backquotes and without a placeholder."""
+    """The names of this form that a page for contributors has between backquotes, without placeholders."""
     text = (DOCS.parent / page).read_text(encoding="utf-8")
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     return {name for name in re.findall(rf"`({form})`", text) if not re.search(r"NAME|PROTOCOL", name)}
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
-def test_files_and_functions_that_contributors_read_of_exist(page: str) -> None:
+def test_files_and_functions_named_for_contributors_exist(page: str) -> None:
     root = DOCS.parent
     folders = [
         root / name for name in ("model", "invariants", "traces", "checker", "highwater", "docs", "tests")

@@ -32,7 +32,6 @@ QUICK = {
     "truncation-rules.md",
 }
 SUBJECTS = list(subjects())
-GALLERIES = [galleries.REPLICATION, galleries.QUORUM, galleries.ZOOKEEPER]
 
 
 @pytest.mark.parametrize("name", all_but(QUICK, site.GENERATED, "it traces up to hundreds of models"))

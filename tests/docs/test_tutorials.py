@@ -14,9 +14,8 @@ from tests.docs.test_language_pages import DOCS
 from tests.docs.tutorial import REPOSITORY, Part, compared, done, shell
 
 ON_KAFKA = DOCS / "tutorials" / "a-kafka-branch.md"
-"""Done by tests/conform, where Kafka is."""
+"""The tutorial with Kafka; tests/conform runs it."""
 TUTORIALS = [*sorted({*(DOCS / "tutorials").glob("*.md")} - {ON_KAFKA}), DOCS / "replay.md"]
-GATE = DOCS / "tutorials" / "a-gate-in-your-repository.md"
 
 __all__ = ["highwater"]
 

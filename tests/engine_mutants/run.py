@@ -25,7 +25,7 @@ from tests.engine_mutants import plant
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 1800
-"""A run of tests that takes longer hangs, which counts as detected."""
+"""Seconds for a run of tests. A longer run counts as a hang, which detects the mutant."""
 _LEFT_OUT = (".git", ".venv", "*.egg-info", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")
 _NO_TESTS = 5
 
@@ -90,7 +90,7 @@ class Copy:
 
 
 def naming(root: Path, file: str) -> list[str]:
-    """The test files that import a module, those with few imports first."""
+    """The test files that import a module, files with few imports first."""
     package, _, name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".").rpartition(".")
     module = rf"highwater\.{re.escape(f'{package}.{name}')}\b"
     pattern = re.compile(rf"{module}|from highwater\.{re.escape(package)} import (\([^)]*|.*)\b{name}\b")

@@ -21,7 +21,7 @@ VALUES = (
     b'"counter.py"', b'"/dev/zero"', b"\xff\xfe", b"\x00", b'"' + b"x" * 5000 + b'"', b"[" * DEEP + b"]" * DEEP,
     b'{"a":' * DEEP + b"1" + b"}" * DEEP, b"{a=" * DEEP + b"1" + b"}" * DEEP, b"1979-05-27T07:32:00Z", b"'''",
 )  # fmt: skip
-"""Replacements of a value, in any of the formats."""
+"""Values that replace another one, in any format."""
 
 
 def flipped(rng: random.Random, content: bytes) -> bytes:
@@ -139,7 +139,7 @@ ODDITIES: dict[str, Callable[[Path], None]] = {
     "larger than is read": lambda path: os.truncate(_touched(path), 1 << 34),
     "nothing": Path.touch,
 }
-"""Things other than a file that can lie at a path."""
+"""Kinds of paths that are no regular file."""
 
 
 def _touched(path: Path) -> Path:

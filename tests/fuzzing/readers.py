@@ -103,7 +103,7 @@ def checkpointed(scenario: Path, folder: Path) -> list[object]:
 
 
 def one_line(wrong: HighwaterError) -> None:
-    """The message is one line."""
+    """Check that the message is one line."""
     assert "\n" not in str(wrong), str(wrong)[:500]
 
 

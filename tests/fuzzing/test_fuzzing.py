@@ -41,7 +41,7 @@ CORPUS = {
     "a terminal's signs": b'protocol = "\\u001b[2J"',
     "a path that is none": b'protocol = "a\\u0000.py"',
 }
-"""Content that a reader once got wrong, or could; the kinds of files are those of `readers.READERS`."""
+"""Content that a reader got wrong, or could get wrong, by the kinds of files in ``readers.READERS``."""
 
 
 @pytest.fixture(scope="module")

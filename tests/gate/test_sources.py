@@ -180,7 +180,7 @@ def test_code_that_is_only_rewritten_is_reported_and_passes(project: Path, case:
 
 
 def test_a_function_that_moved_to_another_file(project: Path) -> None:
-    """Its branch that no scenario takes moves with it: the code is the same."""
+    """The function's branch that no scenario takes is the same code in another file."""
     function = SIZES[SIZES.index("\n\ndef step") :]
     edit(project / "sizes.py", function, "\n")
     edit(project / "tap.py", "from sizes import LIMITS, step\n", f"from sizes import LIMITS\n{function}")

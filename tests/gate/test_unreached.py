@@ -1,4 +1,4 @@
-"""A protocol that differs only in states that its scenario does not reach: the solver finds such a state."""
+"""The solver finds a state in which two protocols differ, although their scenario does not reach it."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_the_report_has_the_state_after_the_number_of_equal_states() -> None:
     assert "now: partition.isr {0} → {0,1}" in told[at + 2]
 
 
-def test_the_report_says_if_no_such_state_exists() -> None:
+def test_the_report_has_a_line_if_no_such_state_exists() -> None:
     found, _, _ = compared("truncation/kip-320", "divergence_on_fetch=on", settings=SMALL)
     assert [c.beyond for c in found.actions if c.same_so_far] == ["none"]
     assert "  and in every other state within the types that has the invariants" in lines(found)
 
 
 def test_a_found_state_has_the_invariants() -> None:
-    """With an invariant that says that nothing differs there is no such state."""
+    """If an invariant excludes every difference, the solver finds no state."""
     _, new, pairs = changed("sender_epoch_check")
     differs = graph.any_(node for a, b in pairs for node in questions_of_both(a, b, new.inputs))
     held = SimpleNamespace(node=graph.not_(differs))
@@ -88,7 +88,7 @@ def test_an_incomplete_search_looks_for_no_unreached_state() -> None:
     assert [(c.same_so_far, c.unreached, c.beyond) for c in found.actions] == [(True, [], "")]
 
 
-def test_the_report_says_if_the_solver_gives_up() -> None:
+def test_the_report_has_a_line_if_the_solver_gives_up() -> None:
     _, new, pairs = changed("sender_epoch_check")
     with pytest.raises(Stopped):
         unreached(pairs, new, Limits(0.0))

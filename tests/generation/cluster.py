@@ -166,7 +166,7 @@ class Cluster:
         self._append(values)
 
     def shut_down(self, number: int) -> None:
-        """A broker asks for a controlled shutdown; one that leads nothing is fenced immediately."""
+        """A broker requests a controlled shutdown. The controller fences it immediately if it leads no partition."""
         if not any(p.node.leader == number for p in self.by_broker[number]):
             self.fence(number)
             return

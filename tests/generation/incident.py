@@ -51,7 +51,7 @@ def write_incident(directory: Path) -> None:
 
 
 def _lose(cluster: _Cluster) -> None:
-    """The events, by the clock."""
+    """The events, in order of time."""
     cluster.at("09:00:10.000").create(min_isr=2)
     for minute, before, after in ((2, 0, 18), (5, 18, 44), (8, 44, 71), (11, 71, 98), (13, 98, 120)):
         cluster.at(f"09:{minute:02}:50.000").commit(0, [1, 2], before, after)

@@ -1,4 +1,4 @@
-"""Long request logs made by the model: short runs, and each begins as the one before ended.
+"""Long request logs made from short runs of the model, each of which begins in the last state of the one before.
 
 A run ends quiet where all brokers run, have the same log and know the partition as it is, the first one leads, the
 ISR is whole, and nothing is under way. From there on only the order of offsets and epochs counts, and so the model's

@@ -251,7 +251,7 @@ class _Life:
         return follower in node.state.replicas and not node.isr_mask >> follower & 1 and node.leader >= 0
 
     def _sweep(self) -> Task:
-        """A replica outside its ISR that has caught up is brought back."""
+        """Bring replicas that have caught up back into their ISR."""
         away: dict[int, list[Partition]] = {}
         for partition in self.cluster.partitions():
             if not partition.node.full:

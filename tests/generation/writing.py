@@ -19,7 +19,7 @@ from tests.generation.batches import encode_batch
 MAX_RECORDS = 10_000
 """The most records of a batch: Kafka's limit of one append."""
 LINGER_MS = 25
-"""Records appended within so many ms share a batch (Kafka's ``controller.quorum.append.linger.ms``)."""
+"""Milliseconds within which records share a batch (Kafka's ``controller.quorum.append.linger.ms``)."""
 SNAPSHOT_RECORDS = 1024
 """The most records of a batch of a snapshot."""
 _CACHED = 4096
@@ -144,7 +144,7 @@ class LogWriter:
 
 
 def _before(number: int, size: int) -> bytes:
-    """The bytes between two values: the end of one record, and the beginning of the next."""
+    """The bytes between the values of two records: the end of the first and the beginning of the second."""
     tail = bytearray(2)
     put_varint(tail, number << 1)
     tail.append(1)

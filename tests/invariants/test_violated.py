@@ -75,7 +75,7 @@ REASONED: dict[str, dict[str, str]] = {
         "replication": "truncation_ends_where_both_logs_agree",
     },
 }  # fmt: skip
-"""For each reason the properties, by protocol, that no scenario violates."""
+"""Properties that no scenario violates: by reason, then by protocol."""
 
 OF_ONE_PARTITION = "replication.topic"
 """It states no property of its own: those of the controller, of two partitions."""

@@ -778,7 +778,7 @@ WAYS: list[list[tuple[tuple[str, Any], ...]]] = [
 
 
 def _written(make: Expressions, fields: Mapping[str, Type], depth: int) -> tuple[Assignment | Chain, ...]:
-    """The writes of a step: some fields, some of them twice, at other places or in other states."""
+    """The writes of a step: to some fields, some of them twice, at other indices or in other branches."""
     written = [name for name in fields if make.rng.random() < 0.6]
     written += [name for name in written if make.rng.random() < 0.3]
     return tuple(
@@ -903,7 +903,7 @@ def _few(values: Iterator[Any]) -> Iterator[Any]:
 
 
 def a_start(rng: Random, type: Type) -> tuple[Any, list[Any]]:
-    """A possible value in ``initial`` for a type, and all plain values that it stands for."""
+    """A possible value in ``initial`` for a type, and all plain values that it can become."""
     kind = rng.choice(["free", "free", "some", "one", "inside", "inside", "inside"])
     if kind == "inside" and isinstance(type, Struct):
         told = {n: a_start(rng, t) for n, t in type.fields.items() if rng.random() < 0.8}

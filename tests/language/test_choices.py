@@ -1,4 +1,4 @@
-"""Choices by name: scenarios, the command line and traces come to the same rules."""
+"""Named choices of rules: scenarios, the command line and traces select the same rules."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A mistake in an action is an error with its place, also where Python alone would give a wrong answer."""
 
-# These tests are about code that a careful author would not write.
+# The tests write code that a careful author would not write.
 # ruff: noqa: C416, E712, SIM201, SIM300, UP031
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Body = Callable[[Any, Any], object]
 
 
 def cases(*bodies: tuple[Body, str]) -> pytest.MarkDecorator:
-    """A test for each, of what is written and what is said of it; numbered, as lambdas have no names."""
+    """A test for each pair of a body and its error message. The ids are numbered because lambdas have no names."""
     return pytest.mark.parametrize(
         ("body", "message"), bodies, ids=[f"{i}-{message[:24]}" for i, (_, message) in enumerate(bodies)]
     )
@@ -73,7 +73,7 @@ def test_reading_s_next_is_refused(body: Body) -> None:
     refused(body, r"s\.next.*only written")
 
 
-def test_an_assignment_in_place_says_what_to_write() -> None:
+def test_the_error_of_an_assignment_in_place_suggests_the_right_form() -> None:
     def adds(m: Any, s: State) -> None:
         s.next.n += 1
 
@@ -234,7 +234,7 @@ def test_an_index_that_is_outside_in_every_state_is_an_error(body: Body, message
 
 
 def after(body: Body, **fields: Any) -> dict[str, Any]:
-    """The one state that a step of this body leads to, from a state with these fields."""
+    """The only successor, by an action with this body, of a state with these fields."""
     model = Model(stepping(Base, body)())
     start = model.protocol.state.encode({**model.decode(model.initial[0]), **fields})
     (reached,) = Interpreter(model).successors(start)
@@ -354,7 +354,7 @@ def test_states_are_compared_field_by_field() -> None:
 
 
 def test_a_step_past_a_declared_bound_is_pruned_and_its_target_not_checked() -> None:
-    """As docs/language/types.md says; TLC's CONSTRAINT would check the target."""
+    """The semantics in docs/language/types.md; TLC's CONSTRAINT would check the target."""
 
     class Cut(Protocol):
         name = "cut"

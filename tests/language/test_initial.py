@@ -1,4 +1,4 @@
-"""Initial states by free fields and a condition: every engine lists the same. Random ones are compared with Python."""
+"""Initial states from free fields and a condition: every engine lists the same, and random ones agree with Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A declaration with a reserved or unknown name, or without effect, is refused where it stands."""
+"""A declaration with a reserved or unknown name, or without effect, is an error at its line."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def step_of(self: Any, s: State, who: Any) -> None:
 
 
 def without_state(self: Any) -> None:
-    """No action: it has no state."""
+    """A function without a state, which is no action."""
 
 
 def on(self: Any, s: State) -> None:
@@ -80,7 +80,7 @@ def sets(**attributes: Any) -> Any:
 
 
 def starting(states: Any) -> Any:
-    """The initial states of a protocol that gives these."""
+    """The initial states of a protocol whose ``initial`` returns these."""
     fields = {"f": Bool, "pair": Struct("Pair", n=Int(0, 3))}
     wrong = protocol(define=lambda self: Struct("State", **fields), initial=lambda self: states)
     return Model(wrong()).initial
@@ -214,7 +214,7 @@ def test_a_member_with_the_name_of_an_attribute_is_refused() -> None:
     "name", ["self", "fields", "name", "next", "last", "length", "value", "set", "at", "low"]
 )
 def test_a_struct_can_have_any_other_field(name: str) -> None:
-    """It can be written, read and compared."""
+    """The name can be written, read and compared."""
 
     class Holds(Base):
         def define(self) -> Struct:

@@ -64,7 +64,7 @@ class Light(Protocol):
 
 
 class Clockwork(Protocol):
-    """An implementation: a number that goes round, three ticks to a colour; it stops if it fails."""
+    """An implementation: a cyclic counter, with three ticks for each colour; it stops if it fails."""
 
     name = "clockwork"
     parameters = {"length": Parameter(3, 1, 5, "ticks of a colour"), "last": Parameter(8, 0, 20, "")}
@@ -213,7 +213,7 @@ def itself(m: Promise, s: State) -> dict[str, Any]:
     return {name: getattr(s, name) for name in m.state.fields}
 
 
-def told_otherwise(parameters: dict[str, int]) -> set[tuple[Any, Any]]:
+def differing_pairs(parameters: dict[str, int]) -> set[tuple[Any, Any]]:
     """Pairs of states on which a refinement differs from the interpreter, which takes every step."""
     protocol = Promise(parameters)
     interpreter = Interpreter(Model(protocol))
@@ -231,13 +231,13 @@ SMALL = {"records": 1, "unclean": 1}
 
 @pytest.mark.parametrize("parameters", [SMALL, {**SMALL, "min_isr": 1}], ids=repr)
 def test_a_refinement_allows_exactly_the_interpreter_s_steps(parameters: dict[str, int]) -> None:
-    assert told_otherwise(parameters) == set()
+    assert differing_pairs(parameters) == set()
 
 
 def test_a_disjunct_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Implementation._taken
     monkeypatch.setattr(Implementation, "_taken", lambda self, old, new: honest(self, old, new)[:-1])
-    assert told_otherwise(SMALL)
+    assert differing_pairs(SMALL)
 
 
 def test_a_field_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,12 +246,12 @@ def test_a_field_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatc
     for name in ("writes", "log", "shown", "lost", "void"):
         rest = lambda self, name=name: {n: f for n, f in honest(self).items() if n != name}  # noqa: E731
         monkeypatch.setattr(Implementation, "fields", property(rest))
-        assert told_otherwise(SMALL), name
+        assert differing_pairs(SMALL), name
 
 
 def test_a_refinement_without_guards_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Instance, "leads_on", TRUE)
-    assert told_otherwise(SMALL)
+    assert differing_pairs(SMALL)
 
 
 @pytest.mark.parametrize("gone", [a.name for a in Promise.actions()])

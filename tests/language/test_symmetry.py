@@ -194,7 +194,7 @@ def test_actions_that_treat_all_values_alike_are_symmetric() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bodies", "marked", "told"),
+    ("bodies", "marked", "message"),
     [
         ([only(2)], 0, "action step0 differs under counter 1 ↔ 2"),
         ([up, late], 0, "action step1 differs under counter 0 ↔ 2"),
@@ -204,10 +204,10 @@ def test_actions_that_treat_all_values_alike_are_symmetric() -> None:
     ],
     ids=["one alone", "in the end", "fewer steps", "more steps", "by another action"],
 )
-def test_an_asymmetric_action_is_found(bodies: list[Body], marked: int, told: str) -> None:
+def test_an_asymmetric_action_is_found(bodies: list[Body], marked: int, message: str) -> None:
     found = asymmetry(Model(counters(*bodies, marked=marked)(), []))
     assert found is not None
-    assert found == told
+    assert found == message
 
 
 @invariant("test")

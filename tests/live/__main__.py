@@ -1,4 +1,4 @@
-"""``python -m tests.live KAFKA [DIRECTORY]``: a cluster of a Kafka release, what is done to it, and what is told."""
+"""``python -m tests.live KAFKA [DIRECTORY]`` runs a live cluster of a Kafka release and prints its steps and events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.live.run import KEPT, LOSSY, live_run
 
 
 def main(arguments: list[str]) -> int:
-    """Run it and print its timeline; the exit status."""
+    """Run the cluster and print its timeline; returns the exit status."""
     if not 1 <= len(arguments) <= 2 or not Path(arguments[0], "libs").is_dir():
         print("usage: python -m tests.live KAFKA [DIRECTORY]  (KAFKA: an unpacked release)", file=sys.stderr)
         return 2
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     for topic in (KEPT, LOSSY):
         number = sum(record.topic == topic for record in run.acknowledged)
         print(
-            f"{topic}: {number:,} acknowledged, of which a consumer reads {number - len(run.lost(topic)):,}"
+            f"{topic}: {number:,} records acknowledged; a consumer reads {number - len(run.lost(topic)):,} of them"
         )
     print(f"logs and events: {folder}")
     return 0

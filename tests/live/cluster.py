@@ -1,7 +1,7 @@
 """A cluster of Kafka's own processes on this machine, its clients, and the follower beside it.
 
-Every process is ended by its own id, however a test ends: ``Cluster``, ``Clients`` and ``Follower`` are context
-managers. The operating system chooses the ports.
+``Cluster``, ``Clients`` and ``Follower`` are context managers: each ends its processes by their ids, also after a
+failure. The operating system chooses the ports.
 """
 
 from __future__ import annotations
@@ -40,18 +40,21 @@ SETTINGS = {
     "replica.fetch.max.bytes": "2000",
     "replica.lag.time.max.ms": "10000",
 }
-"""Of all nodes. A fetch is small, so that a throttled follower does not catch up by its first one."""
+"""Settings of all nodes. Fetches are small, so a throttled follower does not catch up with its first one."""
 LOGGERS = {"kafka.cluster.Partition": "DEBUG", "state.change.logger": "TRACE"}
 """The loggers that the follower reads, with their levels."""
 PATIENCE = 120.0
-"""A condition that does not hold after so many seconds fails a test."""
+"""Seconds to wait for a condition before the test fails."""
 UNCLEAN = 1
 """The election type of Kafka's ElectLeaders request."""
 _Found = TypeVar("_Found")
 
 
 def until(what: str, condition: Callable[[], _Found]) -> _Found:
-    """The first true value of a condition; AssertionError after ``PATIENCE``. A client's error counts as false."""
+    """Wait for a condition; returns its first true value. A client's error counts as false.
+
+    Raises AssertionError after ``PATIENCE`` seconds.
+    """
     end, wrong = time.monotonic() + PATIENCE, ""
     while time.monotonic() < end:
         try:
@@ -60,11 +63,11 @@ def until(what: str, condition: Callable[[], _Found]) -> _Found:
         except (KafkaError, OSError) as error:
             wrong = f" ({error!r})"
         time.sleep(0.1)
-    raise AssertionError(f"after {PATIENCE:.0f} s not yet: {what}{wrong}")
+    raise AssertionError(f"not within {PATIENCE:.0f} s: {what}{wrong}")
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports on loopback without a listener."""
+    """Free ports on loopback."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
@@ -73,10 +76,10 @@ def free_ports(number: int) -> list[int]:
 
 
 def log4j(kafka: Path) -> str:
-    """Kafka's settings of its loggers, with ``LOGGERS`` at their levels. Both stay with the appenders they have."""
+    """Kafka's logging configuration, with ``LOGGERS`` at their levels and with the appenders that it ships."""
     text = (kafka / "config" / "log4j2.yaml").read_text()
     shipped = "      - name: state.change.logger\n        level: INFO\n"
-    assert shipped in text, "config/log4j2.yaml has another form"
+    assert shipped in text, "config/log4j2.yaml: no state.change.logger at INFO"
     state, partition = LOGGERS["state.change.logger"], LOGGERS["kafka.cluster.Partition"]
     wanted = shipped.replace("INFO", state) + (
         "        additivity: false\n        AppenderRef:\n          ref: StateChangeAppender\n"
@@ -87,7 +90,7 @@ def log4j(kafka: Path) -> str:
 
 
 class Process:
-    """A process of this harness; its output goes to a file."""
+    """A process that writes its output to a file."""
 
     def __init__(self, command: Sequence[str], output: Path) -> None:
         with open(output, "ab") as file:
@@ -95,7 +98,7 @@ class Process:
         self.id = self._process.pid
 
     def wait(self, seconds: float = 60) -> int:
-        """Its exit status; it is killed if it takes longer."""
+        """Wait for the process; returns its exit status. It is killed after ``seconds``."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -103,7 +106,7 @@ class Process:
             return self._process.wait()
 
     def end(self, number: signal.Signals) -> int:
-        """Send a signal if it still runs: its exit status."""
+        """Send a signal if the process still runs; returns its exit status."""
         if self._process.poll() is None:
             self._process.send_signal(number)
         return self.wait()
@@ -132,7 +135,7 @@ class Node:
         (folder / "log4j2.yaml").write_text(log4j(kafka))
 
     def format(self) -> None:
-        """Empty its disk and format it, with ELR."""
+        """Delete the node's data and format its directory, with ELR on."""
         shutil.rmtree(self.data, ignore_errors=True)
         feature = ("--feature", "eligible.leader.replicas.version=1")
         output = self.folder / "format.txt"
@@ -142,7 +145,7 @@ class Node:
         assert run.wait() == 0, output.read_text()
 
     def start(self) -> None:
-        """Start it. It does not wait until the broker is registered."""
+        """Start the node, without waiting until its broker is registered."""
         self.process = self._java(self.folder / "output.txt", "kafka.Kafka", str(self._settings))
 
     def _java(self, output: Path, *arguments: str) -> Process:
@@ -154,11 +157,11 @@ class Node:
         return Process(["java", *options, *defined, "-cp", f"{self.kafka}/libs/*", *arguments], output)
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """End the node with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Stop it cleanly."""
+        """Stop the node cleanly."""
         self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> None:
@@ -168,7 +171,7 @@ class Node:
 
 
 class Cluster:
-    """Three nodes, and the requests of an administrator."""
+    """Three nodes, and an administrator's requests to them."""
 
     def __init__(self, kafka: Path, folder: Path) -> None:
         ports = free_ports(2 * len(NODES))
@@ -198,7 +201,7 @@ class Cluster:
 
     @property
     def admin(self) -> KafkaAdminClient:
-        """The client of an administrator."""
+        """The administrator's client."""
         assert self._admin is not None
         return self._admin
 
@@ -220,7 +223,7 @@ class Cluster:
         self._change(lambda admin: admin.create_topics({topic: {"assignments": placed, "configs": configs}}))
 
     def partition(self, name: str) -> Mapping[str, Any]:
-        """What a broker knows of a partition: leader_id, isr_nodes, eligible_leader_replicas."""
+        """A broker's view of a partition: leader_id, isr_nodes, eligible_leader_replicas."""
         topic, _, number = name.rpartition("-")
         (found,) = self.admin.describe_topic_partitions([topic])["topics"]
         return next(one for one in found["partitions"] if one["partition_index"] == int(number))
@@ -230,11 +233,11 @@ class Cluster:
         until(f"{name} has the ISR {isr}", lambda: set(self.partition(name)["isr_nodes"]) == set(isr))
 
     def set_topic(self, topic: str, **settings: str) -> None:
-        """Change settings of a topic; underscores stand for dots."""
+        """Change settings of a topic; an underscore in a name stands for a dot."""
         self._set(ConfigResourceType.TOPIC, topic, settings)
 
     def set_broker(self, id: int, **settings: str) -> None:
-        """Change settings of a running broker; underscores stand for dots."""
+        """Change settings of a running broker; an underscore in a name stands for a dot."""
         self._set(ConfigResourceType.BROKER, str(id), settings)
 
     def _set(self, kind: ConfigResourceType, name: str, settings: Mapping[str, str]) -> None:
@@ -243,14 +246,14 @@ class Cluster:
         self._change(lambda admin: admin.alter_configs([resource], raise_on_unknown=False))
 
     def reassign(self, topic: str, number: int, replicas: Sequence[int] | None) -> None:
-        """Begin a reassignment of a partition, or cancel it (None)."""
+        """Begin a reassignment of a partition; ``None`` cancels it."""
         place = TopicPartition(topic, number)
         wanted = {place: None if replicas is None else list(replicas)}
         answer = self._change(lambda admin: admin.alter_partition_reassignments(wanted))
         assert answer[place] is None, answer
 
     def reassigned(self) -> list[str]:
-        """The partitions with a reassignment under way."""
+        """The partitions that are being reassigned."""
         found = self._change(lambda admin: admin.list_partition_reassignments())
         return [f"{place.topic}-{place.partition}" for place in found]
 
@@ -259,20 +262,20 @@ class Cluster:
         self._change(lambda admin: admin.elect_leaders(UNCLEAN, {topic: [number]}))
 
     def _change(self, request: Callable[[KafkaAdminClient], Any]) -> Any:
-        """Send a request by a client of its own: a client goes on asking a broker that was killed."""
+        """Send a request with a new client: an old one keeps sending to a broker that was killed."""
 
-        def ask() -> tuple[Any]:
+        def send() -> tuple[Any]:
             admin = self._connected()
             try:
                 return (request(admin),)
             finally:
                 admin.close()
 
-        return until("a broker answers a request", ask)[0]
+        return until("a broker answers a request", send)[0]
 
 
 class Record(NamedTuple):
-    """A record, and its place."""
+    """A record, with its topic, partition and offset."""
 
     topic: str
     partition: int
@@ -286,7 +289,7 @@ class Record(NamedTuple):
 
 
 class Clients:
-    """A producer with acks=all, and a consumer. ``acknowledged`` has every record that was, in order."""
+    """A producer with acks=all, and a consumer. ``acknowledged`` lists the acknowledged records, in order."""
 
     def __init__(self, servers: Sequence[str]) -> None:
         self._servers = list(servers)
@@ -322,7 +325,7 @@ class Clients:
         return self._producer.send(topic, value, partition=partition).add_callback(keep)
 
     def write(self, topic: str, number: int) -> None:
-        """Write records to partition 0 and wait until all of them are acknowledged."""
+        """Write records to partition 0, and wait until all are acknowledged."""
         for sent in [self._send(topic, 0) for _ in range(number)]:
             sent.get(timeout=60)
 
@@ -337,12 +340,12 @@ class Clients:
         self._thread.start()
 
     def flush(self) -> None:
-        """Stop writing, and wait for the acknowledgements."""
+        """Stop writing, and wait until all records are acknowledged."""
         self._stops.set()
         self._producer.flush(timeout=60)
 
     def read(self, topic: str, partitions: int) -> dict[tuple[str, int, int], bytes]:
-        """Every record that a consumer reads now, by partition and offset."""
+        """All records that a consumer can read now, by topic, partition and offset."""
         places = [TopicPartition(topic, number) for number in range(partitions)]
         found: dict[tuple[str, int, int], bytes] = {}
         consumer = KafkaConsumer(bootstrap_servers=self._servers, group_id=None)
@@ -363,7 +366,7 @@ def _read(consumer: Any, found: dict[tuple[str, int, int], bytes], ends: Mapping
 
 
 class Follower:
-    """``highwater replay --follow`` beside a node, with the moment at which each line of its events came."""
+    """``highwater replay --follow`` beside a node, with the time of each line of its events."""
 
     def __init__(self, metadata: Path, broker_logs: Sequence[Path], folder: Path) -> None:
         folder.mkdir()
@@ -373,7 +376,7 @@ class Follower:
         self._command += [*map(str, broker_logs), "--events", str(self.events), "--state", str(self.state)]
         self._command += ["--metrics", f":{self.port}"]
         self.lines: list[tuple[float, dict[str, Any]]] = []
-        """Each line of the events, with the time at which it was there, in seconds since 1970."""
+        """Each line of the events, with the time when it was read, in seconds since 1970."""
         self._stops = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="events", daemon=True)
         self._process: Process | None = None
@@ -389,27 +392,27 @@ class Follower:
         self._thread.join()
 
     def start(self) -> None:
-        """Start it, or start it again."""
+        """Start the follower, or restart it."""
         self._process = Process(self._command, self.output)
         until("the follower serves metrics", self.metrics)
 
     def end(self, number: signal.Signals) -> int | None:
-        """End it with a signal: its exit status, None if it does not run."""
+        """End the follower with a signal; returns its exit status, or None if it does not run."""
         process, self._process = self._process, None
         return None if process is None else process.end(number)
 
     def metrics(self) -> dict[str, float]:
-        """What it serves to Prometheus, by name and labels."""
+        """The metrics that the follower serves, by name and labels."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
         pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
         return {name: float(value) for name, _, value in pairs}
 
     def incidents(self, partition: str) -> list[tuple[str, Mapping[str, Any]]]:
-        """The events of a partition so far, with their incidents."""
-        told = [line for _, line in list(self.lines) if "incident" in line]
+        """The events about a partition so far: for each its kind and its incident."""
+        events = [line for _, line in list(self.lines) if "incident" in line]
         return [
-            (line["event"], line["incident"]) for line in told if line["incident"]["partition"] == partition
+            (line["event"], line["incident"]) for line in events if line["incident"]["partition"] == partition
         ]
 
     def _watch(self) -> None:

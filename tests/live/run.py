@@ -1,7 +1,7 @@
-"""One run of a live cluster: what an operator and bad luck do to it, and what the follower beside it tells.
+"""One run of a live cluster: crashes and an operator's changes, and the events that the follower beside it reports.
 
-``lossy-0`` loses records that were acknowledged: its replica on broker 3 is throttled, so that it lacks them when it is
-elected on request. Nothing that happens to ``kept`` and ``moved`` may lose anything or make an incident.
+``lossy-0`` loses records that were acknowledged: its replica on broker 3 is throttled, so it lacks them when an
+operator elects it. No step may lose a record of ``kept`` or ``moved``, or open an incident about them.
 """
 
 from __future__ import annotations
@@ -17,55 +17,55 @@ from tests.live.cluster import NODES, Clients, Cluster, Follower, Record, until
 
 KEPT, MOVED, LOSSY = "kept", "moved", "lossy"
 PARTITIONS = 3
-"""Of the topic that is written to all the time."""
+"""The number of partitions of ``kept``, to which a producer writes throughout."""
 BEFORE, ALONE, AFTER = 50, 300, 20
-"""So many records of the lossy topic are written to both replicas, to one that is lost, and after the loss."""
+"""Numbers of records written to ``lossy``: to both replicas, to the one that is lost, and after the loss."""
 
 
 @dataclass
 class LiveRun:
-    """What was done, what was told, and what clients saw."""
+    """The steps of a run, the follower's events, and the records that clients wrote and read."""
 
     metadata: Path
-    """The data directory of the node that was followed."""
+    """The data directory of the node that the follower reads."""
     broker_logs: list[Path]
     steps: list[tuple[float, str]] = field(default_factory=list)
-    """What was done, with the time in seconds since 1970."""
+    """Each step, with its time in seconds since 1970."""
     lines: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
-    """The follower's lines, with the time at which each was there."""
+    """Each line of the follower's events, with the time when the test read it, in seconds since 1970."""
     acknowledged: list[Record] = field(default_factory=list)
     read: dict[tuple[str, int, int], bytes] = field(default_factory=dict)
-    """What a consumer read at the end, by topic, partition and offset."""
+    """The records that a consumer read at the end, by topic, partition and offset."""
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
-    """What was served to Prometheus at some steps."""
+    """The follower's metrics, by the step after which they were read."""
     status: int | None = None
     """The follower's exit status after SIGTERM."""
     output: str = ""
     """The follower's standard error."""
     processes: list[int] = field(default_factory=list)
-    """The ids of processes that were running when the run ended."""
+    """The ids of the nodes' processes at the end of the run."""
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The lines about incidents."""
+        """The lines that report incidents; the others are notices."""
         return [line for _, line in self.lines if "incident" in line]
 
     @property
     def delays(self) -> list[float]:
-        """Seconds from the record of each event of an incident to its line, in order of length."""
+        """For each event of an incident the seconds from its record to its line, sorted."""
         return sorted(at - line["time"] / 1000 for at, line in self.lines if "incident" in line)
 
     def lost(self, topic: str) -> list[Record]:
-        """Acknowledged records of a topic that a consumer does not read at their offset."""
+        """Acknowledged records of a topic that the consumer did not read at their offset."""
         return [
             one for one in self.acknowledged if one.topic == topic and self.read.get(one.place) != one.value
         ]
 
     def timeline(self) -> list[str]:
-        """What was done and what was told, in order of time, each with the seconds since the start."""
-        told = [(at, f"    follower: {_in_words(line, at)}") for at, line in self.lines]
+        """Steps and events in order of time, each with the seconds since the start."""
+        events = [(at, f"    follower: {_in_words(line, at)}") for at, line in self.lines]
         begin = self.steps[0][0]
-        return [f"{at - begin:6.1f} s  {text}" for at, text in sorted([*self.steps, *told])]
+        return [f"{at - begin:6.1f} s  {text}" for at, text in sorted([*self.steps, *events])]
 
 
 def _in_words(line: dict[str, Any], at: float) -> str:
@@ -76,11 +76,11 @@ def _in_words(line: dict[str, Any], at: float) -> str:
 
 
 class Ended(Exception):
-    """The run is over: it leaves its processes as a failed test does."""
+    """The run is over. It is an exception so that the run leaves its processes as a failed test does."""
 
 
 def live_run(kafka: Path, folder: Path, show: Callable[[str], object] = lambda text: None) -> LiveRun:
-    """Start a cluster below a folder, do everything, end all processes. Raises AssertionError, with all ended."""
+    """Start a cluster below a folder, take all steps, and end all processes, also before an AssertionError."""
     cluster = Cluster(kafka, folder)
     logs = [node.logs for node in cluster.nodes.values()]
     run = LiveRun(cluster.nodes[1].data, logs)
@@ -90,14 +90,14 @@ def live_run(kafka: Path, folder: Path, show: Callable[[str], object] = lambda t
             Follower(run.metadata, logs, folder / "follower") as follower,
             Clients(cluster.servers) as clients,
         ):
-            _Story(cluster, follower, clients, run, show).tell()
+            _Steps(cluster, follower, clients, run, show).take()
     except Ended:
         return run
-    raise AssertionError("the run did not end")
+    raise AssertionError("the steps did not end the run")
 
 
-class _Story:
-    """The steps of a run. Node 1 is followed, and is the only one that is never down."""
+class _Steps:
+    """The steps of a run. The follower reads node 1, the only node that never stops."""
 
     def __init__(
         self,
@@ -115,8 +115,8 @@ class _Story:
             show,
         )
 
-    def tell(self) -> None:
-        """Everything, one step after the other. Raises Ended at the end."""
+    def take(self) -> None:
+        """Take all steps in order. Raises Ended after the last."""
         self.begin()
         self.crash_and_stop()
         self.restart_the_follower()
@@ -125,13 +125,13 @@ class _Story:
         self.lose_records()
         self.end()
 
-    def did(self, text: str) -> None:
-        """Note a step."""
+    def note(self, text: str) -> None:
+        """Note a step that was taken."""
         self.run.steps.append((time.time(), text))
         self._show(text)
 
     def all_in_isr(self, *brokers: int) -> None:
-        """Wait for the ISR of the partitions that are written to."""
+        """Wait until each partition of ``kept`` has this ISR."""
         for number in range(PARTITIONS):
             self.cluster.until_isr(f"{KEPT}-{number}", *brokers)
 
@@ -144,22 +144,22 @@ class _Story:
         cluster.set_broker(3, follower_replication_throttled_rate="1")
         clients.write_on(KEPT, PARTITIONS)
         clients.write(LOSSY, BEFORE)
-        self.did("three topics are there, and a producer with acks=all writes")
+        self.note("three topics exist, and a producer with acks=all writes")
 
     def crash_and_stop(self) -> None:
         nodes = self.cluster.nodes
         for id, end in ((3, nodes[3].kill), (2, nodes[2].stop)):
             end()
-            self.did(f"broker {id} is {'killed with SIGKILL' if id == 3 else 'stopped cleanly'}")
+            self.note(f"broker {id} is {'killed with SIGKILL' if id == 3 else 'stopped cleanly'}")
             self.all_in_isr(*set(NODES) - {id})
             nodes[id].start()
             self.all_in_isr(*NODES)
-            self.did(f"broker {id} is back in all ISRs")
+            self.note(f"broker {id} is back in all ISRs")
 
     def restart_the_follower(self) -> None:
         self.follower.end(signal.SIGKILL)
         self.follower.start()
-        self.did("the follower is killed and started again")
+        self.note("the follower is killed and started again")
 
     def cancel_a_reassignment_and_replace_a_disk(self) -> None:
         cluster, node = self.cluster, self.cluster.nodes[3]
@@ -169,21 +169,21 @@ class _Story:
         assert cluster.reassigned() == [f"{MOVED}-0"]
         cluster.reassign(MOVED, 0, None)
         assert cluster.reassigned() == []
-        self.did("a reassignment to broker 3, which is down, is cancelled")
+        self.note("a reassignment to broker 3, which is down, is cancelled")
         node.format()
         node.start()
         self.all_in_isr(*NODES)
-        self.did("broker 3 is back with an empty disk, formatted anew")
+        self.note("broker 3 is back with an empty disk, formatted anew")
 
     def change_min_isr(self) -> None:
         self.cluster.set_topic(KEPT, min_insync_replicas="3")
         self.cluster.nodes[3].kill()
         self.all_in_isr(1, 2)
-        self.did("min.insync.replicas is 3, and broker 3 is killed")
+        self.note("min.insync.replicas is 3, and broker 3 is killed")
         self.until_metric("under_min_isr", PARTITIONS)
         self.cluster.set_topic(KEPT, min_insync_replicas="2")
         self.until_metric("under_min_isr", 0)
-        self.did("min.insync.replicas is 2 again")
+        self.note("min.insync.replicas is 2 again")
 
     def lose_records(self) -> None:
         cluster, nodes, clients = self.cluster, self.cluster.nodes, self.clients
@@ -192,25 +192,28 @@ class _Story:
         cluster.set_topic(LOSSY, follower_replication_throttled_replicas="0:3")
         nodes[3].start()
         self.all_in_isr(*NODES)
-        self.did(f"broker 3 is back; throttled, it lacks most of {ALONE} records of {LOSSY}-0")
+        self.note(f"broker 3 is back; throttled, it lacks most of {ALONE} records of {LOSSY}-0")
         nodes[2].kill()
         until("the partition is offline", lambda: cluster.partition(f"{LOSSY}-0")["leader_id"] == -1)
-        self.did(f"broker 2 is killed: {LOSSY}-0 is offline")
+        self.note(f"broker 2 is killed: {LOSSY}-0 is offline")
         self.until_metric("offline", 1)
         cluster.elect_uncleanly(LOSSY, 0)
         until("broker 3 leads", lambda: cluster.partition(f"{LOSSY}-0")["leader_id"] == 3)
-        self.did("an unclean election on request: broker 3 leads")
-        until("the loss is told", lambda: [i for _, i in self.follower.incidents(f"{LOSSY}-0") if i["lost"]])
+        self.note("an unclean election on request: broker 3 leads")
+        until(
+            "the follower reports the loss",
+            lambda: [i for _, i in self.follower.incidents(f"{LOSSY}-0") if i["lost"]],
+        )
         self.restart_the_follower()
         cluster.set_topic(LOSSY, follower_replication_throttled_replicas="")
         nodes[2].start()
         cluster.until_isr(f"{LOSSY}-0", 2, 3)
         self.all_in_isr(*NODES)
-        self.did("broker 2 is back and has truncated its log")
+        self.note("broker 2 is back and has truncated its log")
         clients.write(LOSSY, AFTER)
 
     def until_metric(self, state: str, number: int) -> None:
-        """Wait until the follower counts so many partitions in a state."""
+        """Wait until the follower's metrics count this number of partitions in a state; keep the metrics."""
         name = f'highwater_partitions{{state="{state}"}}'
         until(f"{name} is {number}", lambda: self.follower.metrics()[name] == number)
         self.run.metrics[f"{state} {number}"] = self.follower.metrics()
@@ -222,9 +225,9 @@ class _Story:
         run.read = {**self.clients.read(KEPT, PARTITIONS), **self.clients.read(LOSSY, 1)}
         run.acknowledged = self.clients.acknowledged
         run.metrics["end"] = follower.metrics()
-        self.did("the producer ends, and a consumer has read everything")
+        self.note("the producer ends, and a consumer has read all records")
         run.processes = [node.process.id for node in self.cluster.nodes.values() if node.process is not None]
         run.status = follower.end(signal.SIGTERM)
-        time.sleep(0.2)  # the last lines come
+        time.sleep(0.2)  # until the last lines are read
         run.lines, run.output = list(follower.lines), follower.output.read_text()
         raise Ended

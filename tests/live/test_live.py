@@ -1,4 +1,4 @@
-"""The follower beside a real cluster tells what was done to it, in time, and nothing else."""
+"""The follower beside a real cluster reports the one loss in time, and no other incident."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ if TYPE_CHECKING:
     from tests.live.run import LiveRun
 
 pytestmark = slow("starts three nodes of Kafka 4.2.1 and ends them again, two to four minutes")
-ASKED, MOST = 2.0, 10.0
-"""Seconds in which an event is told: asked of half of them, and on a machine that does other work of every one."""
+MEDIAN, LONGEST = 2.0, 10.0
+"""Limits in seconds from a record to its event. The longest delay allows for a busy machine."""
 
 
 @pytest.fixture(scope="module")
-def run(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> LiveRun:
+def run(kafka: Path, tmp_path_factory: pytest.TempPathFactory) -> LiveRun:
     from tests.live.run import live_run
 
-    # In a process of its own: kafka-python leaves sockets behind when a broker refuses a connection.
+    # In another process: kafka-python leaves sockets open when a broker refuses a connection.
     with ProcessPoolExecutor(1, get_context("spawn")) as apart:
-        return apart.submit(live_run, unpacked, tmp_path_factory.mktemp("live") / "run").result()
+        return apart.submit(live_run, kafka, tmp_path_factory.mktemp("live") / "run").result()
 
 
-def test_a_loss_is_told_with_the_records_that_a_consumer_misses(run: LiveRun) -> None:
+def test_the_reported_loss_is_the_records_that_a_consumer_misses(run: LiveRun) -> None:
     from tests.live.run import LOSSY
 
     lost = run.lost(LOSSY)
-    told = [e["incident"] for e in run.events if e["incident"]["lost"] is not None][-1]
+    reported = [e["incident"] for e in run.events if e["incident"]["lost"] is not None][-1]
     assert lost
-    assert (told["severity"], told["partition"], told["certain"]) == ("lost", f"{LOSSY}-0", True)
-    offsets = range(told["first_lost"], told["first_lost"] + told["lost"])
+    assert (reported["severity"], reported["partition"], reported["certain"]) == ("lost", f"{LOSSY}-0", True)
+    offsets = range(reported["first_lost"], reported["first_lost"] + reported["lost"])
     assert sorted(record.offset for record in lost) == list(offsets)
 
 
-def test_no_other_step_makes_an_incident(run: LiveRun) -> None:
+def test_no_other_step_opens_an_incident(run: LiveRun) -> None:
     from tests.live.run import LOSSY
 
     assert {e["incident"]["partition"] for e in run.events} == {f"{LOSSY}-0"}
     assert {line["event"] for _, line in run.lines} <= {"begun", "opened", "changed", "closed"}
 
 
-def test_a_consumer_reads_every_acknowledged_record_of_the_topic_that_lost_none(run: LiveRun) -> None:
+def test_a_consumer_reads_every_acknowledged_record_of_the_other_topic(run: LiveRun) -> None:
     from tests.live.run import KEPT
 
     assert sum(record.topic == KEPT for record in run.acknowledged) > 500
     assert run.lost(KEPT) == []
 
 
-def test_each_event_is_told_once_and_in_time_although_the_follower_was_killed_twice(run: LiveRun) -> None:
+def test_each_event_is_reported_once_and_in_time_although_the_follower_was_killed_twice(run: LiveRun) -> None:
     assert [e["seq"] for e in run.events] == list(range(1, len(run.events) + 1))
     kinds = [e["event"] for e in run.events]
     assert (kinds[0], kinds[-1]) == ("opened", "closed")
     assert (kinds.count("opened"), kinds.count("closed")) == (1, 1)
-    assert run.delays[len(run.delays) // 2] < ASKED
-    assert run.delays[-1] < MOST
+    assert run.delays[len(run.delays) // 2] < MEDIAN
+    assert run.delays[-1] < LONGEST
     assert run.status == 0
     assert "Traceback" not in run.output
 
@@ -82,14 +82,14 @@ def test_metrics_count_the_partitions_that_are_under_min_isr_and_offline(run: Li
 def test_a_replay_of_the_finished_logs_finds_the_same_incident(run: LiveRun) -> None:
     (found,) = inputs([run.metadata, *run.broker_logs]).found
     report = replay_input(found)
-    told = run.events[-1]["incident"]
+    reported = run.events[-1]["incident"]
     assert [(i.id, i.severity, i.lost, i.first_lost) for i in report.incidents] == [
-        (told["id"], told["severity"], told["lost"], told["first_lost"])
+        (reported["id"], reported["severity"], reported["lost"], reported["first_lost"])
     ]
     assert report.unexplained_count == 0
 
 
-def test_a_run_that_ends_by_an_error_leaves_no_process(run: LiveRun) -> None:
+def test_a_run_that_ends_with_an_exception_leaves_no_process(run: LiveRun) -> None:
     assert len(run.processes) == 3
     for id in run.processes:
         with pytest.raises(ProcessLookupError):

@@ -13,7 +13,7 @@ EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
 
 
 def small_register(directory: Path) -> Path:
-    """The register of the examples, as a user's file, small."""
+    """A small copy of the example register, as a user's own file."""
     shutil.copy(EXAMPLES / "register.py", directory)
     text = 'protocol = "register.py"\n[parameters]\nreplicas = 2\nwrites = 1\n'
     (directory / "register.toml").write_text(text, encoding="utf-8")

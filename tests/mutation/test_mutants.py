@@ -24,7 +24,6 @@ from tests.models import scenario_model
 from tests.mutation import library
 from tests.mutation.edited import NotEditableError, edited, loaded
 
-_OPTIONS = SearchOptions(workers=1)
 _ALL = SearchOptions(workers=1, all_states=True)
 Summary = tuple[Any, ...]
 

@@ -1,4 +1,4 @@
-"""What tests of the native engine share."""
+"""Fixtures for tests of the native engine."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ SMALL = "truncation/truncate-to-hwm"
 
 @pytest.fixture
 def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code is made with just as much effort as is asked; else better code that is kept would be taken."""
+    """Switch the cache of compiled code off: it could hold code compiled with more effort."""
     monkeypatch.setenv(code_cache.VARIABLE, code_cache.OFF)
 
 
 @pytest.fixture
 def better_code_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Better code is made beside a search of some size, as it is outside of tests."""
+    """Compile better code beside a search of some size, as outside of tests."""
     monkeypatch.setattr(program, "_BEGIN", BEGIN)
     monkeypatch.setattr(program, "_CROWDED", CROWDED)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where facts are kept: nothing yet. Requests have names here, as in a process of their own."""
+    """The directory of an empty cache. Requests have names here, as in a process of their own."""
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "kept"))
     monkeypatch.setattr(model_key, "named", True)
     monkeypatch.setattr(model_key, "_BEFORE", float("inf"))
@@ -44,6 +44,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     model_key._sources.cache_clear()
 
 
-def asked(name: str = SMALL, **settings: Any) -> Request:
+def request_of(name: str = SMALL, **settings: Any) -> Request:
     """A request with other settings."""
     return Request.of(scenario_files.find(name), Overrides(**settings))

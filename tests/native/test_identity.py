@@ -12,7 +12,7 @@ import pytest
 import highwater
 from highwater.checker.scenarios import model_key
 from highwater.checker.scenarios.model_key import Sources, request_key
-from tests.native.conftest import asked
+from tests.native.conftest import request_of
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -30,19 +30,19 @@ pytestmark = pytest.mark.usefixtures("folder")
     ids=str,
 )
 def test_other_settings_have_another_name(settings: dict[str, Any]) -> None:
-    assert request_key(asked()) is not None
-    assert request_key(asked()) == request_key(asked())
-    assert request_key(asked(**settings)) not in (None, request_key(asked()))
+    assert request_key(request_of()) is not None
+    assert request_key(request_of()) == request_key(request_of())
+    assert request_key(request_of(**settings)) not in (None, request_key(request_of()))
 
 
 def test_another_source_gives_a_request_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = request_key(asked())
+    before = request_key(request_of())
     monkeypatch.setattr(model_key, "_source", lambda protocol: b"another")
-    assert request_key(asked()) not in (None, before)
+    assert request_key(request_of()) not in (None, before)
 
 
 def test_another_protocol_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    request = asked()
+    request = request_of()
     definition = replace(request.scenario.definition, name="quorum")
     other = replace(request, scenario=replace(request.scenario, definition=definition))
     monkeypatch.setattr(model_key, "comes_with_the_checker", lambda request: True)
@@ -98,29 +98,29 @@ def test_a_scenario_is_no_source(copied: Path) -> None:
 def test_a_source_that_was_changed_since_gives_no_names(monkeypatch: pytest.MonkeyPatch) -> None:
     _, changed = digest_of(Path(highwater.__file__).parent)
     monkeypatch.setattr(model_key, "_BEFORE", changed)
-    assert request_key(asked()) is None
+    assert request_key(request_of()) is None
     model_key._sources.cache_clear()
     monkeypatch.setattr(model_key, "_BEFORE", changed + 1)
-    assert request_key(asked()) is not None
+    assert request_key(request_of()) is not None
 
 
 def test_no_sources_give_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(highwater, "__file__", str(tmp_path / "__init__.py"))
-    assert request_key(asked()) is None
+    assert request_key(request_of()) is None
 
 
 def test_what_is_not_as_the_package_has_it_has_no_name(tmp_path: Path) -> None:
-    request = asked()
+    request = request_of()
     own = replace(request.invariants[0])
     assert own == request.invariants[0]
     assert request_key(replace(request, invariants=(own,))) is None
     definition = replace(request.scenario.definition, protocol=type("Own", (request.scenario.protocol,), {}))
     assert request_key(replace(request, scenario=replace(request.scenario, definition=definition))) is None
-    assert request_key(asked(outside=True)) is None
+    assert request_key(request_of(outside=True)) is None
     (tmp_path / "box.py").write_text(BOX)
     (tmp_path / "box.toml").write_text('protocol = "box.py"\n')
     assert request_key(request) is not None
-    assert request_key(asked(str(tmp_path / "box.toml"))) is None
+    assert request_key(request_of(str(tmp_path / "box.toml"))) is None
     assert request_key(request) is None, "what was executed can have changed anything"
 
 

@@ -34,7 +34,7 @@ from highwater.model.language import model as traced_model
 from highwater.model.language.interpreter import BoundError
 from tests import zoo
 from tests.conftest import BEGIN
-from tests.native.conftest import SMALL, asked
+from tests.native.conftest import SMALL, request_of
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -136,7 +136,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         (["promise/clients"], {}),
         ([SMALL], {"traced"}),  # a violation is followed
         (["replication/controller/sanity-fenced-member-joins"], {"traced"}),  # of a property of steps
-        (["quorum/small-older"], {"traced"}),  # liveness is asked
+        (["quorum/small-older"], {"traced"}),  # liveness
     ],
     ids=str,
 )
@@ -185,9 +185,9 @@ def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[s
 
 def test_what_is_said_is_the_same_a_second_time(work: Counter[str]) -> None:
     """The runs to violations, as one reads them, and warnings."""
-    asked = ["check", SMALL, "--workers", "1", "--verbose"]
+    command = ["check", SMALL, "--workers", "1", "--verbose"]
     said = [
-        re.sub(r"[\d.,]+(/s| s\b| MiB)|\d\.\d\d", "#", CliRunner().invoke(cli, asked).output)
+        re.sub(r"[\d.,]+(/s| s\b| MiB)|\d\.\d\d", "#", CliRunner().invoke(cli, command).output)
         for _ in range(2)
     ]
     assert said[0] == said[1]
@@ -217,7 +217,7 @@ def test_what_is_lost_is_made_anew(
     assert not work
 
 
-# --- models that are traced when more is asked -----------------------------------------------------
+# --- models that are traced when more is needed -----------------------------------------------------
 
 
 def known(model: Model, of: type[Protocol], *given: Any) -> KnownModel:
@@ -250,7 +250,7 @@ def test_an_instance_by_its_number(monkeypatch: pytest.MonkeyPatch, work: Counte
     model.identity, texts = b"name", InstanceChoices.of(model).texts
     for kept_texts in (texts, ("of another process", *texts[1:]), texts[:1], None):
         if kept_texts is None:
-            monkeypatch.setattr(cache, "found", lambda *asked: None)
+            monkeypatch.setattr(cache, "found", lambda *key: None)
         cache.keep(InstanceChoices(kept_texts or ()), b"name")
         again = known(model, zoo.Everything, {"nodes": 2})
         work.clear()
@@ -285,18 +285,18 @@ def test_a_model_that_is_traced_otherwise_is_noticed() -> None:
 def test_the_name_of_a_model_that_is_made_otherwise() -> None:
     """Whoever asks the request for its model can change it: it has no name."""
     assert Model(zoo.Counters({"counters": 2})).identity is None
-    assert asked().model().identity is None
-    assert model_of(asked()).identity == request_key(asked())
+    assert request_of().model().identity is None
+    assert model_of(request_of()).identity == request_key(request_of())
     for engine, keep in (("native", False), ("interpreter", True), ("native", True)):
         options = SearchOptions(workers=1, limit_states=100)
-        model = one.explore(asked(), engine, by_name.search(engine), options, keep=keep).model
+        model = one.explore(request_of(), engine, by_name.search(engine), options, keep=keep).model
         assert model is not None
         assert (model.identity is not None) == (engine == "native" and keep)
 
 
 def test_code_of_other_loops_is_not_taken(work: Counter[str]) -> None:
-    """Kernels and loops are part of what is asked, as is symmetry."""
-    model = model_of(asked("truncation/kip-320"))
+    """The key includes kernels and loops, and symmetry."""
+    model = model_of(request_of("truncation/kip-320"))
     programs = [Program(model), LinkProgram(model), Program(model, symmetry=True)]
     assert len({p.name.digest for p in programs}) == 3
     work.clear()

@@ -1,4 +1,4 @@
-"""`check` explores what has changed, and reuses the kept result of what has not."""
+"""`check` reuses the kept result of an unchanged scenario, and explores the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from highwater.checker.scenarios.model_key import Sources
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.versions import versions
 from tests.checker.schema import problems
-from tests.native.conftest import SMALL, asked
+from tests.native.conftest import SMALL, request_of
 from tests.native.test_identity import BOX
 
 HOLDS = "truncation/small-kip-101"
@@ -36,14 +36,14 @@ SCHEMA = Path(highwater.__file__).parent / "checker/report/result.schema.json"
 
 @pytest.fixture(autouse=True)
 def reusing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache of this test; `check` reuses what is in it."""
+    """An empty cache for the test, whose results `check` reuses."""
     monkeypatch.delenv(CI)
     return folder
 
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was done: "traced" and "explored"."""
+    """The steps that `check` took, in order: "traced" and "explored"."""
     done: list[str] = []
     model_of, search, liveness = known.model_of, by_name.search, by_name.explore
 
@@ -65,7 +65,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def checked(*arguments: str, status: int = 0) -> list[dict[str, Any]]:
-    """The results of ``highwater check``, without the versions of the libraries that happen to be loaded."""
+    """The results of ``highwater check``, without the library versions: these depend on which libraries are loaded."""
     found = CliRunner().invoke(cli, ["check", "--workers", "1", *arguments, "--quiet", "--json", "-"])
     assert found.exit_code == status, found.output
     results: list[dict[str, Any]] = json.loads(found.stdout)
@@ -99,7 +99,7 @@ def test_an_unchanged_scenario_is_reused_as_it_was_explored(name: str, work: lis
     assert "reused" not in first
     del work[:]
     (second,) = checked(name)
-    assert not work, "it is not traced either"
+    assert not work, "an unchanged scenario is not even traced"
     assert not problems([{**second, "versions": versions("result")}], json.loads(SCHEMA.read_text()))
     assert second.pop("reused") is True
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", second.pop("explored_at"))
@@ -108,19 +108,19 @@ def test_an_unchanged_scenario_is_reused_as_it_was_explored(name: str, work: lis
 
 @pytest.mark.parametrize("more", [[], ["--verbose"]])
 def test_a_reused_run_is_shown_as_an_explored_one(work: list[str], more: list[str]) -> None:
-    said = [CliRunner().invoke(cli, ["check", SMALL, "--workers", "1", *more]).output for _ in range(2)]
+    outputs = [CliRunner().invoke(cli, ["check", SMALL, "--workers", "1", *more]).output for _ in range(2)]
     assert work == ["traced", "explored", "traced"]
-    last, again = (text.splitlines()[-1] for text in said)
+    last, again = (text.splitlines()[-1] for text in outputs)
     assert "unchanged" not in last
     assert re.search(r"1 scenario as expected: 1 unchanged \(explored \d{4}-\d\d-\d\d\): ", again)
-    assert "violated (expected), unchanged: " in said[1]
-    without = [line for line in said[1].splitlines()[:-1] if "not explored again" not in line]
+    assert "violated (expected), unchanged: " in outputs[1]
+    without = [line for line in outputs[1].splitlines()[:-1] if "not explored again" not in line]
     table = next(number for number, line in enumerate(without) if line.startswith("scenario "))
-    assert without[:table] == said[0].splitlines()[:table]
-    assert without[table + 2 :] == said[0].splitlines()[table + 2 : -1]
+    assert without[:table] == outputs[0].splitlines()[:table]
+    assert without[table + 2 :] == outputs[0].splitlines()[table + 2 : -1]
 
 
-def test_a_page_and_a_trace_are_written_of_a_reused_search(work: list[str], tmp_path: Path) -> None:
+def test_a_reused_search_still_writes_a_page_and_a_trace(work: list[str], tmp_path: Path) -> None:
     checked(SMALL)
     del work[:]
     page, trace = tmp_path / "page.html", tmp_path / "trace.jsonl"
@@ -130,7 +130,7 @@ def test_a_page_and_a_trace_are_written_of_a_reused_search(work: list[str], tmp_
     assert work == ["traced"]
 
 
-def test_of_several_scenarios_those_that_changed_are_explored(work: list[str]) -> None:
+def test_of_several_scenarios_only_the_changed_ones_are_explored(work: list[str]) -> None:
     checked(SMALL)
     del work[:]
     found = CliRunner().invoke(cli, ["check", HOLDS, SMALL, "--workers", "1"])
@@ -141,7 +141,7 @@ def test_of_several_scenarios_those_that_changed_are_explored(work: list[str]) -
 
 
 def test_helper_processes_keep_what_they_explore() -> None:
-    """Started by the shell, as several scenarios are in a process each."""
+    """The command runs in a process of its own and starts helpers, as it does for several scenarios."""
     program = "from highwater.checker.scenarios import model_key; model_key._BEFORE = float('inf')\n"
     program += "from highwater.checker.runner import side_by_side; side_by_side.HELP_AFTER = 0\n"
     program += "from highwater.checker.cli import main; main()"
@@ -168,7 +168,7 @@ def test_a_variable_that_numpy_sets_while_imported_changes_no_key(
     assert reused(SMALL) == [unchanged]
 
 
-def test_after_a_change_of_text_alone_it_is_traced_and_not_explored(
+def test_a_change_of_source_text_alone_is_traced_and_not_explored(
     work: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked(SMALL)
@@ -177,10 +177,10 @@ def test_after_a_change_of_text_alone_it_is_traced_and_not_explored(
     assert reused(SMALL) == [True]
     assert work == ["traced"]
     assert reused(SMALL) == [True]
-    assert work == ["traced"], "the second time it is kept under the new text"
+    assert work == ["traced"], "the result is kept under the key of the new text, too"
 
 
-def test_after_a_change_of_the_engine_it_is_explored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_the_engine_is_explored(monkeypatch: pytest.MonkeyPatch) -> None:
     checked(SMALL)
     monkeypatch.setattr(model_key, "_source", lambda protocol: b"another text")
     monkeypatch.setattr(model_key._sources(), "of_engines", lambda: (b"another engine", 1.0))
@@ -188,7 +188,7 @@ def test_after_a_change_of_the_engine_it_is_explored(monkeypatch: pytest.MonkeyP
 
 
 def test_properties_that_exchange_their_names_have_another_key() -> None:
-    request = asked(SMALL)
+    request = request_of(SMALL)
     weak, strong = request.invariants
     exchanged = replace(strong, name=weak.name), replace(weak, name=strong.name)
     keys = [
@@ -198,7 +198,7 @@ def test_properties_that_exchange_their_names_have_another_key() -> None:
     assert keys[0] == keys[2] != keys[1]
 
 
-# --- explored, although it was kept -------------------------------------------------------------------
+# --- explored, although a result was kept -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_properties_that_exchange_their_names_have_another_key() -> None:
     ],
     ids=" ".join,
 )
-def test_another_question_is_explored(
+def test_other_options_are_explored(
     options: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -238,14 +238,14 @@ def test_another_question_is_explored(
 @pytest.mark.parametrize(
     "name", [CI, "HIGHWATER_ALLOW_CODE", "PYTHONHASHSEED", "LD_PRELOAD", "NPY_DISABLE_CPU_FEATURES"]
 )
-def test_with_another_environment_it_is_explored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_environment_is_explored(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     checked(SMALL)
     monkeypatch.setenv(name, "1")
     assert reused(SMALL) == [False]
 
 
 @pytest.mark.parametrize("fresh", ["--fresh", CI])
-def test_a_fresh_result_takes_the_place_of_the_kept_one(fresh: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fresh_result_replaces_the_kept_one(fresh: str, monkeypatch: pytest.MonkeyPatch) -> None:
     checked(SMALL)
     monkeypatch.setattr(kept, "now", lambda: "2030-01-01T00:00:00Z")
     with monkeypatch.context() as inside:
@@ -256,7 +256,7 @@ def test_a_fresh_result_takes_the_place_of_the_kept_one(fresh: str, monkeypatch:
     assert result["explored_at"] == "2030-01-01T00:00:00Z"
 
 
-def test_an_expectation_that_changed_is_explored(tmp_path: Path) -> None:
+def test_a_changed_expectation_is_explored(tmp_path: Path) -> None:
     text = (catalogue.MODELS / "truncation/scenarios/truncate-to-hwm.toml").read_text()
     file = tmp_path / "own.toml"
     file.write_text(text)
@@ -279,7 +279,7 @@ def test_an_expectation_that_changed_is_explored(tmp_path: Path) -> None:
     ],
 )
 def test_another_procedure_or_start_is_explored(tmp_path: Path, old: str, new: str) -> None:
-    """The rest of the question is the same; it is explored with the key of the request and with that of the model."""
+    """Only the procedure or the start differs; both the key of the request and the key of the model include them."""
     text = (catalogue.MODELS / "replication/controller/scenarios/advice-shut-out.toml").read_text()
     file = tmp_path / "own.toml"
     file.write_text(text)
@@ -290,7 +290,7 @@ def test_another_procedure_or_start_is_explored(tmp_path: Path, old: str, new: s
 
 
 def found_of(*arguments: str) -> dict[str, Any]:
-    """The result of one scenario, whatever its exit status."""
+    """The result of one scenario, at any exit status."""
     done = CliRunner().invoke(cli, ["check", "--workers", "1", *arguments, "--quiet", "--json", "-"])
     result: dict[str, Any] = json.loads(done.stdout)[0]
     return result
@@ -308,7 +308,7 @@ def test_a_result_that_is_not_as_expected_is_reused_with_its_run(tmp_path: Path,
     assert shown[0] == shown[1]
 
 
-def test_a_protocol_of_ones_own_is_explored_each_time(tmp_path: Path) -> None:
+def test_a_users_own_protocol_is_explored_each_time(tmp_path: Path) -> None:
     file = tmp_path / "box.py"
     file.write_text(BOX)
     assert [reused(str(file)) for _ in range(2)] == [[False], [False]]
@@ -327,7 +327,7 @@ def test_a_protocol_of_ones_own_is_explored_each_time(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_search_that_is_not_whole_is_not_kept(found: SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_search_is_not_kept(found: SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as inside:
         inside.setattr(by_name, "search", lambda name: lambda *given: found)
         CliRunner().invoke(cli, ["check", HOLDS, "--workers", "1"])
@@ -340,14 +340,14 @@ def test_a_search_that_an_option_ends_is_not_kept(options: list[str]) -> None:
     assert reused(SMALL) == [False]
 
 
-def test_a_source_that_changes_during_the_search_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_result_is_not_kept_if_a_source_changes_during_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_key, "sources_unchanged", lambda: False)
     checked(SMALL)
     assert (cache_of(KeptResult), cache_of(KeptSearch)) == (0, 1)
 
 
 def cache_of(kind: type[Any]) -> int:
-    """How many entries of a kind the cache has."""
+    """The number of entries of a kind in the cache."""
     place = cache.chosen()
     assert place is not None
     found = 0
@@ -404,7 +404,7 @@ def test_an_unchanged_entry_of_a_gate_is_run_once(kind: str, monkeypatch: pytest
     other = replace(entry, parameters={"max_records": 1})
     for reuse in (Reuse.REUSE, Reuse.REUSE):
         entries.run(entry, reuse=reuse)
-    assert len(done) == 2, "a stopped one is not kept"
+    assert len(done) == 2, "an entry that was stopped is not kept"
     stopped = ""
     for reuse in (Reuse.NEVER, Reuse.REUSE, Reuse.REUSE, Reuse.RENEW, Reuse.REUSE):
         found = entries.run(entry, reuse=reuse)
@@ -423,13 +423,13 @@ def test_facts_of_a_gate_are_the_same_when_they_are_reused() -> None:
     assert second.explored_at
 
 
-# --- what a protocol imports ----------------------------------------------------------------------------
+# --- imports of a protocol ----------------------------------------------------------------------------
 
 PACKAGE = Path(highwater.__file__).parent
 
 
-def test_every_import_of_a_protocol_is_seen() -> None:
-    """By its text; here by its syntax."""
+def test_the_key_finds_every_import_of_a_protocol() -> None:
+    """The key finds imports by a search in the text; the test finds them in the syntax tree."""
     sources = Sources(PACKAGE)
     files = sources._below("model", (".py",)) + sources._below("invariants", (".py",))
     computed = {file for file in files if sources._imports(file) is None}
@@ -469,7 +469,7 @@ def test_the_modules_that_a_protocol_loads_are_among_its_sources() -> None:
                 assert {f"{path}.py", f"{path}/__init__.py"} & sources._read.keys(), (name, module)
 
 
-def test_a_whole_search_is_asked_for_by_default_alone() -> None:
+def test_only_a_search_with_default_options_is_reused() -> None:
     plain = SearchOptions()
     assert Reuse.of(by_name.Engine("native"), plain, fresh=False) is Reuse.REUSE
     assert Reuse.of(by_name.Engine("native"), plain, fresh=True) is Reuse.RENEW

@@ -1,4 +1,4 @@
-"""Changes planted in a copy of the sources: each is explored where it can matter, and nowhere else."""
+"""Changes planted in a copy of the sources: `check` explores the scenarios that each can affect, and no others."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ PROGRAM = (
     "from highwater.checker.scenarios import model_key; model_key._BEFORE = float('inf')\n"
     "from highwater.checker.cli import main; main()"
 )
-"""`check`; sources count as old, as a planted change is younger than a user's."""
+"""`check`, which here treats all sources as old: it reuses no result while a source is only seconds old."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A text in a file that is replaced, or other surroundings; and the scenarios that it concerns."""
+    """A replaced text in a file, or environment variables and options; and the scenarios that are explored then."""
 
     explored: set[str]
     file: str = ""
@@ -57,43 +57,67 @@ PROTOCOL, PROPERTIES = "model/truncation/protocol.py", "invariants/truncation/__
 SCENARIO = f"model/{TRUNCATION.replace('/', '/scenarios/')}.toml"
 LOGS, FETCHING, ISR = "model/replication/logs.py", "model/replication/fetching.py", "model/replication/isr.py"
 
+
+def replaced(explored: set[str], file: str, *texts: tuple[str, str]) -> list[Change]:
+    """Changes of one file with the same effect, each a text and its replacement."""
+    return [Change(explored, file, old, new) for old, new in texts]
+
+
 CHANGES = [
     # A protocol: guards, effects, types, the initial state, names, profiles.
-    Change(T, PROTOCOL, 'require("the replica is in the ISR", s.quorum.isr.has(replica))', "pass"),
-    Change(T, PROTOCOL, 'require("the request names the replica", request.leader.is_(replica))', "pass"),
-    Change(T, PROTOCOL, "leads | s.quorum.isr.has(replica)", "leads"),
-    Change(T, PROTOCOL, '"hwm": s.replicas[replica].hwm,', '"hwm": 0,'),
-    Change(T, PROTOCOL, "last_epoch, log.length, end))", "last_epoch, hwm, end))"),
-    Change(T, PROTOCOL, "(log[offset].epoch > last_epoch)", "(log[offset].epoch >= last_epoch)"),
-    Change(T, PROTOCOL, "where(keeps_last, s.quorum.isr, rest)", "rest"),
-    Change(T, PROTOCOL, "next_record_id=Int(0, p.max_records),", "next_record_id=Int(0, p.max_records + 1),"),
-    Change(T, PROTOCOL, 'p.log_size, bound="log_size")', 'p.log_size, bound="max_records")'),
-    Change(T, PROTOCOL, '"next_record_id": 0,', '"next_record_id": 1,'),
-    Change(T, PROTOCOL, 'symmetric = ("replica",)', "symmetric = ()"),
-    Change(T, PROTOCOL, "def controller_shrink_isr(", "def controller_shrinks_isr("),
-    Change(T, PROTOCOL, 'to truncate", "leader_epoch_lookup")', 'to truncate", "matching_tail")'),
+    *replaced(
+        T,
+        PROTOCOL,
+        ('require("the replica is in the ISR", s.quorum.isr.has(replica))', "pass"),
+        ('require("the request names the replica", request.leader.is_(replica))', "pass"),
+        ("leads | s.quorum.isr.has(replica)", "leads"),
+        ('"hwm": s.replicas[replica].hwm,', '"hwm": 0,'),
+        ("last_epoch, log.length, end))", "last_epoch, hwm, end))"),
+        ("(log[offset].epoch > last_epoch)", "(log[offset].epoch >= last_epoch)"),
+        ("where(keeps_last, s.quorum.isr, rest)", "rest"),
+        ("next_record_id=Int(0, p.max_records),", "next_record_id=Int(0, p.max_records + 1),"),
+        ('p.log_size, bound="log_size")', 'p.log_size, bound="max_records")'),
+        ('"next_record_id": 0,', '"next_record_id": 1,'),
+        ('symmetric = ("replica",)', "symmetric = ()"),
+        ("def controller_shrink_isr(", "def controller_shrinks_isr("),
+        ('to truncate", "leader_epoch_lookup")', 'to truncate", "matching_tail")'),
+    ),
     # Properties: conditions, premises, names, which there are, and their order.
-    Change(T, PROPERTIES, "new.hwm <= after.logs[r].length", "new.hwm < after.logs[r].length"),
-    Change(T, PROPERTIES, "implies(begins | truncated,", "implies(begins,"),
-    Change(T, PROPERTIES, "before.logs[x].last.epoch >= last", "before.logs[x].last.epoch > last"),
-    Change(T, PROPERTIES, "STEP_PROPERTIES = (\n    hwms_stay_within_their_logs,", "STEP_PROPERTIES = ("),
-    Change(
+    *replaced(
         T,
         PROPERTIES,
-        "    replicas_join_the_isr_caught_up,\n    caught_up_replicas_stay_in_the_isr,\n    hwms",
-        "    caught_up_replicas_stay_in_the_isr,\n    replicas_join_the_isr_caught_up,\n    hwms",
+        ("new.hwm <= after.logs[r].length", "new.hwm < after.logs[r].length"),
+        ("implies(begins | truncated,", "implies(begins,"),
+        ("before.logs[x].last.epoch >= last", "before.logs[x].last.epoch > last"),
+        ("STEP_PROPERTIES = (\n    hwms_stay_within_their_logs,", "STEP_PROPERTIES = ("),
+        (
+            "    replicas_join_the_isr_caught_up,\n    caught_up_replicas_stay_in_the_isr,\n    hwms",
+            "    caught_up_replicas_stay_in_the_isr,\n    replicas_join_the_isr_caught_up,\n    hwms",
+        ),
     ),
-    Change(P, "invariants/promise.py", "& ~s.void, s.log.has(v)", ", s.log.has(v)"),
-    Change(P, "invariants/promise.py", "(s.shown[b].length <= o)", "(s.shown[b].length < o)"),
-    Change(P, "model/promise/protocol.py", "lost=Int(0, self.p.min_isr - 1)", "lost=Int(0, self.p.min_isr)"),
-    Change(P, "model/promise/protocol.py", '"UNUSED WRITTEN PENDING ACK', '"WRITTEN UNUSED PENDING ACK'),
+    *replaced(
+        P,
+        "invariants/promise.py",
+        ("& ~s.void, s.log.has(v)", ", s.log.has(v)"),
+        ("(s.shown[b].length <= o)", "(s.shown[b].length < o)"),
+    ),
+    *replaced(
+        P,
+        "model/promise/protocol.py",
+        ("lost=Int(0, self.p.min_isr - 1)", "lost=Int(0, self.p.min_isr)"),
+        ('"UNUSED WRITTEN PENDING ACK', '"WRITTEN UNUSED PENDING ACK'),
+    ),
     # A helper three imports away: of fetching, of cluster, of the protocol.
-    Change(R, LOGS, "(log.at(i).epoch <= epoch)", "(log.at(i).epoch < epoch)"),
-    Change(R, LOGS, "return least(own_end, diverging_end)", "return own_end"),
-    Change(R, LOGS, "(~same_epoch | (end < fetch_offset))", "~same_epoch"),
+    *replaced(
+        R,
+        LOGS,
+        ("(log.at(i).epoch <= epoch)", "(log.at(i).epoch < epoch)"),
+        ("return least(own_end, diverging_end)", "return own_end"),
+        ("(~same_epoch | (end < fetch_offset))", "~same_epoch"),
+    ),
     Change(R, FETCHING, "has_record = ~diverging & (", "has_record = ("),
     Change(R, ISR, 'require("nothing is proposed", broker.proposed.is_none)', "pass"),
-    # Engines, the language, and what runs them; a comment counts.
+    # Engines, the language, and the code that runs them; a changed comment counts.
     *[
         Change(ALL, file, "from __future__", "# Changed.\nfrom __future__")
         for file in (
@@ -112,16 +136,20 @@ CHANGES = [
     ],
     Change(ALL, "checker/engines/native/added.py", "", "ADDED = True\n"),
     # A scenario: parameters, properties, rules, options, expectations.
-    Change(T, SCENARIO, "max_records = 2", "max_records = 1"),
-    Change(T, SCENARIO, "log_size = 2", "log_size = 1"),
-    Change(T, SCENARIO, '["step_properties"]', '["hwms_stay_within_their_logs"]'),
-    Change(T, SCENARIO, 'profile = "kip_101"', 'profile = "kip_279"'),
-    Change(T, SCENARIO, "[parameters]", "[rules]\nfenced_fetch = true\n\n[parameters]"),
-    Change(T, SCENARIO, "standard = true", "standard = true\ndeadlock = true"),
-    Change(T, SCENARIO, "standard = true", "standard = true\nsymmetry = true"),
-    Change(T, SCENARIO, "violated = []", 'violated = ["hwms_stay_within_their_logs"]'),
-    Change(T, SCENARIO, "violated = []", "violated = []\ndistinct_states = 1"),
-    Change(T, SCENARIO, "violated = []", 'violated = []\nimpossible = ["become_leader"]'),
+    *replaced(
+        T,
+        SCENARIO,
+        ("max_records = 2", "max_records = 1"),
+        ("log_size = 2", "log_size = 1"),
+        ('["step_properties"]', '["hwms_stay_within_their_logs"]'),
+        ('profile = "kip_101"', 'profile = "kip_279"'),
+        ("[parameters]", "[rules]\nfenced_fetch = true\n\n[parameters]"),
+        ("standard = true", "standard = true\ndeadlock = true"),
+        ("standard = true", "standard = true\nsymmetry = true"),
+        ("violated = []", 'violated = ["hwms_stay_within_their_logs"]'),
+        ("violated = []", "violated = []\ndistinct_states = 1"),
+        ("violated = []", 'violated = []\nimpossible = ["become_leader"]'),
+    ),
     Change(P, "model/promise/scenarios/clients.toml", "unclean = true", "unclean = false"),
     # Libraries, the interpreter, the environment, options.
     *[
@@ -135,26 +163,38 @@ CHANGES = [
     Change(ALL, options=["--fresh"]),
     Change(ALL, options=["--first"]),
     Change(ALL, options=["--limit-states", "100000000"]),
-    # What changes no model is traced, and not explored.
-    Change(NONE, PROTOCOL, "from __future__", "# Changed.\nfrom __future__"),
-    Change(NONE, PROTOCOL, '"""Log truncation after', '"""Changed. Log truncation after'),
-    Change(NONE, PROTOCOL, '"""The controller elects an ISR', '"""Changed. The controller elects an ISR'),
-    Change(NONE, PROTOCOL, 'says="the controller elects replica', 'says="the controller chooses replica'),
-    Change(NONE, PROTOCOL, "keeps_last = leads & (s.quorum", "keeps_last = (leads) & (s.quorum"),
-    Change(NONE, PROPERTIES, '"""A replica that truncates', '"""Changed. A replica that truncates'),
-    Change(NONE, PROPERTIES, "new.hwm <= after.logs[r].length", "~(new.hwm > after.logs[r].length)"),
+    # A change that leaves the model the same is traced, and not explored.
+    *replaced(
+        NONE,
+        PROTOCOL,
+        ("from __future__", "# Changed.\nfrom __future__"),
+        ('"""Log truncation after', '"""Changed. Log truncation after'),
+        ('"""The controller elects an ISR', '"""Changed. The controller elects an ISR'),
+        ('says="the controller elects replica', 'says="the controller chooses replica'),
+        ("keeps_last = leads & (s.quorum", "keeps_last = (leads) & (s.quorum"),
+    ),
+    *replaced(
+        NONE,
+        PROPERTIES,
+        ('"""A replica that truncates', '"""Changed. A replica that truncates'),
+        ("new.hwm <= after.logs[r].length", "~(new.hwm > after.logs[r].length)"),
+    ),
     Change(NONE, "invariants/statements.py", "from __future__", "# Changed.\nfrom __future__"),
     Change(NONE, LOGS, "from __future__", "# Changed.\nfrom __future__"),
     Change(NONE, "checker/report/summary.py", "from __future__", "# Changed.\nfrom __future__"),
-    Change(NONE, SCENARIO, "standard = true", "# Changed.\nstandard = true"),
-    Change(NONE, SCENARIO, 'title = "', 'title = "Changed. '),
+    *replaced(
+        NONE,
+        SCENARIO,
+        ("standard = true", "# Changed.\nstandard = true"),
+        ('title = "', 'title = "Changed. '),
+    ),
     Change(NONE),
 ]
 
 
 @contextmanager
 def planted(tree: Path, change: Change) -> Iterator[None]:
-    """The sources with a change, and then as they were; bytecode of the file is removed each time."""
+    """Apply a change to the sources, and undo it at the end. Bytecode of the file is removed both times."""
     if not change.file:
         yield
         return
@@ -208,7 +248,7 @@ def explored(tree: Path, change: Change) -> set[str]:
 
 @pytest.mark.parametrize("part", range(4))
 @slow("a process for each of many planted changes; test_reuse.py plants a few in one process")
-def test_a_planted_change_is_explored_where_it_matters(part: int, tmp_path: Path) -> None:
+def test_a_planted_change_is_explored_in_the_scenarios_it_affects(part: int, tmp_path: Path) -> None:
     shutil.copytree(Path(highwater.__file__).parent, tmp_path / "highwater")
     (tmp_path / "site").mkdir()
     assert explored(tmp_path, Change(ALL)) == ALL
@@ -220,7 +260,7 @@ def test_a_planted_change_is_explored_where_it_matters(part: int, tmp_path: Path
         if found != change.explored:
             wrong.append(f"{change}: explored {sorted(found)}, not {sorted(change.explored)}")
     assert not wrong, "\n".join(wrong)
-    assert explored(tmp_path, Change(NONE)) == NONE, "the sources are as they were"
+    assert explored(tmp_path, Change(NONE)) == NONE, "the change was not undone"
 
 
 def test_many_changes_are_planted() -> None:

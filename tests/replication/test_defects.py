@@ -37,7 +37,7 @@ def test_a_scenario_violates_the_expected_properties(name: str) -> None:
     scenario, model, options = galleries.asked(name)
     result = kept.searched(model, options)
     assert {v.property for v in result.violations} == scenario.expectation.violated
-    assert result.complete or scenario.expectation.violated  # with liveness a search goes on to its end
+    assert result.complete or scenario.expectation.violated  # a search with liveness visits all states
     if name not in galleries.LARGE:
         assert result.distinct_states == BASELINE[scenario.name]["distinct_states"]
     assert result.premises.keys() == set(scenario.properties or ())

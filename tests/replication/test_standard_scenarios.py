@@ -149,7 +149,7 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
         if (
             r["verdict"] == "holds" and r["protocol"] != "promise"
         ):  # that one is what others implement, and small
-            # Those of sanity and reach are for one property or condition.
+            # Scenarios of sanity and reach check one property or condition.
             kind = r["scenario"].rpartition("/")[2].partition("-")[0]
             least = {"small": 500, "sanity": 50, "reach": 50}.get(kind, 5_000)
             assert r["distinct_states"] > least, r["scenario"]
@@ -163,7 +163,7 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
     ],
 )
 def test_an_open_gap_of_the_proposals_is_found_with_every_rule_on(gap: str) -> None:
-    """A leader does not know of a raised min.insync.replicas; a second copy is accepted."""
+    """The gaps: a leader does not know a raised min.insync.replicas, or accepts a second copy."""
     (result,) = checked(f"replication/{gap}")
     assert all(result["rules"][rule] for rule in Replication.profiles["kip_966"].rules)
     assert [(v["property"], v["depth"]) for v in result["violations"]] == [("electable_completeness", 15)]

@@ -60,7 +60,7 @@ def test_every_switch_with_a_defect_belongs_to_a_sentence() -> None:
             assert not of_these or not shown or name in named | beyond | NOT_IN_THE_TEXT, name
 
 
-def test_a_simplified_or_omitted_sentence_says_how() -> None:
+def test_a_simplified_or_omitted_sentence_has_an_explanation() -> None:
     for sentence in (s for s in AUDIT if s.status != FAITHFUL):
         assert sentence.how.endswith("."), sentence.says
         assert all(len(part.split()) <= 25 for part in sentence.how.split(". ")), sentence.says

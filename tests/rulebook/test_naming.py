@@ -1,4 +1,4 @@
-"""A protocol with a rulebook names only its numbers: another number is refused where it stands."""
+"""A protocol with a rulebook names only the numbers in it: another number is an error at its line."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_user_s_protocol_can_have_a_rulebook(
 
 
 def test_the_walk_over_invariants_finds_every_kind() -> None:
-    """The walk over the package of invariants; a missed one would go unchecked."""
+    """The test finds all modules of invariants; it would not check one that it missed."""
     assert len(sources.other_properties()) > 30
     kinds = {type(p).__name__ for p in sources.other_properties()}
     assert kinds >= {"Invariant", "StepProperty"}

@@ -90,7 +90,7 @@ def test_switches_in_the_book_s_texts_exist() -> None:
 
 
 def test_a_switch_beyond_the_letter_has_its_mark() -> None:
-    """The switches that docs/replication.md lists as ours stand in the book under their own numbers."""
+    """The rulebook lists each switch of ours in docs/replication.md under a number of its own."""
     text = (ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
     ours = re.findall(r"\*\*`(\w+)`|and \*\*`(\w+)`", text.split("## Profiles")[1].split("Some gaps")[0])
     assert len(ours) >= 5

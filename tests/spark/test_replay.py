@@ -49,7 +49,7 @@ def reports(file: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log with findings, and with changes that nothing explains."""
+    """A log with findings, and with changes that do not conform."""
     folder = tmp_path_factory.mktemp("log")
     write_log(folder / "", partitions=60, records=1500, brokers=5, seed=3)
     return changed(read(folder), Random(0)).write(tmp_path_factory.mktemp("changed"))

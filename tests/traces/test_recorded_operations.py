@@ -1,4 +1,4 @@
-"""Recorded decisions of real controllers: all are explained, each change to a recording shows, each rule matters."""
+"""Recorded decisions of real controllers: all conform, each change of a recording shows, and each rule matters."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_every_recorded_operation_is_explained(mode: Mode, every: int) -> None:
 @each_share
 @pytest.mark.parametrize("mode", NEW, ids=[mode.name for mode in NEW])
 def test_a_recording_is_read(mode: Mode, every: int) -> None:
-    """Each line, with nothing lost: what was read is what the file has."""
+    """The reader returns every line of the file, with its fields."""
     for path in mode.files()[::every]:
         meta, *lines = lines_of(path)
         read, operations = read_controller_trace(path)
@@ -142,7 +142,7 @@ SETS = (
     "elrIndexExtra",
     "onlineDirs",
 )
-"""Lists whose order says nothing: ISRs and what is one of a set of partitions, brokers, or members."""
+"""Lists whose order has no meaning: ISRs, and sets of partitions, brokers, records or directories."""
 
 
 def only_order_changed(name: str, old: Any, new: Any) -> bool:
@@ -153,18 +153,18 @@ def only_order_changed(name: str, old: Any, new: Any) -> bool:
 
 
 def is_argument(name: str) -> bool:
-    """What an operation is given: its arguments, the clock, and the session timeout of the recording.
+    """True for an input of an operation: its arguments, the clock, and the session timeout of the recording.
 
-    That there could be more brokers than there are changes nothing, and what directories a broker registers with is no
-    argument of its own: it is what the state has afterwards.
+    A larger number of brokers changes no decision. The directories that a broker registers with are recorded only in
+    the state after the operation.
     """
     return name.startswith(("op.", "brokers[].onlineDirs")) or name in (
         "timeMs", "meta.sessionTimeoutMs", "meta.staticMinIsr", "meta.controllerId", "meta.brokers",
     )  # fmt: skip
 
 
-def fate(path: Path, lines: list[dict[str, Any]], rng: random.Random) -> tuple[str, str]:
-    """Change one field of one line; what becomes of it, and which field it was."""
+def replay_changed(path: Path, lines: list[dict[str, Any]], rng: random.Random) -> tuple[str, str]:
+    """Change one field of one line; returns the result of the replay, and the name of the field."""
     changed = copy.deepcopy(lines)
     line = rng.randrange(len(changed))
     field = rng.choice(list(fields_of(changed[line])))
@@ -187,11 +187,13 @@ def fate(path: Path, lines: list[dict[str, Any]], rng: random.Random) -> tuple[s
     return ("same decision" if is_argument(name) else "UNNOTICED"), name
 
 
-def fates(path: Path, recordings: list[list[dict[str, Any]]], count: int, seed: int) -> Counter[str]:
+def results_of_changes(
+    path: Path, recordings: list[list[dict[str, Any]]], count: int, seed: int
+) -> Counter[str]:
     rng, found = random.Random(seed), Counter[str]()
     unnoticed: Counter[str] = Counter()
     while found.total() - found["the same value"] < count:
-        what, name = fate(path, rng.choice(recordings), rng)
+        what, name = replay_changed(path, rng.choice(recordings), rng)
         found[what] += 1
         if what == "UNNOTICED":
             unnoticed[name] += 1
@@ -222,12 +224,12 @@ def test_a_change_of_one_field_shows(
     tmp_path: Path, modes: tuple[Mode, ...], lines: int | None, tried: int
 ) -> None:
     of_recordings = [found[:lines] for found in sample(modes, 8 if lines else 120, 1)]
-    found = fates(tmp_path / "changed.ndjson", of_recordings, tried, seed=1)
+    found = results_of_changes(tmp_path / "changed.ndjson", of_recordings, tried, seed=1)
     assert found["reported"] > 0.55 * tried
 
 
 def test_a_change_of_one_field_shows_in_a_made_recording(tmp_path: Path) -> None:
-    found = fates(tmp_path / "changed.ndjson", [made().lines], 60, seed=3)
+    found = results_of_changes(tmp_path / "changed.ndjson", [made().lines], 60, seed=3)
     assert found["reported"] > 36
 
 
@@ -244,7 +246,7 @@ OTHERS: dict[str, list[Any]] = {
 
 @needs_recordings
 def test_no_argument_is_ignored(tmp_path: Path) -> None:
-    """Each argument of each operation shows in some recording when it is changed, but the recorder's own."""
+    """A changed argument of an operation does not conform in some recording, unless only the recorder uses it."""
     wanted = {
         f"{op}: {arg}"
         for op, arguments in OPERATIONS.items()
@@ -265,7 +267,7 @@ def test_no_argument_is_ignored(tmp_path: Path) -> None:
                     report = replay(write(tmp_path / "changed.ndjson", changed))
                     shows = bool(report.unexplained or report.doubts)
                 except TraceError:
-                    # Of a value of a wrong kind this says nothing; one of OTHERS does not fit what is recorded.
+                    # The reader refuses a value of another type; only a value of OTHERS has the right type.
                     shows = key in OTHERS
                 if shows:
                     wanted.discard(key)
@@ -274,13 +276,15 @@ def test_no_argument_is_ignored(tmp_path: Path) -> None:
 
 # --- every rule matters ---------------------------------------------------------------------------------
 
-_NO_LEVEL_CHANGES = "ELR is on or off in a whole recording; those of 4.2, where its level changes, tell it"
-_ALLOWS_MORE = "no Kafka's: with it any candidate may be elected, also the first, which is what was recorded"
+_NO_LEVEL_CHANGES = (
+    "ELR is on or off in a whole recording; recordings of 4.2, where its level changes, depend on the rule"
+)
+_ALLOWS_MORE = "not in Kafka: any candidate may be elected, also the first, as in the recording"
 NOT_RECORDED = {
     "trunk": {
         "clean_election_picks_any": _ALLOWS_MORE,
         "unclean_election_picks_any": _ALLOWS_MORE,
-        "balanced_election_waits_for_elr": "no Kafka's: it has no LONGEST_LOG elections",
+        "balanced_election_waits_for_elr": "not in Kafka: it has no LONGEST_LOG elections",
         "elr_off_empties_elr": _NO_LEVEL_CHANGES,
         "elr_off_forgets_last_known": _NO_LEVEL_CHANGES,
     },
@@ -290,7 +294,7 @@ NOT_RECORDED = {
         "min_isr_by_first_partition": "the recordings' own field effectiveMinIsr is the controller's min ISR",
     },
 }
-"""Rules that no recorded operation can tell, with the reason."""
+"""Rules that no recorded decision depends on, each with the reason."""
 FIRST = {
     "trunk": {
         "elr_follows_election": ("elr-on", 48), "elr_within_replicas": ("elr-on", 1),
@@ -313,7 +317,10 @@ FIRST = {
         "sender_epoch_check": ("elr-on-extras", 1), "sender_is_leader_check": ("elr-on-extras", 1),
     },
 }  # fmt: skip
-"""A recording that tells a rule, which is replayed first: for other rules one of the first recordings does."""
+"""For a rule, the recording that is replayed first, as a decision in it depends on the rule.
+
+The other rules matter in one of the first recordings.
+"""
 OLDER = sorted(
     {r for n, p in PROFILES.items() if not n.startswith("kafka_4_2") for r in p.rules & RULES.keys()}
     - NOT_RECORDED["trunk"].keys()
@@ -323,11 +330,11 @@ LACKING = (
     "elr_follows_election", "elr_within_replicas", "reassignment_needs_min_isr", "shrink_bumps_leader_epoch",
     "level_change_empties_elr", "elr_off_forgets_last_known",
 )  # fmt: skip
-"""Rules that a recorded 4.2 lacks, or has off: switched on, some decision is not explained."""
+"""Rules that a recorded 4.2 lacks, or has off. With one of them on, some decision does not conform."""
 
 
 def candidates(version: str, rule: str) -> Iterator[Path]:
-    """The recordings in which a rule is looked for."""
+    """The recordings to replay with a rule switched, in order."""
     if (first := FIRST[version].get(rule)) is not None:
         yield of(version, first[0]).files()[first[1]]
     modes = (of("trunk", "elr-on"),) if version == "trunk" else NEW
@@ -348,15 +355,15 @@ def candidates(version: str, rule: str) -> Iterator[Path]:
         *(pytest.param("4.2", rule, True, marks=needs_recordings_4_2) for rule in LACKING),
     ],
 )
-def test_with_a_rule_switched_some_decision_is_not_explained(version: str, rule: str, on: bool) -> None:
-    """Switched off where it is in force, on where it is not: the real decisions tell the two apart."""
+def test_with_a_rule_switched_some_decision_does_not_conform(version: str, rule: str, on: bool) -> None:
+    """A rule in force is switched off, another is switched on."""
     paths = candidates(version, rule)
     assert any(replay(path, rules={rule: on}).unexplained for path in paths), f"no decision depends on {rule}"
 
 
 @needs_recordings
 @pytest.mark.parametrize("rule", NOT_RECORDED["trunk"])
-def test_a_rule_that_no_recording_tells_is_told_by_none(rule: str) -> None:
+def test_no_recorded_decision_depends_on_these_rules(rule: str) -> None:
     for mode in TRUNK:
         on = rule in PROFILES[mode.profile].rules
         for path in mode.files()[:2]:
@@ -387,7 +394,7 @@ def test_the_level_decides_about_rules_of_the_profile_alone() -> None:
 
 
 def newer(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A made recording as a release behind 4.2 would write it."""
+    """A made recording in the form of a release after 4.2."""
     more = {"kafkaVersion": "4.9.1", "metadataVersion": "4.9-IV1", "minIsrAt": "topic", "staticMinIsr": 1,
             "controllerId": 3000, "bootstrapRecords": []}  # fmt: skip
     return [{"meta": {**lines[0]["meta"], **more}}, *({**line, "elrVersion": 1} for line in lines[1:])]
@@ -405,8 +412,8 @@ def test_a_made_recording_of_a_newer_version(tmp_path: Path) -> None:
     assert not report.explained
 
 
-def test_an_operation_that_the_rules_do_not_have_is_named_and_counted(tmp_path: Path) -> None:
-    """The replay goes on from what was recorded, and what it says of other operations stays sure."""
+def test_an_unknown_operation_is_named_and_counted(tmp_path: Path) -> None:
+    """The replay continues from the recorded state, and its report on the other operations stays reliable."""
     lines = made().lines
     again = [{**lines[-1], "i": lines[-1]["i"] + n, "op": {"name": "resizeCluster", "to": n}} for n in (1, 2)]
     path = write(tmp_path / "unknown.ndjson", [*lines, *again])
@@ -424,8 +431,8 @@ def test_an_operation_that_the_rules_do_not_have_is_named_and_counted(tmp_path: 
     assert report.is_violated
 
 
-def test_the_state_behind_an_operation_that_is_not_known_is_the_recorded_one(tmp_path: Path) -> None:
-    """A broker that is gone, a topic and a setting that are there: from the line's state and its records."""
+def test_after_an_unknown_operation_the_replay_continues_from_the_recorded_state(tmp_path: Path) -> None:
+    """The replay takes a missing broker, a new topic and a setting from the line's state and records."""
     lines = made().lines
     last = lines[-1]
     topic = {"type": "TOPIC_RECORD", "version": 0, "data": {"name": "x", "topicId": "an identifier"}}
@@ -439,14 +446,14 @@ def test_the_state_behind_an_operation_that_is_not_known_is_the_recorded_one(tmp
     nothing = {**more, "i": last["i"] + 2, "nextOffset": last["nextOffset"] + 2, "records": []}
     nothing["op"] = {"name": "maybeBalancePartitionLeaders"}
     report = replay(write(tmp_path / "state.ndjson", [*lines, more, nothing]))
-    told = [dict(c.differences) for u in report.unexplained for c in u.candidates]
+    differences = [dict(c.differences) for u in report.unexplained for c in u.candidates]
     assert not any(
-        "effectiveMinIsr" in path or path.startswith("brokers") for wrong in told for path in wrong
+        "effectiveMinIsr" in path or path.startswith("brokers") for wrong in differences for path in wrong
     )
 
 
 def refused_after(lines: list[dict[str, Any]], at: int, error: str, **changed: Any) -> list[dict[str, Any]]:
-    """The recording with the operation of a line once more behind it, refused with this error."""
+    """The recording, with the operation of a line repeated after it and refused with this error."""
     again = {**copy.deepcopy(lines[at]), "error": error, "records": [], **changed}
     again["nextOffset"] += len(lines[at]["records"])
     more = [*lines[: at + 1], again, *lines[at + 1 :]]
@@ -457,12 +464,12 @@ def refused_after(lines: list[dict[str, Any]], at: int, error: str, **changed: A
 def test_a_broker_that_is_not_registered_cannot_be_removed_again(tmp_path: Path) -> None:
     lines = lines_of(of("4.2", "elr-on-extras").files()[1])
     at = next(i for i, line in enumerate(lines) if line.get("op", {}).get("name") == "unregisterBroker")
-    said = {
+    answer = {
         "exception": "BrokerIdNotRegisteredException",
         "message": "Broker ID 0 is not currently registered",
     }
     report = replay(
-        write(tmp_path / "a", refused_after(lines, at, "BROKER_ID_NOT_REGISTERED", response=said))
+        write(tmp_path / "a", refused_after(lines, at, "BROKER_ID_NOT_REGISTERED", response=answer))
     )
     assert report.unexplained == []
 

@@ -104,7 +104,7 @@ def test_a_finding_knows_the_partition_before_its_own_record(tmp_path: Path) -> 
     assert found.facts["before"]["isr"] == [0, 1]
 
 
-def test_a_long_log_is_read_again_for_its_timelines_and_says_so(
+def test_the_second_reading_of_a_long_log_shows_in_its_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, shown = write(tmp_path, [*beginning(), *loss()]), list[str]()

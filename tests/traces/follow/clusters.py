@@ -1,4 +1,4 @@
-"""A metadata log that grows in a directory, as Kafka writes it, and what a follower beside it tells."""
+"""A metadata log that a test writes piece by piece, and the follower that reads it meanwhile."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HEALED = [change(0, leaderRecoveryState=0), change(0, isr=[0, 1, 2]), change(0, 
 
 
 def made_log(folder: Path) -> bytes:
-    """Two losses of one partition and one of another; between them the first is whole again."""
+    """A log with two losses of t-0 and one of u-0. Between its losses t-0 gets all replicas back into its ISR."""
     values = [*beginning(("metadata.version", 29), (ELR, 1)), *loss(), *HEALED, *loss("u"), *loss(), *HEALED]
     (file,) = made_logs.write(folder, values).glob("*.log")
     return file.read_bytes()
 
 
 def ends(log: bytes) -> list[int]:
-    """Where the batches of a segment end."""
+    """The end of each batch of a segment, in bytes."""
     found, at = [], 0
     while at < len(log):
         at += 12 + struct.unpack_from(">i", log, at + 8)[0]
@@ -33,45 +33,45 @@ def ends(log: bytes) -> list[int]:
 
 
 class Cluster:
-    """A directory with a metadata log, of which ``grow`` writes more; and the follower beside it."""
+    """A directory with a metadata log that ``grow`` appends to, and the follower that reads it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.directory = folder / PARTITION
-        self.told: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
         self.notices: list[Notice] = []
         self.follower = Following(folder)
 
     def segment(self, base: int = 0) -> Path:
-        """The file of a segment."""
+        """The file of the segment that begins at an offset."""
         self.directory.mkdir(parents=True, exist_ok=True)
         return self.directory / f"{base:020}.log"
 
     def grow(self, data: bytes, base: int = 0) -> None:
-        """Append to a segment."""
+        """Append bytes to a segment."""
         with open(self.segment(base), "ab") as file:
             file.write(data)
 
     def follow(self) -> list[dict[str, Any]]:
-        """Poll until nothing comes any more; the events."""
+        """Poll until the follower has read everything; returns the new events."""
         found = []
         while True:
-            said = list(self.follower.poll())
-            found += [one.to_json() for one in said if isinstance(one, IncidentEvent)]
-            self.notices += [one for one in said if isinstance(one, Notice)]
-            if not (said or self.follower.is_behind or self.follower.ledger.reads_again):
-                self.told += found
+            polled = list(self.follower.poll())
+            found += [one.to_json() for one in polled if isinstance(one, IncidentEvent)]
+            self.notices += [one for one in polled if isinstance(one, Notice)]
+            if not (polled or self.follower.is_behind or self.follower.ledger.reads_again):
+                self.events += found
                 return found
 
     def restart(self, place: FollowerState | None = None) -> None:
-        """Another follower goes on, from where this one was unless told otherwise."""
+        """Replace the follower by another, which continues from ``place`` (default: where this one is)."""
         place = self.follower.place if place is None else place
         self.follower.close()
         self.follower = Following(self.folder, place=place)
 
 
-def told_of(log: bytes, folder: Path) -> list[dict[str, Any]]:
-    """The events of a log that is followed once, batch by batch."""
+def events_of(log: bytes, folder: Path) -> list[dict[str, Any]]:
+    """The events of a log that grows by one batch before each poll."""
     cluster = Cluster(folder)
     before = 0
     for end in ends(log):
@@ -79,9 +79,9 @@ def told_of(log: bytes, folder: Path) -> list[dict[str, Any]]:
         cluster.follow()
         before = end
     cluster.follower.close()
-    return cluster.told
+    return cluster.events
 
 
 def short(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
-    """What happened to which incident, and its severity."""
+    """For each event its kind, and the id and severity of its incident."""
     return [(e["event"], e["incident"]["id"], e["incident"]["severity"]) for e in events]

@@ -1,4 +1,4 @@
-"""What the tests of a follower share: a cluster with a metadata log, and a log of three losses."""
+"""Fixtures for tests of a follower: a directory for a metadata log, and a log with three losses."""
 
 from __future__ import annotations
 

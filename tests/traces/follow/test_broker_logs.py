@@ -1,4 +1,4 @@
-"""Brokers' logs beside a metadata log that grows: a loss is told when they show it, also over rotation and restarts."""
+"""The follower reads brokers' logs and reports the losses they show, also after rotation and restarts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import gzip
 import re
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from highwater.traces.follow.broker_tails import BrokerTails
 from highwater.traces.follow.ledger import IncidentEvent
 from highwater.traces.follow.session import Following
 from tests.recordings import folder, needs
@@ -19,9 +21,14 @@ from tests.traces.follow.clusters import Cluster, ends, short
 RECORDED = folder("traces/kafka-4.2/clusters")
 HEAD = re.compile(rb"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\]")
 LOST = [("down-elr-unclean-210", "t1-0@78", 54), ("mixed-requests-elr-6", "t1-0@235", 24)]
+LINE = (
+    "[2026-11-20 11:55:{:02},000] DEBUG [Partition v-0 broker=1] High watermark updated from"
+    " (offset=1, segment=[0:1]) to (offset=2, segment=[0:2]) (kafka.cluster.Partition)\n"
+)
+"""A line of a broker, written at a second."""
 
 Piece = tuple[int, Path, bytes]
-"""What is written at a time (ms since the epoch) to a file."""
+"""A time (ms since the epoch), a file, and the bytes that are appended to it at that time."""
 
 
 def batches(recording: Path, to: Path) -> Iterator[Piece]:
@@ -45,7 +52,7 @@ def lines(recording: Path, to: Path) -> Iterator[Piece]:
 
 
 def play(name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool = False) -> None:
-    """Write a recorded cluster as it was written, and follow it once a second."""
+    """Write the files of a recorded cluster in order of time, and poll the follower once a second of that time."""
     logs = cluster.folder / "logs"
     pieces = [*batches(RECORDED / name, cluster.segment()), *lines(RECORDED / name, logs)]
     pieces.sort(key=lambda piece: piece[0])
@@ -73,31 +80,38 @@ def play(name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool =
 @needs("traces/kafka-4.2/clusters")
 @pytest.mark.parametrize("way", ["", "rotates", "restarts"])
 @pytest.mark.parametrize(("name", "incident", "lost"), LOST)
-def test_lost_records_are_told_once_with_their_number(
+def test_a_loss_is_reported_once_with_the_number_of_records(
     name: str, incident: str, lost: int, way: str, cluster: Cluster
 ) -> None:
     play(name, cluster, rotates=way == "rotates", restarts=way == "restarts")
-    told = [e["incident"] for e in cluster.told if e["incident"]["id"] == incident]
-    assert (told[-1]["severity"], told[-1]["lost"]) == ("lost", lost)
-    events = [e["event"] for e in cluster.told if e["incident"]["id"] == incident]
+    found = [e["incident"] for e in cluster.events if e["incident"]["id"] == incident]
+    assert (found[-1]["severity"], found[-1]["lost"]) == ("lost", lost)
+    events = [e["event"] for e in cluster.events if e["incident"]["id"] == incident]
     assert (events[0], events.count("opened"), events.count("closed")) == ("opened", 1, 1)
-    assert [one["severity"] for one in told] == sorted(one["severity"] for one in told)  # never at_risk again
+    assert [one["severity"] for one in found] == sorted(
+        one["severity"] for one in found
+    )  # never back to at_risk
 
 
-def test_a_follower_that_was_restarted_tells_again_while_the_brokers_go_on_writing(
+@needs("traces/kafka-4.2/clusters")
+def test_an_unclean_election_without_a_loss_gets_its_severity_from_the_logs(cluster: Cluster) -> None:
+    play("deadleader-elr", cluster)
+    found = [(event, severity) for event, id, severity in short(cluster.events) if id == "t1-0@116"]
+    assert found == [("opened", "at_risk"), ("changed", "unclean"), ("closed", "unclean")]
+
+
+def test_a_restarted_follower_reports_events_while_the_brokers_keep_writing(
     log: bytes, cluster: Cluster
 ) -> None:
-    """A live cluster is never idle: its controller and its brokers write between any two polls."""
+    """The controller and the brokers write between any two polls, as in a live cluster."""
     offsets = ends(log)
     file = cluster.folder / "logs" / "server.log"
     file.parent.mkdir(parents=True)
-    before, seconds = offsets[-4], iter(range(60))
+    before, seconds = offsets[-6], iter(range(60))
 
     def busy() -> None:
-        moved = "High watermark updated from (offset=1, segment=[0:1]) to (offset=2, segment=[0:2])"
         with open(file, "a") as growing:
-            stamp = f"[2026-11-20 11:55:{next(seconds):02},000]"
-            growing.write(f"{stamp} DEBUG [Partition v-0 broker=1] {moved} (kafka.cluster.Partition)\n")
+            growing.write(LINE.format(next(seconds)))
 
     busy()
     cluster.grow(log[:before])
@@ -105,20 +119,32 @@ def test_a_follower_that_was_restarted_tells_again_while_the_brokers_go_on_writi
     assert short(cluster.follow())[-1][0] == "opened"
     cluster.follower.close()
     cluster.follower = Following(cluster.folder, place=cluster.follower.place, broker_logs=[file.parent])
-    told: list[IncidentEvent] = []
-    for end in [*offsets[-3:], *offsets[-1:] * 3]:
+    events: list[IncidentEvent] = []
+    for end in offsets[-5:]:
         busy()
         cluster.grow(log[before:end])
         before = end
-        told += [one for one in cluster.follower.poll() if isinstance(one, IncidentEvent)]
-    assert [one.event for one in told][-1:] == ["closed"]
+        events += [one for one in cluster.follower.poll() if isinstance(one, IncidentEvent)]
+    assert [one.event for one in events][-1:] == ["closed"]
 
 
-def test_a_file_that_is_no_log_of_a_broker_is_left_alone(log: bytes, cluster: Cluster) -> None:
-    logs = cluster.folder / "logs"
-    logs.mkdir(parents=True)
+def test_a_file_that_is_no_log_of_a_broker_is_not_read(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
     (logs / "other.log").write_bytes(b"x" * (1 << 17))
-    cluster.follower = Following(cluster.folder, broker_logs=[logs])
-    cluster.grow(log)
-    cluster.follow()
-    assert "unreadable" not in [n.kind for n in cluster.notices]
+    tails = BrokerTails([logs])
+    tails.look()
+    assert tails.number == 0
+    (logs / "server.log").write_text(LINE.format(0))
+    tails.look()
+    assert tails.number == 1
+
+
+def test_events_of_two_files_come_in_order_of_time(tmp_path: Path) -> None:
+    times = []
+    with closing(BrokerTails([tmp_path])) as tails:
+        for name, second in (("server.log", 2), ("state-change.log", 1)):
+            (tmp_path / name).write_text(LINE.format(second))
+            tails.look()
+            times += [event.time_ms % 60_000 for event in tails.poll()]
+    assert times == [1_000, 2_000]

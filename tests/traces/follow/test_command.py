@@ -1,4 +1,4 @@
-"""``highwater replay --follow``: events, state, metrics and the user's command, over starts, stops and full disks."""
+"""``highwater replay --follow``: events, state, metrics and the user's command, after kills and on a full disk."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
 from highwater.traces.follow.ledger import IncidentEvent
 from highwater.traces.follow.session import STATES, Counts, FollowerState
 from highwater.traces.reports.incidents import SEVERITIES
-from tests.traces.follow.clusters import Cluster, ends, told_of
+from tests.traces.follow.clusters import Cluster, ends, events_of
 
 DIRECTORY = Path("/somewhere")
 
 
 class Process:
-    """The command beside a cluster."""
+    """A process of the command."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         command = [sys.executable, "-m", "highwater", "replay", "--follow", str(folder), *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
-        """Send a signal: the exit status, standard output and error."""
+        """Send a signal; returns the exit status, standard output and standard error."""
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out, err
@@ -57,29 +57,35 @@ def start() -> Iterator[Callable[..., Process]]:
 
 
 def until(condition: Callable[[], Any]) -> Any:
-    """What a condition comes to once it is true; AssertionError if it is not within a minute."""
+    """Wait for a condition; returns its first true value. Raises AssertionError after a minute."""
     for _ in range(600):
         if found := condition():
             return found
         time.sleep(0.1)
-    raise AssertionError("it did not come to be")
+    raise AssertionError("the condition did not become true within a minute")
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of the whole lines of a file."""
+    """The JSON objects in the complete lines of a file."""
     whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
     return [json.loads(line) for line in whole.splitlines()]
+
+
+def is_running(process: int) -> bool:
+    """True if a process of this id exists and has not ended."""
+    stat = Path(f"/proc/{process}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def numbered(path: Path) -> list[dict[str, Any]]:
     return [line for line in lines(path) if "seq" in line]
 
 
-def test_a_killed_command_goes_on_and_tells_each_event_once(
+def test_a_command_continues_after_a_kill_and_reports_each_event_once(
     log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
 ) -> None:
     batches = ends(log)
-    expected = told_of(log, tmp_path / "once")
+    expected = events_of(log, tmp_path / "once")
     events, state = tmp_path / "events", tmp_path / "state"
     options = ("--events", str(events), "--state", str(state), "--quiet")
     first = start(cluster.folder, *options)
@@ -89,7 +95,7 @@ def test_a_killed_command_goes_on_and_tells_each_event_once(
     first.process.kill()
     first.process.communicate()
     with open(events, "a") as file:
-        file.write('{"seq": 99, "event": "op')  # as a kill within a line leaves it
+        file.write('{"seq": 99, "event": "op')  # a kill can leave a part of a line
     second = start(cluster.folder, *options)
     cluster.grow(log[half:])
     until(lambda: len(numbered(events)) == len(expected))
@@ -99,12 +105,12 @@ def test_a_killed_command_goes_on_and_tells_each_event_once(
     assert json.loads(state.read_text())["state"]["next_offset"] > expected[-1]["offset"]
 
 
-def test_events_written_after_the_last_state_are_not_taken_for_others_of_their_numbers(
+def test_events_written_after_the_last_state_are_not_mistaken_for_later_ones(
     log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
 ) -> None:
-    """A follower was killed after two events; reading again, another finds the second one together with the first."""
+    """A follower wrote two events and was killed. The next one finds both changes in one step, as one event."""
     events = tmp_path / "events"
-    expected = told_of(log, tmp_path / "once")
+    expected = events_of(log, tmp_path / "once")
     first = expected[0]
     changed = {**first, "seq": 2, "event": "changed", "incident": {**first["incident"], "headline": "worse"}}
     events.write_text("".join(json.dumps(event) + "\n" for event in (first, changed)))
@@ -112,12 +118,12 @@ def test_events_written_after_the_last_state_are_not_taken_for_others_of_their_n
     running = start(cluster.folder, "--events", str(events), "--state", str(tmp_path / "state"), "--quiet")
     until(lambda: numbered(events)[-1]["incident"]["id"] == expected[-1]["incident"]["id"])
     assert running.end()[0] == 0
-    told = [(e["event"], e["incident"]["id"]) for e in numbered(events)]
-    assert [event for event, id in told if id == first["incident"]["id"]].count("closed") == 1
-    assert [e["seq"] for e in numbered(events)] == list(range(1, len(told) + 1))
+    found = [(e["event"], e["incident"]["id"]) for e in numbered(events)]
+    assert [event for event, id in found if id == first["incident"]["id"]].count("closed") == 1
+    assert [e["seq"] for e in numbered(events)] == list(range(1, len(found) + 1))
 
 
-def test_metrics_and_the_users_command_have_what_the_events_say(
+def test_metrics_and_the_users_command_agree_with_the_events(
     log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
 ) -> None:
     given = tmp_path / "given"
@@ -125,7 +131,7 @@ def test_metrics_and_the_users_command_have_what_the_events_say(
     keep = f"{sys.executable} -c \"import sys; open({str(given)!r}, 'a').write(sys.stdin.read())\""
     running = start(cluster.folder, "--metrics", ":0", "--on-incident", keep)
     address = until(lambda: re.search(r"metrics at (\S+)", str(running.process.stderr.readline())))[1]  # type: ignore[union-attr]
-    expected = told_of(log, tmp_path / "once")
+    expected = events_of(log, tmp_path / "once")
 
     def served() -> str:
         with urllib.request.urlopen(address, timeout=10) as answer:
@@ -161,11 +167,11 @@ def test_metrics_in_a_file_have_every_state_and_severity(
     assert f"highwater_next_offset {float(cluster.follower.counts.next_offset)}" in text
 
 
-def test_an_incident_that_turns_out_worse_is_counted_under_both_severities(tmp_path: Path) -> None:
+def test_an_incident_that_gets_a_worse_severity_is_counted_under_both(tmp_path: Path) -> None:
     file = tmp_path / "metrics.prom"
     metrics = Metrics(str(file))
-    told = (("opened", "at_risk"), ("changed", "at_risk"), ("changed", "lost"), ("closed", "lost"))
-    for seq, (event, severity) in enumerate(told):
+    steps = (("opened", "at_risk"), ("changed", "at_risk"), ("changed", "lost"), ("closed", "lost"))
+    for seq, (event, severity) in enumerate(steps):
         metrics.count(IncidentEvent(seq, event, 5, 0, {"id": "t-0@5", "severity": severity}))
     metrics.update(Counts(), [], False)
     for severity, number in (("at_risk", 1.0), ("lost", 1.0), ("unclean", 0.0)):
@@ -186,7 +192,7 @@ def test_events_wait_while_the_disk_is_full(
 
     monkeypatch.setattr(os, "write", full)
     file.write({"seq": 1})
-    assert (tmp_path / "events").read_text() == ""  # nothing of a line that does not fit
+    assert (tmp_path / "events").read_text() == ""  # no part of a line that does not fit
     file.write({"seq": 2})
     file.close()
     assert [line["seq"] for line in lines(tmp_path / "events")] == [1, 2]
@@ -199,7 +205,7 @@ def test_events_wait_while_the_disk_is_full(
 @pytest.mark.parametrize(
     "damage", [lambda text: text[:-9], lambda text: text.replace('"seq": 7', '"seq": 8'), lambda text: "[]"]
 )
-def test_a_damaged_state_is_told_and_the_log_read_anew(
+def test_a_damaged_state_is_reported_and_the_log_is_read_from_the_beginning(
     tmp_path: Path, damage: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     state, place = StateFile(tmp_path / "state"), FollowerState(0, 5, 7, {"t-0@3": {"partition": "t-0"}})
@@ -217,25 +223,27 @@ def test_a_state_of_another_directory_is_not_used(tmp_path: Path, capsys: pytest
     assert "of another directory" in capsys.readouterr().err
 
 
-def test_a_command_that_takes_too_long_is_ended(
+def test_a_users_command_is_killed_with_its_children_after_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Hook, "SECONDS", 0.3)
-    hook = Hook("sh -c 'sleep 60 & sleep 60'")
+    monkeypatch.setattr(Hook, "SECONDS", 1.0)
+    number = tmp_path / "number"
+    hook = Hook(f"sh -c 'sleep 300 & echo $! > {number}; sleep 300'")
     hook.give({"seq": 1})
     hook.close()
     assert "ended after" in capsys.readouterr().err
+    until(lambda: not is_running(int(number.read_text())))
 
 
 @pytest.mark.parametrize("options", [("--json", "-"), ("--html", "x.html"), ("--engine", "spark")])
 def test_options_of_a_finished_replay_are_refused(options: tuple[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "highwater", "replay", str(tmp_path), "--follow", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "not with --follow" in done.stderr
 
 
-def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_input_error(tmp_path: Path) -> None:
     metrics = Metrics(":0")
     with pytest.raises(InputError, match="--metrics"):
         Metrics(f":{metrics.port}")

@@ -1,4 +1,4 @@
-"""A log is followed while it grows, breaks off, is rewritten, rolled and deleted: each event is told once."""
+"""A follower reads a log that grows, is truncated, rewritten, rolled and deleted: it reports each event once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from highwater.traces.follow.session import Following, Notice
+from highwater.traces.follow.session import Notice
 from tests.recordings import folder, needs
-from tests.traces.follow.clusters import Cluster, ends, short, told_of
+from tests.traces.follow.clusters import Cluster, ends, events_of, short
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import ELR, beginning
 
@@ -18,25 +18,27 @@ SNAPSHOTS = sorted(RECORDED.glob("*/__cluster_metadata-0/*.checkpoint"))
 
 
 def test_each_loss_is_opened_and_closed_once_all_replicas_are_in_the_isr(log: bytes, tmp_path: Path) -> None:
-    told = told_of(log, tmp_path / "once")
-    opened = [(event, severity) for event, _, severity in short(told) if event == "opened"]
+    events = events_of(log, tmp_path / "once")
+    opened = [(event, severity) for event, _, severity in short(events) if event == "opened"]
     assert len(opened) == 3
-    assert [e["seq"] for e in told] == list(range(1, len(told) + 1))
-    still_open = {e["incident"]["partition"] for e in told if e["event"] == "opened"} - {
-        e["incident"]["partition"] for e in told if e["event"] == "closed"
+    assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
+    still_open = {e["incident"]["partition"] for e in events if e["event"] == "opened"} - {
+        e["incident"]["partition"] for e in events if e["event"] == "closed"
     }
     assert still_open == {"u-0"}
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_pieces_of_batches_change_no_event(log: bytes, cluster: Cluster, tmp_path: Path, seed: int) -> None:
+def test_batches_that_arrive_in_pieces_change_no_event(
+    log: bytes, cluster: Cluster, tmp_path: Path, seed: int
+) -> None:
     dice, done = random.Random(seed), 0
     while done < len(log):
         more = dice.choice((1, 40, 61, 100, 700))
         cluster.grow(log[done : done + more])
         cluster.follow()
         done += more
-    assert cluster.told == told_of(log, tmp_path / "once")
+    assert cluster.events == events_of(log, tmp_path / "once")
 
 
 @needs("traces/kafka-4.2/clusters")
@@ -54,11 +56,11 @@ def test_a_restart_at_any_of_50_moments_repeats_and_omits_nothing(
         before = end
         if number in moments:
             cluster.restart()
-    assert cluster.told == told_of(log, tmp_path / "once")
-    assert len(cluster.told) > 1
+    assert cluster.events == events_of(log, tmp_path / "once")
+    assert len(cluster.events) > 1
 
 
-def test_a_tail_that_is_truncated_and_written_again_is_told_once(
+def test_losses_in_a_tail_that_is_truncated_and_written_again_are_reported_once(
     log: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
     batches = ends(log)
@@ -68,9 +70,9 @@ def test_a_tail_that_is_truncated_and_written_again_is_told_once(
     cluster.follow()
     cluster.grow(log[batches[-9] :])
     cluster.follow()
-    ids = [id for event, id, _ in short(cluster.told) if event == "opened"]
+    ids = [id for event, id, _ in short(cluster.events) if event == "opened"]
     assert sorted(ids) == sorted(
-        {id for event, id, _ in short(told_of(log, tmp_path / "once")) if event == "opened"}
+        {id for event, id, _ in short(events_of(log, tmp_path / "once")) if event == "opened"}
     )
     assert any(n.kind == "read again" for n in cluster.notices)
 
@@ -81,9 +83,9 @@ def test_an_incident_of_a_truncated_tail_is_closed_with_the_reason(log: bytes, c
     cluster.follow()
     before = set(cluster.follower.ledger.open)
     cluster.segment().write_bytes(log[: batches[len(batches) // 3]])
-    told = cluster.follow()
-    assert {e["incident"]["id"] for e in told} == before != set()
-    assert all(e["event"] == "closed" and "truncated" in e["why"] for e in told)
+    events = cluster.follow()
+    assert {e["incident"]["id"] for e in events} == before != set()
+    assert all(e["event"] == "closed" and "truncated" in e["why"] for e in events)
 
 
 def test_a_rewritten_tail_of_the_same_length_is_read_again(log: bytes, cluster: Cluster) -> None:
@@ -91,15 +93,17 @@ def test_a_rewritten_tail_of_the_same_length_is_read_again(log: bytes, cluster: 
     cluster.grow(log)
     cluster.follow()
     changed = bytearray(log)
-    changed[batches[-2] + 17] ^= 1  # the checksum of the last batch, as another batch there has
+    changed[batches[-2] + 17] ^= 1  # the checksum of the last batch, as if another batch were there
     cluster.segment().write_bytes(changed)
     cluster.follow()
     assert any("rewritten" in n.text for n in cluster.notices)
 
 
+@pytest.mark.parametrize("later", [0, 2])
 def test_segments_that_are_rolled_and_deleted_are_followed(
-    log: bytes, cluster: Cluster, tmp_path: Path
+    log: bytes, cluster: Cluster, tmp_path: Path, later: int
 ) -> None:
+    """Kafka deletes a segment while the follower still has it open, or ``later`` batches after it was closed."""
     batches, before = ends(log), 0
     base, previous = 0, None
     for number, end in enumerate(batches):
@@ -108,14 +112,14 @@ def test_segments_that_are_rolled_and_deleted_are_followed(
         if number % 7 == 6:
             base, previous = offset, cluster.segment(base)
         cluster.grow(data, base)
-        if previous is not None and number % 7 == 1:
+        if previous is not None and number % 7 == (6 + later) % 7:
             previous.unlink()
         cluster.follow()
         before = end
-    assert cluster.told == told_of(log, tmp_path / "once")
+    assert cluster.events == events_of(log, tmp_path / "once")
 
 
-def test_what_was_deleted_before_it_was_read_is_told_as_missed(log: bytes, cluster: Cluster) -> None:
+def test_records_deleted_before_they_were_read_are_reported_as_missed(log: bytes, cluster: Cluster) -> None:
     batches = ends(log)
     cluster.grow(log[: batches[2]])
     cluster.follow()
@@ -129,21 +133,23 @@ def test_what_was_deleted_before_it_was_read_is_told_as_missed(log: bytes, clust
     assert cluster.follower.counts.next_offset == 500
 
 
-def test_a_directory_that_does_not_exist_yet_is_waited_for(
+def test_the_follower_waits_for_a_directory_that_does_not_exist_yet(
     log: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
     assert cluster.follow() == []
     assert cluster.follower.is_waiting
     cluster.grow(log)
-    assert cluster.follow() == told_of(log, tmp_path / "once")
+    assert cluster.follow() == events_of(log, tmp_path / "once")
     assert not cluster.follower.is_waiting
 
 
-def test_behind_a_damaged_batch_a_newer_snapshot_goes_on(log: bytes, cluster: Cluster) -> None:
+def test_after_a_damaged_batch_the_follower_continues_from_a_newer_snapshot(
+    log: bytes, cluster: Cluster
+) -> None:
     damaged = bytearray(log)
     damaged[ends(log)[4] - 1] ^= 1
     cluster.grow(bytes(damaged))
-    notices = [said for _ in range(60) for said in cluster.follower.poll() if isinstance(said, Notice)]
+    notices = [one for _ in range(60) for one in cluster.follower.poll() if isinstance(one, Notice)]
     assert [n.kind for n in notices] == ["begun", "unreadable"]
     content = snapshot(beginning(("metadata.version", 29), (ELR, 1)))
     (cluster.directory / f"{500:020}-{1:010}.checkpoint").write_bytes(content)
@@ -153,12 +159,9 @@ def test_behind_a_damaged_batch_a_newer_snapshot_goes_on(log: bytes, cluster: Cl
 
 
 @needs("traces/kafka-4.2/clusters")
-@pytest.mark.parametrize(
-    "path", sorted(RECORDED.glob("*/__cluster_metadata-0/*.checkpoint")), ids=lambda p: p.parts[-3]
-)
-def test_a_recorded_snapshot_alone_has_nothing_that_does_not_conform(path: Path, cluster: Cluster) -> None:
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.parts[-3])
+def test_a_recorded_snapshot_alone_conforms(path: Path, cluster: Cluster) -> None:
     cluster.directory.mkdir(parents=True)
     (cluster.directory / path.name).write_bytes(path.read_bytes())
     assert cluster.follow() == []
     assert [n.kind for n in cluster.notices] == ["begun"]
-    assert isinstance(cluster.follower, Following)

@@ -125,7 +125,7 @@ def test_a_line_about_invalid_bytes_at_the_end_is_a_note(path: Path) -> None:
 
 
 def test_a_dump_that_breaks_off(path: Path) -> None:
-    """At every third byte: whole batches, and a note where one is not whole."""
+    """A dump cut at any third byte has its complete batches, and a note if one is incomplete."""
     whole = read(path, TEXT)
     start = TEXT.index("\n", TEXT.index("baseOffset: 5")) + 1
     for end in range(start, len(TEXT), 3):
@@ -138,7 +138,7 @@ def test_a_dump_that_breaks_off(path: Path) -> None:
 
 
 def test_few_records_over_many_offsets_take_little_memory(path: Path) -> None:
-    """As after compaction; ``lastOffset`` is only a number of the dump."""
+    """Compaction leaves such batches. ``lastOffset`` is only a number in the dump."""
     batch = TEXT[TEXT.rindex("baseOffset: ") :]
     far = re.sub(r"lastOffset: \d+", "lastOffset: 20000000", batch)
     tracemalloc.start()

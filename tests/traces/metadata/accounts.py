@@ -49,19 +49,17 @@ TORN = "a decision with a record of another one within it"
 UNCLEARED = "a min.insync.replicas that clears no ELR"
 MISSED = (TORN, UNCLEARED)
 """Reasons of changes that the protocol does not allow, and replay misses."""
-WITHOUT_MEANING = (SET_ORDER, NOT_FOLLOWED, INDEPENDENT, REPEATED, ENDS_EARLIER, CREATION_ORDER, TIMES)
-"""Reasons of changes that keep the meaning of a log."""
 
 METADATA, ELR = FOLLOWED_FEATURES = ("metadata.version", "eligible.leader.replicas.version")
 FOLLOWED_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
 
 
 class Reported(Exception):
-    """Ends a replay at the first record that nothing explains."""
+    """Ends a replay at the first record that does not conform."""
 
 
 class First(Report):
-    """A report that ends the replay at the first entry that nothing explains."""
+    """A report that ends the replay at the first entry that do not conform."""
 
     def add(self, line: Unexplained) -> None:
         """Keep it, and end. Raises Reported."""
@@ -79,7 +77,7 @@ class Replayed:
 
     @property
     def first(self) -> int | None:
-        """The offset of the first entry that nothing explains; None where it has none."""
+        """The offset of the first entry that do not conform; None where it has none."""
         entries = self.report.unexplained
         return entries[0].position.get("offset") if entries else None
 

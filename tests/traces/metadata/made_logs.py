@@ -23,7 +23,7 @@ ON, OFF = ((("metadata.version", 29), (ELR, level)) for level in (1, 0))
 MIN_ISR = "min.insync.replicas"
 Records = Sequence[bytes | Sequence[bytes]]
 Wrong = list[tuple[int, str | None]]
-"""Offsets and partitions of the records that nothing explains."""
+"""Offsets and partitions of the records that do not conform."""
 
 
 def feature(name: str, level: int) -> bytes:
@@ -160,12 +160,12 @@ def count(values: Iterable[bytes | Sequence[bytes]]) -> int:
 
 
 def unexplained(report: Report, since: int) -> Wrong:
-    """The records that nothing explains, with offsets from ``since`` on."""
+    """The records that do not conform, with offsets from ``since`` on."""
     return [(u.position["offset"] - since, u.partition) for u in report.unexplained]
 
 
 def wrong(folder: Path, *values: bytes | Sequence[bytes], start: Records | None = None) -> Wrong:
-    """The records behind ``start`` (``beginning(*ON)``) that nothing explains, in a log without doubts."""
+    """The records behind ``start`` (``beginning(*ON)``) that do not conform, in a log without doubts."""
     begun = beginning(*ON) if start is None else start
     report = replayed(folder, *values, start=begun)
     assert report.doubts == []

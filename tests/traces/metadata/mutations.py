@@ -385,7 +385,7 @@ def whole_records(log: Log) -> Iterator[Mutation]:
 
 
 def _removed(log: Log, number: int, offset: int) -> Callable[[], Log]:
-    """The offset of the record is missing: what follows it in its batch becomes a batch of its own."""
+    """The offset of the record is missing: the rest of its batch becomes a batch of its own."""
 
     def make() -> Log:
         batch = log.batches[number]
@@ -418,7 +418,7 @@ def _removed_within(log: Log, number: int, offset: int) -> Callable[[], Log]:
 
 
 def _renumbered(log: Log, number: int, offset: int, copies: int) -> Callable[[], Log]:
-    """A record so many times, and all that follows with offsets without gaps; broker epochs stay as they are."""
+    """A record repeated, and later records with offsets that leave no gap. Broker epochs are unchanged."""
 
     def make() -> Log:
         moved = copies - 1

@@ -144,14 +144,14 @@ def test_a_log_that_begins_with_damage_is_an_error(tmp_path: Path) -> None:
         replay(folder)
 
 
-@pytest.mark.parametrize(("length", "told"), [(100, "X" * 100), (101, "X" * 99 + "…")])
-def test_the_name_of_an_unknown_type_is_shortened(tmp_path: Path, length: int, told: str) -> None:
+@pytest.mark.parametrize(("length", "printed"), [(100, "X" * 100), (101, "X" * 99 + "…")])
+def test_the_name_of_an_unknown_type_is_shortened(tmp_path: Path, length: int, printed: str) -> None:
     values = [*beginning(), change(0, isr=[0])]
     lines = dump_of(b"".join(encode_batch(o, 1, 1000 + o, [v]) for o, v in enumerate(values))).splitlines()
     shown = {"type": "X" * length, "version": 3, "data": {}}
     lines[-1] = f"{lines[-1].split(' payload: ')[0]} payload: {json.dumps(shown)}"
     (tmp_path / "dump.txt").write_text("\n".join(lines) + "\n")
-    assert replay(tmp_path / "dump.txt").skipped == {f"{told} version 3": 1}
+    assert replay(tmp_path / "dump.txt").skipped == {f"{printed} version 3": 1}
 
 
 @pytest.mark.parametrize(

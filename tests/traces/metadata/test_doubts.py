@@ -158,7 +158,7 @@ def test_an_unreadable_change_in_a_batch_concerns_its_partition(tmp_path: Path) 
 
 
 def test_a_record_that_clears_elrs_without_a_rule_concerns_partitions_with_elr(tmp_path: Path) -> None:
-    """It changes nothing of a partition without an ELR."""
+    """The record cannot change a partition without an ELR."""
     clear = encode("CLEAR_ELR_RECORD", 0, {"topicName": ""})
     elr = change(0, isr=[0], eligibleLeaderReplicas=[1])
     report = replayed(tmp_path, clear, change(0, isr=[0, 1]), elr, clear, *loss("u"))

@@ -32,7 +32,7 @@ Values = Sequence[bytes | Sequence[bytes] | Controller]
 def wrong(
     folder: Path, *values: bytes | Sequence[bytes] | Controller, start: Sequence[bytes] | None = None
 ) -> list[tuple[int, str | None]]:
-    """The records that nothing explains, the same in one process and in shares: offsets from the beginning's end on."""
+    """The records that do not conform, the same in one process and in shares: offsets from the beginning's end on."""
     begun = beginning(*ON) if start is None else start
     path = write(folder / str(len(list(folder.iterdir()))), [*begun, *values])
     report = embedded(path)
@@ -60,7 +60,7 @@ CLEARED: Values = (
         registration_change(1, 4, fenced=1),
     ],
 )
-"""1 is twice in the index for t-0: once since its ELR was cleared, and once since it is in it again."""
+"""Broker 1 has two index entries for t-0: one from before its ELR was cleared, one from its return to the ELR."""
 EMPTIED = change(0, eligibleLeaderReplicas=[])
 
 
@@ -90,7 +90,7 @@ def test_a_registration_shows_how_many_entries_there_were(tmp_path: Path) -> Non
 
 
 def test_a_stray_entry_counts_for_the_first_partition(tmp_path: Path) -> None:
-    """1 is twice in the index for t-1, and leaves its ELR: the other entry is one more visit of t-0."""
+    """Broker 1 has two index entries for t-1 and leaves its ELR. The other entry causes one more visit of t-0."""
     start = [*beginning(*ON), partition(1)]
     in_elr = change(1, isr=[0], eligibleLeaderReplicas=[1])
     twice = (
@@ -160,7 +160,7 @@ def test_changes_that_no_registration_writes_are_reported(tmp_path: Path, record
 
 @pytest.mark.usefixtures("batches_of_two")
 def test_with_elr_off_an_incomplete_registration_removes_the_leader(tmp_path: Path) -> None:
-    """No other decision explains the change of a partition without a leader."""
+    """Only an incomplete registration explains a change that removes the leader."""
     start = beginning(*OFF)
     first = [change(0, isr=[0]), change(0, "u", isr=[0])]
     gone = [change(0, leader=-1), change(0, "u", leader=-1)]

@@ -61,7 +61,7 @@ LEADERLESS = (
 
 @pytest.mark.parametrize("value", ["1", "2", "3", None])
 def test_a_change_of_min_isr_clears_the_elr(tmp_path: Path, value: str | None) -> None:
-    """The next change of the partition continues from there, also if a watch gets the settings."""
+    """The next change of the partition starts from an empty ELR, also if a watch gets the settings."""
     for watch in (Watch(), Watch(on_setting=lambda _: None)):
         values = (*SHRUNK, [setting(MIN_ISR, value), clear()], change(0, isr=[0, 1]))
         report = replayed(tmp_path, *values, watch=watch)
@@ -116,7 +116,7 @@ def test_a_request_writes_all_settings_before_the_cleared_elrs(tmp_path: Path, s
 
 
 def test_a_min_isr_of_all_topics_clears_every_elr(tmp_path: Path) -> None:
-    """Also if the topic has a setting of its own, and if the value stays the same."""
+    """The rule also applies if the topic has its own setting, and if the value does not change."""
     more = (change(0, "u", isr=[0, 1]), change(0, "u", isr=[0], eligibleLeaderReplicas=[1]))
     again = change(0, "u", isr=[0, 1])
     whole = [default("1"), clear("")]
@@ -126,7 +126,7 @@ def test_a_min_isr_of_all_topics_clears_every_elr(tmp_path: Path) -> None:
 
 
 def test_with_elr_off_a_clear_elr_record_is_doubted(tmp_path: Path) -> None:
-    """Also without an ELR: no controller writes the record (K7)."""
+    """No controller writes the record, also if there is no ELR (K7)."""
     report = replayed(tmp_path, [setting(MIN_ISR, "1"), clear()], start=beginning(*OFF))
     assert [(d.kind, d.position["offset"], d.partitions) for d in report.doubts] == [
         ("no rule", START_OFF + 1, ())
@@ -154,7 +154,7 @@ def test_a_fenced_broker_can_be_fenced_again_since_4_2(tmp_path: Path) -> None:
 
 
 def test_a_removed_broker_leaves_the_isr_without_a_fencing(tmp_path: Path) -> None:
-    """It stays in the ELR."""
+    """A removed broker stays in the ELR."""
     data = {"brokerId": 1, "brokerEpoch": 4}
     removed = encode("UNREGISTER_BROKER_RECORD", 0, data)
     leaves = [change(0, "u", isr=[0, 2])]
@@ -219,7 +219,7 @@ def test_losing_the_leader_again_is_no_second_unclean_election(tmp_path: Path) -
 
 
 def test_min_isr_goes_by_the_replicas_of_the_first_partition(tmp_path: Path) -> None:
-    """Its slots stay, as its ELR has the brokers that come back as replicas."""
+    """The partition keeps its slots, as its ELR has the brokers that become replicas again."""
     few = change(0, isr=[0], replicas=[0], leader=0, eligibleLeaderReplicas=[1, 2])
     many = change(0, replicas=[0, 1, 2], addingReplicas=[1, 2], eligibleLeaderReplicas=[])
     shrunk = change(1, isr=[0, 1])
@@ -248,7 +248,7 @@ def created(identity: str, **changed: Any) -> bytes:
 
 @pytest.mark.parametrize("together", [False, True])
 def test_a_new_topic_has_nothing_of_a_deleted_one_with_its_name(tmp_path: Path, together: bool) -> None:
-    """It has neither the ELR nor the settings; its min ISR comes with a record that clears nothing."""
+    """The new topic has neither the ELR nor the settings; the record with its min ISR clears no ELR."""
     again = [topic("t", NEW), setting(MIN_ISR, "3"), clear(), created(NEW)]
     batches = [[removed(TOPICS["t"]), *again]] if together else [[removed(TOPICS["t"])], again]
     below = change(0, topicId=NEW, isr=[0, 1], eligibleLeaderReplicas=[2])
@@ -277,7 +277,7 @@ GONE = [
 
 
 def test_a_removed_broker_returns_only_by_a_new_registration(tmp_path: Path) -> None:
-    """Until then it can be in no ISR, and no partition is created on it."""
+    """Before that, the broker can be in no ISR, and no partition can be created on it."""
     epoch = len(beginning(*ON)) + 3
     back = (registration(2, epoch, incarnationId=NEW), registration_change(2, epoch, fenced=-1))
     assert wrong(tmp_path, GONE, *back, change(0, isr=BROKERS)) == []

@@ -1,4 +1,4 @@
-"""Failing log directories in made logs: they explain their changes, and no others."""
+"""Failing log directories in made logs: the replay explains the changes that they cause, and no others."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ FOLLOWER_FAILS = [change(0, isr=[0, 2]), lists(1, B[1])]
 def explained(
     folder: Path, *values: bytes | Sequence[bytes], start: Records | None = None
 ) -> tuple[Wrong, dict[int, str | None]]:
-    """The records that nothing explains, and the causes of the changes: offsets from the beginning's end on."""
+    """The records that do not conform, and the causes of the changes: offsets from the beginning's end on."""
     causes: dict[int, str | None] = {}
 
     def on_change(change: PartitionChange) -> None:
@@ -218,7 +218,7 @@ def test_a_restart_without_the_directory_leaves_its_replica_ineligible(tmp_path:
 
 
 def test_a_replica_made_again_in_another_directory_can_lead(tmp_path: Path) -> None:
-    """It can be elected once the broker has assigned it to the other directory."""
+    """The replica can be elected after the broker has assigned it to the other directory."""
     before = down(B[0])
     at = count(before)
     unfenced = [registration_change(0, START + at - 2, fenced=-1), change(0, "u", **BACK)]
@@ -258,7 +258,7 @@ def test_an_assignment_moves_exactly_one_replica(
 
 @pytest.mark.parametrize("where", [(UNASSIGNED, A[2]), (B[1], A[2]), (A[2], A[2])])
 def test_a_reassignment_leaves_replicas_where_they_are(tmp_path: Path, where: tuple[str, str]) -> None:
-    """1 goes, and comes back with two directories, and without an assignment to one of them."""
+    """Replica 1 is removed and added again; a reassignment assigns it to no directory."""
     goes = change(0, replicas=[0, 2], isr=[0, 2], directories=[A[0], A[2]], leader=0)
     comes = change(0, replicas=[1, 2, 0], addingReplicas=[1], directories=[where[0], where[1], A[0]])
     expected = [] if where[0] == UNASSIGNED else [(1, "t-0")]

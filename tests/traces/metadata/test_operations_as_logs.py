@@ -23,7 +23,7 @@ from tests.traces.metadata.accounts import shared
 
 RECORDED = recordings.folder("traces/kafka-4.2/controller")
 UNEXPLAINED_CHANGES = {"elr-on": 3, "elr-off": 4, "elr-on-extras": 0}
-"""The changes that nothing explains, by mode: an ISR that a leader requests again in another order."""
+"""The changes that do not conform, by mode: an ISR that a leader requests again in another order."""
 ASSIGNED = {"elr-on": 0, "elr-off": 0, "elr-on-extras": 62}
 """The changes that only the assignment of a replica to a directory explains."""
 START_MS = 1_700_000_000_000

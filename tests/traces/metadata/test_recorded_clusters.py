@@ -1,4 +1,4 @@
-"""The recorded clusters: the rules of their version explain every change, and the findings are these."""
+"""The recorded clusters conform to the rules of their version, and a table lists their findings."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ _REASSIGNED = ("elr_within_replicas", "elr_only_under_min_isr", "electable_compl
 
 FINDINGS_4_2: dict[str, Found] = {
     # ELR [0], and 0 is the last known leader. 0 comes back after kill -9, and its registration takes it out of the ELR
-    # (90): nobody can be elected cleanly. It dies again before it is unfenced, and is not elected, as it was in 2024.
-    # An operator asks for an unclean election, and 1 is elected (116), which a crash had taken out of the ELR.
+    # (90): no broker can be elected cleanly. It dies again before it is unfenced, and is not elected; in 2024 it was.
+    # An operator requests an unclean election, and 1 is elected (116), which a crash had taken out of the ELR.
     "deadleader-elr": {
         (90, "somebody_is_electable", "t1-0", True),
         (116, "leader_elected_cleanly", "t1-0", True),
@@ -99,7 +99,7 @@ FINDINGS_4_2: dict[str, Found] = {
     # The registration of 1 empties the ELR, and in the same change the last known leader 0 is elected, which has come
     # back uncleanly, too (62 took it out of the ELR).
     "down-elr-hard-021": {(92, "leader_elected_cleanly", "t1-0", True)},
-    # The same with 0 last: its own registration empties the ELR. Being fenced it is not elected by that, as it was in
+    # The same with 0 last: its own registration empties the ELR. While it is fenced it is not elected, as it was in
     # 2024, but when it is unfenced.
     "down-elr-hard-120": {
         (98, "somebody_is_electable", "t1-0", True),
@@ -109,15 +109,15 @@ FINDINGS_4_2: dict[str, Found] = {
         (118, "somebody_is_electable", "t1-0", True),
         (123, "leader_elected_cleanly", "t1-0", True),
     },
-    # SIGTERM: the restarts are clean, and nobody leaves the ELR.
+    # SIGTERM: the restarts are clean, and no broker leaves the ELR.
     "down-elr-soft-120": set(),
     # Unclean election is allowed, and 2, neither in the ISR nor in the ELR [0, 1], is elected when it is unfenced.
     "down-elr-unclean-210": {(78, "leader_elected_cleanly", "t1-0", True)},
-    # ELR off: that an ISR of one holds alone what is committed breaks no promise.
+    # ELR off: an ISR with one member breaks no property, although no other replica has all committed records.
     "down-noelr-210": set(),
     "minisr-broker-elr": set(),
-    # min.insync.replicas 2 → 1 clears the ELR (what in 2024 lost records), the lone leader 0 dies, and is then all
-    # that is in the ELR; its registration empties it. As last known leader it is elected all the same.
+    # min.insync.replicas 2 → 1 clears the ELR (in 2024 this lost records), the lone leader 0 dies, and is then the
+    # only member of the ELR; its registration empties it. As last known leader it is elected all the same.
     "minisr-loss-elr": {
         (167, "somebody_is_electable", "t1-0", True),
         (175, "leader_elected_cleanly", "t1-0", True),
@@ -132,7 +132,7 @@ FINDINGS_4_2: dict[str, Found] = {
     },
     "mixed-requests-elr-4": set(),
     # t1-2 is reduced to broker 0. min.insync.replicas of t1 is lowered while t1-0 and t1-2 have no leader (199), which
-    # clears the ELR. An operator asks for the unclean election of 1 (235).
+    # clears the ELR. An operator requests the unclean election of 1 (235).
     "mixed-requests-elr-6": {
         *((137, name, "t1-2", True) for name in _REASSIGNED),
         (199, "somebody_is_electable", "t1-0", True),
@@ -148,7 +148,7 @@ FINDINGS_4_2: dict[str, Found] = {
     "restarts-elr": set(),
     "restarts-noelr": set(),
     "restarts-snap-elr": set(),
-    # 2 is elected uncleanly, as the topic allows; later 0, as an operator asks for it.
+    # 2 is elected uncleanly, as the topic allows; later 0, as an operator requests it.
     "unclean-requests-elr": {
         (65, "leader_elected_cleanly", "t1-0", True),
         (139, "leader_elected_cleanly", "t1-0", True),
@@ -163,7 +163,7 @@ LOST: dict[str, list[tuple[int, str]]] = {
         (139, "54 committed records (offsets 219–272) are lost"),
     ],
 }
-"""What a new leader lacked, by the brokers' logs."""
+"""Records that a new leader lacked, by the brokers' logs."""
 
 FINDINGS = {CLUSTERS / name: found for name, found in FINDINGS_2024.items()} | {
     CLUSTERS_4_2 / name: found for name, found in FINDINGS_4_2.items()
@@ -190,7 +190,7 @@ def test_every_cluster_is_in_the_table() -> None:
 
 
 @every_cluster
-def test_the_profile_explains_every_change_and_the_findings_are_those_of_the_table(cluster: Path) -> None:
+def test_every_change_conforms_and_the_findings_are_in_the_table(cluster: Path) -> None:
     binary = cluster / "__cluster_metadata-0"
     kind, report = replay(binary)
     assert kind == LOG
@@ -230,8 +230,8 @@ def test_losses_are_reported_with_the_counts_of_the_consumers(scenario: str) -> 
     cluster = CLUSTERS_4_2 / scenario
     logs = [log for log in sorted(cluster.glob("logs/node*/*.log.gz")) if log.name != "raft.log.gz"]
     report = replay_input(cluster / "__cluster_metadata-0", broker_logs=logs)
-    told = [f for f in report.findings if f.property == "leader_completeness"]
-    assert [(f.position["offset"], f.at_risk.split(";")[0]) for f in told] == LOST.get(scenario, [])
-    assert all(f.certain and f.reliable for f in told)
+    losses = [f for f in report.findings if f.property == "leader_completeness"]
+    assert [(f.position["offset"], f.at_risk.split(";")[0]) for f in losses] == LOST.get(scenario, [])
+    assert all(f.certain and f.reliable for f in losses)
     lost = sum(p["lost"] for p in json.loads((cluster / "losscheck.json").read_text()).values())
-    assert sum(int(f.at_risk.split()[0]) for f in told) == lost
+    assert sum(int(f.at_risk.split()[0]) for f in losses) == lost

@@ -26,7 +26,7 @@ NO_OP = encode("NO_OP_RECORD", 0, {})
 REGISTERED, UNFENCED = registration(0, 0), registration_change(0, 0, fenced=-1)
 
 
-def told(folder: Path, *values: bytes) -> list[tuple[int, str, dict[str, Any]]]:
+def nonconforming(folder: Path, *values: bytes) -> list[tuple[int, str, dict[str, Any]]]:
     """The offset of each entry, the action that comes nearest, and the fields in which it differs."""
     return [
         (entry.position["offset"], near.action, dict(near.differences))
@@ -49,13 +49,13 @@ def told(folder: Path, *values: bytes) -> list[tuple[int, str, dict[str, Any]]]:
 def test_a_broker_epoch_is_the_offset_of_its_registration(
     tmp_path: Path, values: tuple[bytes, bytes], expected: tuple[str, Any] | None
 ) -> None:
-    """Of another incarnation it grows, and a change of the registration repeats it."""
+    """Another incarnation gets a larger epoch, and a change of a registration repeats the epoch."""
     found = [] if expected is None else [(1, expected[0], {"brokerEpoch": expected[1]})]
-    assert told(tmp_path, *values) == found
+    assert nonconforming(tmp_path, *values) == found
 
 
 def test_the_same_incarnation_keeps_its_registration(tmp_path: Path) -> None:
-    assert told(tmp_path, REGISTERED, REGISTERED, UNFENCED, registration(0, 0, fenced=False)) == []
+    assert nonconforming(tmp_path, REGISTERED, REGISTERED, UNFENCED, registration(0, 0, fenced=False)) == []
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,9 @@ def test_another_registration_of_the_same_incarnation_is_reported_once(
     tmp_path: Path, changed: dict[str, Any], differences: dict[str, Any]
 ) -> None:
     again = registration(0, 0, **changed)
-    assert told(tmp_path, REGISTERED, again, again) == [(1, "register the same incarnation", differences)]
+    assert nonconforming(tmp_path, REGISTERED, again, again) == [
+        (1, "register the same incarnation", differences)
+    ]
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def other_rule(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("other_rule")
 def test_the_model_decides_what_the_same_incarnation_keeps(tmp_path: Path) -> None:
-    ((offset, _, differences),) = told(tmp_path, REGISTERED, REGISTERED)
+    ((offset, _, differences),) = nonconforming(tmp_path, REGISTERED, REGISTERED)
     assert (offset, list(differences)) == (1, ["brokerEpoch"])
 
 

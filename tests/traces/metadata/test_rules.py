@@ -1,4 +1,4 @@
-"""The rules in force: by features and the code of controllers, and those that explain all partitions."""
+"""The replay selects rules by the features, the controllers' versions, and the changes of all partitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SHRUNK = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
 def outcome(
     folder: Path, *values: bytes | list[bytes], start: Records | None = None
 ) -> tuple[Wrong, list[str], str]:
-    """The records behind ``start`` that nothing explains, the kinds of doubts, and the profile."""
+    """The records after ``start`` that do not conform, the kinds of doubts, and the profile."""
     begun = beginning(*ON) if start is None else start
     report = replayed(folder, *values, start=begun)
     return unexplained(report, count(begun)), [doubt.kind for doubt in report.doubts], report.profile
@@ -102,7 +102,7 @@ def test_turning_elr_on_adds_elrs_from_then_on(tmp_path: Path) -> None:
     assert wrong(tmp_path, *no_own, shrinks, up, start=start) == [(2, "t-0")]
 
 
-def test_a_left_over_elr_goes_with_the_next_change_at_any_level(tmp_path: Path) -> None:
+def test_the_next_change_empties_a_left_over_elr_at_any_level(tmp_path: Path) -> None:
     down, up = feature(ELR, 0), feature(ELR, 1)
     emptied = change(0, isr=[0, 2], eligibleLeaderReplicas=[])
     alone = change(0, isr=[0], eligibleLeaderReplicas=[2])
@@ -207,7 +207,7 @@ FENCED_TWICE = (
 def test_controllers_of_4_2_decide_by_its_rules_under_older_features(
     tmp_path: Path, features: Any, profile: str
 ) -> None:
-    """Before an upgrade is finalized, or after a downgrade; if one controller is older, the log is not known."""
+    """Such a log is written before an upgrade is finalized, or after a downgrade. An older controller is in doubt."""
     lowered = [feature(name, level) for name, level in features]
     assert outcome(tmp_path, *NEW_CODE, lowered, *FENCED_TWICE) == ([], [], profile)
     found, doubts, other = outcome(tmp_path, NEW_CODE[0], controller(101, 25, 0), lowered, *FENCED_TWICE)
@@ -215,7 +215,7 @@ def test_controllers_of_4_2_decide_by_its_rules_under_older_features(
     assert found or other == profile
 
 
-def test_an_upgrade_of_the_code_counts_before_that_of_the_features(tmp_path: Path) -> None:
+def test_new_code_decides_by_its_rules_before_the_features_are_upgraded(tmp_path: Path) -> None:
     start = beginning(("metadata.version", 22), ("kraft.version", 0))
     upgrade = [feature("metadata.version", 29), default("2"), feature(ELR, 1)]
     last = change(0, isr=[0], eligibleLeaderReplicas=[1])

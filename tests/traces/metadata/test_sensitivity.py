@@ -148,7 +148,7 @@ def test_each_change_makes_another_log_and_is_written_as_it_is(tmp_path: Path) -
 
 
 def test_shared_tables_give_the_same_reports(tmp_path: Path) -> None:
-    """So does a replay that ends at the first entry."""
+    """The reports are also the same for a replay that ends at its first entry."""
     log = log_of("reassigns-elr").without_snapshots()
     found = chosen(log, 1)[::3]
     with shared():

@@ -22,7 +22,7 @@ THREE = PartitionState((7, 5, 9), (5, 7), leader=7)
 
 
 def without_order(state: PartitionState) -> PartitionState:
-    """Sets have no order, replicas have one."""
+    """A state with its sets sorted, as their order has no meaning; replicas keep their order."""
     sets: dict[str, Any] = {name: tuple(sorted(getattr(state, name))) for name in SETS}
     return replace(state, **sets)
 

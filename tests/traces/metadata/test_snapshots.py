@@ -1,4 +1,4 @@
-"""A snapshot that lacks a record, or has one otherwise, differs from the records before it in just that."""
+"""A snapshot that lacks a record, or has a different one, is reported with exactly that record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.generation import write_log
 from tests.traces.metadata.accounts import shared
 from tests.traces.metadata.mutations import Log, read
 
-Told = list[tuple[str | None, set[str]]]
+FieldsByPartition = list[tuple[str | None, set[str]]]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def partition(log: Log, record: MetadataRecord) -> str | None:
     return f"{names[record.data['topicId']]}-{record.data['partitionId']}"
 
 
-def told(log: Log, folder: Path) -> Told:
+def nonconforming(log: Log, folder: Path) -> FieldsByPartition:
     """The partition of each entry, and the fields that differ."""
     report = Report("made", "metadata log", "")
     replay_metadata(open_metadata_log(log.write(folder)), report)
@@ -78,7 +78,7 @@ def told(log: Log, folder: Path) -> Told:
 
 
 def test_a_snapshot_of_the_log_does_not_differ(log: Log, tmp_path: Path) -> None:
-    assert told(log, tmp_path) == []
+    assert nonconforming(log, tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_a_missing_or_changed_record_is_the_only_difference(
     log: Log, tmp_path: Path, type_: str, data: dict[str, Any] | None, field: str
 ) -> None:
     made, record = changed(log, type_, data)
-    assert told(made, tmp_path) == [(partition(log, record), {field.format(**record.data)})]
+    assert nonconforming(made, tmp_path) == [(partition(log, record), {field.format(**record.data)})]
 
 
 def test_another_partition_is_missing_and_superfluous(log: Log, tmp_path: Path) -> None:
     made, record = changed(log, "PARTITION_RECORD", {"partitionId": 99})
     other = record._replace(data=record.data | {"partitionId": 99})
     expected = [(partition(log, found), {"partition"}) for found in (record, other)]
-    assert sorted(told(made, tmp_path)) == sorted(expected)
+    assert sorted(nonconforming(made, tmp_path)) == sorted(expected)

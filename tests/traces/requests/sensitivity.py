@@ -1,4 +1,4 @@
-"""How changes of single fields of a recording are noticed.
+"""Single fields of a recording are changed; each change is counted by how the replay detects it.
 
 A broker's log is judged with the controller's and without the others', as they do not depend on each other.
 """

@@ -1,4 +1,4 @@
-"""Long logs that are generated: by runs of the model."""
+"""Long request logs, generated from runs of the model."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ EXPECTED = 0.9
 
 
 def test_changes_are_noticed() -> None:
-    """A few of the smallest recording; the rest in the slow test."""
+    """A few changes of the smallest recording; the slow test has the others."""
     counted = Counter(how for _, _, how in noticed("unclean-requests-elr", range(12)))
     assert sum(counted[how] for how in SEEN) >= 10, counted
 

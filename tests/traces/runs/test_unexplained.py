@@ -1,4 +1,4 @@
-"""What is said of a line that nothing explains: what was before it, what came near, and why it was not taken."""
+"""What is said of a line that do not conform: what was before it, what came near, and why it was not taken."""
 
 from __future__ import annotations
 

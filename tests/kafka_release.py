@@ -1,0 +1,49 @@
+"""A Kafka release for the tests that run Kafka's own code, unpacked from ``shared``.
+
+Tests are skipped where Kafka, or a program or package that they need beside it, is missing. Where
+``HIGHWATER_NEEDS_RECORDINGS`` is set, as in continuous integration, they fail instead.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.recordings import REQUIRED, SHARED
+
+TARBALL = SHARED / "kafka-4.2.1.tar.xz"
+
+
+def require(program: str, packages: Sequence[str] = (), *, tarball: bool = True) -> None:
+    """Skip the test, or fail it where ``REQUIRED`` is set, if something that it needs is missing.
+
+    A test needs a program on the path, importable packages, and, if ``tarball``, the release in ``shared``.
+    """
+    missing = [] if shutil.which(program) else [f"{program} on the path"]
+    missing += [f"the Python package {name}" for name in packages if importlib.util.find_spec(name) is None]
+    if tarball and not TARBALL.is_file():
+        missing.append(f"shared/{TARBALL.name} beside the repository")
+    if not missing:
+        return
+    reason = f"tests with Kafka need {', '.join(missing)}"
+    if os.environ.get(REQUIRED):
+        pytest.fail(f"{REQUIRED} is set, and {reason}")
+    pytest.skip(reason)
+
+
+@contextmanager
+def unpacked(folder: Path) -> Iterator[Path]:
+    """The release, unpacked into an empty folder that is removed at the end."""
+    with tarfile.open(TARBALL) as packed:
+        packed.extractall(folder, filter="data")
+    try:
+        yield next(folder.iterdir())
+    finally:
+        shutil.rmtree(folder)
