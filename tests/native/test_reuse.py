@@ -423,6 +423,22 @@ def test_facts_of_a_gate_are_the_same_when_they_are_reused() -> None:
     assert second.explored_at
 
 
+def test_after_a_change_of_text_alone_a_gate_explores_nothing(
+    work: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = GateEntry.of_scenario(SMALL, Path())
+    first = entries.run(entry, reuse=Reuse.REUSE)
+    assert work == ["traced", "explored"]
+    monkeypatch.setattr(model_key, "_source", lambda protocol: b"another text")
+    second = entries.run(entry, reuse=Reuse.REUSE)
+    assert work[2:] == ["traced"]
+    assert replace(second, explored_at=None, seconds=0) == replace(first, seconds=0)
+    assert second.explored_at
+    monkeypatch.setattr(model_key, "_source", lambda protocol: b"a third text")
+    entries.run(entry, reuse=Reuse.RENEW)
+    assert work[3:] == ["traced", "explored"]
+
+
 # --- imports of a protocol ----------------------------------------------------------------------------
 
 PACKAGE = Path(highwater.__file__).parent
