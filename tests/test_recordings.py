@@ -69,11 +69,12 @@ def test_without_kafka_its_tests_are_skipped_or_fail(
 ) -> None:
     monkeypatch.setattr(kafka_release, "TARBALL", tmp_path / "kafka.tar.xz")
     monkeypatch.setenv(recordings.REQUIRED, "1" if is_required else "")
-    refused = pytest.fail.Exception if is_required else pytest.skip.Exception
+    outcomes = (pytest.fail.Exception, pytest.skip.Exception)
     for program, packages, tarball, missing in (
         (sys.executable, ["pytest"], True, "need shared/kafka.tar.xz beside the repository"),
         ("no-program", ["no_package"], False, "need no-program on the path, the Python package no_package"),
     ):
-        with pytest.raises(refused, match=missing):
+        with pytest.raises(outcomes, match=missing) as caught:
             kafka_release.require(program, packages, tarball=tarball)
+        assert isinstance(caught.value, pytest.fail.Exception) == is_required
     kafka_release.require(sys.executable, ["pytest"], tarball=False)

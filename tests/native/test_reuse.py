@@ -399,9 +399,11 @@ def test_an_unchanged_entry_of_a_gate_is_run_once(kind: str, monkeypatch: pytest
         if stopped:
             found.facts = None
 
-    monkeypatch.setattr(entries, f"_{kind}", ran)
+    times = iter(("first", "renewed", "other", "other", "other"))
+    monkeypatch.setattr(kept, "now", lambda: next(times))
+    for name in (SCENARIO, PROOF):
+        monkeypatch.setattr(entries, f"_{name}", ran)
     entry, stopped = GateEntry(kind, "one", HOLDS, Path()), "seconds"
-    other = replace(entry, parameters={"max_records": 1})
     for reuse in (Reuse.REUSE, Reuse.REUSE):
         entries.run(entry, reuse=reuse)
     assert len(done) == 2, "an entry that was stopped is not kept"
@@ -409,10 +411,17 @@ def test_an_unchanged_entry_of_a_gate_is_run_once(kind: str, monkeypatch: pytest
     for reuse in (Reuse.NEVER, Reuse.REUSE, Reuse.REUSE, Reuse.RENEW, Reuse.REUSE):
         found = entries.run(entry, reuse=reuse)
         assert found.facts == {"verdict": "holds", "properties": {"one": "kept"}}
-    assert found.explored_at
+    assert found.explored_at == "renewed"
     assert done[2:] == [Reuse.NEVER, Reuse.REUSE, Reuse.RENEW]
-    entries.run(other, reuse=Reuse.REUSE)
-    assert len(done) == 6
+    reuse = Reuse.REUSE
+    changes: list[dict[str, Any]] = [
+        {"parameters": {"max_records": 1}},
+        {"kind": PROOF if kind == SCENARIO else SCENARIO},
+        {"unbounded": True},
+    ]
+    for change in changes:
+        entries.run(replace(entry, **change), reuse=reuse)
+    assert done[5:] == [Reuse.REUSE] * 3
 
 
 def test_facts_of_a_gate_are_the_same_when_they_are_reused() -> None:

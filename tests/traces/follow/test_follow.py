@@ -165,3 +165,4 @@ def test_a_recorded_snapshot_alone_conforms(path: Path, cluster: Cluster) -> Non
     (cluster.directory / path.name).write_bytes(path.read_bytes())
     assert cluster.follow() == []
     assert [n.kind for n in cluster.notices] == ["begun"]
+    assert cluster.follower._report.unexplained_count == 0
