@@ -8,8 +8,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from click import Context
 
 from docs.pages.site import GENERATED
+from highwater.checker.cli import cli
 from highwater.model.rulebook import RULEBOOK
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -90,6 +92,12 @@ def test_the_glossary_is_in_order() -> None:
     for part in (DOCS / "glossary.md").read_text(encoding="utf-8").split("## ")[1:]:
         words = [w for w in re.findall(r"^\| ([^|]+) \|", part, re.M) if w not in ("word", "---")]
         assert words == sorted(words, key=str.lower)
+
+
+def test_the_page_on_the_command_line_has_a_row_for_each_command() -> None:
+    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `highwater (\w+)", page, re.M)
+    assert sorted(set(rows)) == sorted(cli.list_commands(Context(cli)))
 
 
 def named(page: str, form: str) -> set[str]:
