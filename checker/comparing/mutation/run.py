@@ -1,7 +1,8 @@
-"""Distribute scenarios to processes, the smallest first: later scenarios skip the mutants that one has killed.
+"""Distribute scenarios to processes, the smallest first. Later scenarios skip the mutants that one has killed.
 
-Liveness comes after all safety properties, as it needs a graph for each mutant. A report names the first scenario
-that kills a mutant. This scenario does not depend on the number of processes: no scenario before it is skipped.
+Liveness comes after all safety properties, because it needs a graph for each mutant. A report names the first
+scenario that kills a mutant. That scenario does not depend on the number of processes: no scenario before it is
+skipped.
 """
 
 from __future__ import annotations
