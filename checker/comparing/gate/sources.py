@@ -173,7 +173,7 @@ class SourceChanges:
         return self.texts
 
     def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
-        """The entries whose protocols use one of these source files; all entries if a file is gone."""
+        """The verdicts of the entries whose protocols use one of the files; of all entries if a file is gone."""
         own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
         everything = set[str]().union(*self.files.values())
         return [v for v, name in self.verdicts if name in own or not everything.issuperset(files)]

@@ -108,7 +108,10 @@ def _between(before: _Tree, after: _Tree) -> Iterator[TextChange]:
 
 
 def _same(gone: _Tree, file: str, name: str, now: _Definition) -> _Key | None:
-    """Remove and return the same definition of another name or file, if there is one."""
+    """Remove an equal definition of another name or file from ``gone``, and return it.
+
+    None if there is no such definition.
+    """
     alike = [key for key, was in gone.items() if (was.code, was.header) == (now.code, now.header)]
     if not now.is_function:  # many tables are equal
         alike = [key for key in alike if key[1] == name]
