@@ -1,7 +1,7 @@
 """Lost committed records, found from brokers' logs or dumps of their data, and the properties that this violates.
 
 If two replicas' logs have the same leader epoch at an offset, they have the same records up to there (KIP-101). If a
-new leader's log has another epoch than the log in which a record was committed, the record is gone. This holds even
+new leader's log has another epoch than the log in which a record was committed, the record is lost. This holds even
 if the new leader's log is longer.
 
 A dump does not show the HWM. Every member of the ISR holds the committed records (B4), and nothing is committed while
@@ -40,7 +40,10 @@ ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 
 @dataclass(frozen=True, slots=True)
 class PartitionVersion:
-    """A partition at one partition epoch, with the offset and time of the change. ``number`` counts changes."""
+    """A partition at one partition epoch. ``position`` and ``time`` are the change's offset and time.
+
+    ``number`` counts the partition's changes.
+    """
 
     number: int
     position: int
@@ -67,7 +70,7 @@ class Election:
 
 @dataclass(slots=True)
 class Epochs:
-    """A partition's versions in the metadata log, by partition epoch."""
+    """The versions of a partition in the metadata log, by partition epoch."""
 
     versions: dict[int, PartitionVersion] = field(default_factory=dict)
     elections: dict[int, PartitionVersion] = field(default_factory=dict)

@@ -336,7 +336,7 @@ class KeptArray:
 
 @dataclass
 class Chunk:
-    """A part of a level: ``count`` states, the first of which has index ``base`` in the level."""
+    """A part of a level: ``count`` states from index ``base`` of the level on."""
 
     base: int
     count: int

@@ -286,7 +286,10 @@ class NativeLevels(SearchState):
             self._note(self.step_names, bits, number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
 
     def _note(self, names: Sequence[str], bits: int, *place: int) -> None:
-        """Record a violation of the properties in ``bits``; the first one of each counts."""
+        """Record ``place`` as the violation of each property whose bit is set.
+
+        The first violation of each property counts.
+        """
         for i, name in enumerate(names):
             if bits >> i & 1:
                 self.found.setdefault(name, place)

@@ -59,7 +59,7 @@ class Preserved:
 class InductionResult:
     """One verdict for each action and property, in the order of the model.
 
-    ``stopped_by`` is the limit because of which verdicts are missing; None if none is.
+    ``stopped_by`` is the limit that the check stopped at, so that verdicts are missing; None if none is missing.
     """
 
     verdicts: list[Preserved] = field(default_factory=list)
@@ -301,7 +301,7 @@ class Helpers:
 
 
 def helpers(definition: Definition) -> Helpers:
-    """The helpers of a protocol's definition."""
+    """The helpers that a protocol's definition lists, by kind."""
     listed = definition.helpers
     return Helpers(
         tuple(p for p in listed if isinstance(p, Invariant)),
@@ -310,7 +310,7 @@ def helpers(definition: Definition) -> Helpers:
 
 
 def with_helpers(request: Request) -> Request:
-    """The request with all helpers that exist under its rules, after its own properties."""
+    """The request with its own properties, followed by all helpers that exist under its rules."""
     own = helpers(request.scenario.definition)
     return replace(
         request,

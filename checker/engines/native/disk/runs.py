@@ -89,9 +89,9 @@ class SortedRun:
         return 8 * int(_words(self.index[number, COUNT], self.index[number, WIDTH]))
 
     def unpacked(self, start: int, end: int, room: Room) -> Iterator[Words]:
-        """The fingerprints of some blocks, one block at a time; an array is valid until the next one.
+        """The fingerprints of the blocks from ``start`` to ``end``, one array per block.
 
-        Raises OSError, also if a block is damaged.
+        An array is valid until the next one. Raises OSError, also if a block is damaged.
         """
         offset = int(self.index[start, OFFSET])
         size = sum(map(self._bytes, range(start, end)))

@@ -106,7 +106,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _resolve(self) -> str:
-        """``@resolve(context, end)``: look up the targets of the candidates before ``end``, and write the steps."""
+        """Write ``@resolve(context, end)``: look up the targets of candidates before ``end``, and store the steps."""
         f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, exact = self._pointer(f, "states"), self._number(f, "exact")
