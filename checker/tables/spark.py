@@ -145,7 +145,10 @@ _programs: dict[str, TableProgram] = {}
 
 @dataclass(frozen=True)
 class TableTask:
-    """Tables to write: the first state of each level, and the number of expanded states."""
+    """The tables to write. ``starts`` has the number of each level's first state.
+
+    ``expanded`` is the number of expanded states.
+    """
 
     checkpoint: str
     directory: str
@@ -175,7 +178,7 @@ def _program(run: SearchIdentity) -> TableProgram:
 
 
 def expand(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the states of the task's bucket; yields their steps as blocks, and a report."""
+    """The task function of the first half: write the states of buckets, and yield their steps and a report."""
     for batch in batches:
         for bucket in batch.column(0).to_pylist():
             report: dict[str, Any] = {"half": "expand", "bucket": bucket, "states": 0, "sent": 0, "bytes": 0}

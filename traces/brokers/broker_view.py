@@ -155,7 +155,7 @@ class LogEnd:
 
 
 class BrokerView:
-    """What one broker's log shows about one partition. Pass its events to ``take``, then call ``finish``."""
+    """Collects what one broker's log shows about one partition. Pass its events to ``take``, then call ``finish``."""
 
     def __init__(self, broker: int, min_isr: MinIsr) -> None:
         self.broker = broker
