@@ -221,7 +221,7 @@ class ControllerRequests:
         return not self._made.isdisjoint(told) or (life, made - 1) in self._led_on
 
     def had_replayed(self, broker: int, position: int, by: float) -> bool:
-        """True if a broker had surely replayed the metadata log up to an offset by a time of the controller's clock."""
+        """True if a broker had certainly replayed the log up to an offset by a time of the controller's clock."""
         times, offsets = self._replayed.get(broker, ((), ()))
         place = bisect_right(times, by)
         return place > 0 and offsets[place - 1] >= position
@@ -316,7 +316,10 @@ _WHY = {
 
 @dataclass
 class Context:
-    """What the checks of request logs share: the metadata index, requests to controllers (``asked``), verdicts."""
+    """The shared data of all checks of request logs.
+
+    ``index`` is the metadata index, ``asked`` has the requests to controllers, and ``verdicts`` the results.
+    """
 
     index: MetadataIndex
     profile: str

@@ -66,7 +66,7 @@ class Leading(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The model's step for a fetch: the guards that refuse it, the HWM after it, and the answer."""
+    """The model's step for a fetch: the guards that refuse it, or the HWM after it and the answer."""
 
     refused_by: tuple[str, ...]
     hwm: int

@@ -224,7 +224,7 @@ class Window:
             yield b.committed.last_epoch
 
     def _pairs(self, of: Mapping[tuple[int, int], Any]) -> Iterable[tuple[int, int]]:
-        """The pairs of which both members are voters in this window."""
+        """The pairs whose two members are both voters in this window."""
         within = {n for n in self.nodes if n in self.belief.voters}
         return [pair for pair in of if within.issuperset(pair)]
 

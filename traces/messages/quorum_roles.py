@@ -416,7 +416,10 @@ class Follower(Elections):
         self._believe_parked(node, turn)
 
     def _leave_to_timers(self, node: int, turn: Turn) -> None:
-        """A step completes a fetch whose wait time is just over: the park timer may have been first."""
+        """Handle fetches that a step completes just when their wait time is over.
+
+        The park timer may have answered them first.
+        """
         for f in turn.completed.keys() & turn.answers.keys() - turn.seen:
             waited = self.waited(turn.event, turn.completed[f].exchange)
             if waited is not None and EARLY <= waited <= LATE:

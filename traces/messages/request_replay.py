@@ -351,7 +351,7 @@ class _Around:
 
 
 class Around:
-    """Collects the messages that a page shows, in the timelines of a report."""
+    """Collects the messages that a page shows, for the timelines of a report."""
 
     def __init__(self, requests: Requests, report: Report) -> None:
         self._requests, self._report = requests, report
@@ -417,7 +417,7 @@ class Around:
 
 
 def _places(report: Report) -> dict[str, list[float]]:
-    """The times whose messages are collected, in order, for each partition with a timeline."""
+    """For each partition with a timeline, the times around which messages are collected, in order."""
     told: dict[str, list[float]] = defaultdict(list)
     of_lines: list[Finding | Unexplained] = [*report.findings, *report.unexplained]
     for one in of_lines:
