@@ -107,7 +107,7 @@ def explore(subject: Subject, **settings: Unpack[ScenarioSettings]) -> Session:
     """A session that steps through the states of a scenario or a protocol: ``highwater explore`` without its page.
 
     The arguments are those of ``scenario``. A session takes steps and evaluates conditions in states; a ``Path``
-    names a state. Raises InputError as ``scenario``, and LanguageError if the protocol misuses the language.
+    names a state. Raises InputError like ``scenario``, and LanguageError if the protocol misuses the language.
     """
     from highwater.checker.explore.session import Session
 

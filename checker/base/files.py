@@ -134,7 +134,7 @@ def refuse_unwritable(option: str, target: str | Path) -> None:
 
 
 def write_text(option: str, target: str | Path, text: str) -> None:
-    """Write a text to the file that an option names. Raises InputError as ``written``."""
+    """Write a text to the file that an option names. Raises InputError if it cannot be written."""
     with written(option, target) as beside:
         beside.write_text(text, encoding="utf-8")
 

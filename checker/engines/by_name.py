@@ -65,7 +65,7 @@ class Engine:
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
 
     def search(self, scenarios: int) -> Search:
-        """The search function for this number of scenarios. Raises InputError as ``on_spark``."""
+        """The search function for this number of scenarios. Raises InputError like ``on_spark``."""
         spark = self.on_spark(scenarios)
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)

@@ -35,7 +35,7 @@ class BrokenRunError(InternalError):
 class Step:
     """A step of a run, and the state that it leads to.
 
-    ``changes`` is path to (value before, value after).
+    ``changes`` maps the path of each changed value to a pair: the value before and the value after.
     """
 
     action: str
@@ -434,7 +434,7 @@ MOST = 3
 class NearestAction:
     """An abstract action that does part of what a step does: the guards that refuse it, and how it differs.
 
-    ``differs`` is path to (the value that the action would leave, the value that the step leaves).
+    ``differs`` maps a path to a pair: the value that the action would leave, and the value that the step leaves.
     """
 
     action: str
@@ -448,8 +448,9 @@ class NearestAction:
 class AbstractStep:
     """A step as the abstract protocol sees it: one of its actions, or no action if nothing changes.
 
-    ``changes`` is path to (value before, value after). ``near`` are the actions nearest to a step that is not
-    ``allowed``; ``leaves`` are the types of the abstract protocol that the state after the step leaves.
+    ``changes`` maps the path of each changed value to a pair: the value before and the value after. ``near`` are the
+    actions nearest to a step that is not ``allowed``. ``leaves`` are the types of the abstract protocol that the state
+    after the step leaves.
     """
 
     action: str | None

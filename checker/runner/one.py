@@ -142,7 +142,7 @@ class LiveLine:
             print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Remove the line."""
+        """Remove the line of progress from the terminal."""
         if self._terminal and not self._quiet:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
@@ -170,7 +170,7 @@ class TogetherProgress:
             self._say()
 
     def end(self) -> None:
-        """Remove the line."""
+        """Remove the line of progress from the terminal."""
         self._live.end()
 
     def _say(self) -> None:

@@ -126,8 +126,8 @@ class Sources:
     def _of_protocol(self, name: str) -> tuple[bytes, float]:
         """The digest of the sources of a protocol, and the time of the last change.
 
-        They are the checker and the language, and the files of protocols and properties that the protocol's own files
-        import.
+        The sources are the checker and the language, and the files of protocols and properties that the protocol's
+        own files import.
         """
         every = self._below("model", _CODE) + self._below("invariants", _CODE)
         top = [f for f in every if f.count("/") == 1 and f.startswith("model/")]
@@ -328,7 +328,7 @@ class Fingerprints:
 
 
 KEPT = Fingerprints()
-"""Those of this process: an expression is one object in it, and most of one model's are another's too."""
+"""The fingerprints that this process has computed; models share most of their expressions as objects."""
 
 
 def _negated(key: str) -> str:

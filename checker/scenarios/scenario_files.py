@@ -202,13 +202,13 @@ KEYS: dict[str, type[Any]] = {
 INVARIANTS = "invariants"
 """Among the names of properties: all invariants that exist under the rules."""
 STEP_PROPERTIES = "step_properties"
-"""Likewise: all properties of steps."""
+"""Among the names of properties: all properties of steps."""
 LIVENESS = "liveness"
-"""Likewise: all liveness properties."""
+"""Among the names of properties: all liveness properties."""
 HELPERS = "helpers"
-"""Likewise: all that is proved together with the others, helper invariants and properties of steps."""
+"""Among the names of properties: all helper invariants and properties of steps, proved with the others."""
 REACHABLE = "reachable"
-"""Likewise, of an option: all reachability goals. In a scenario's file it is the key of [expect] that lists goals."""
+"""Among the names of an option: all reachability goals. In a scenario's file, the key of [expect] that lists goals."""
 
 _EXPECT: dict[str, type[Any]] = {
     "violated": list,

@@ -145,9 +145,9 @@ _programs: dict[str, TableProgram] = {}
 
 @dataclass(frozen=True)
 class TableTask:
-    """The tables to write. ``starts`` has the number of each level's first state.
+    """The task of writing a search's tables.
 
-    ``expanded`` is the number of expanded states.
+    ``starts`` has the number of each level's first state. ``expanded`` is the number of expanded states.
     """
 
     checkpoint: str

@@ -304,7 +304,7 @@ bursts = st.tuples(st.integers(0, TASTES - 1), _orders)
 """A taste, and an order of preference (one byte) for each step. Byte 0 is no step: a run shrinks in place."""
 
 plain_bursts = st.tuples(st.just(0), _orders)
-"""The same without swarm: of taste 0."""
+"""Bursts without swarm: their taste is 0."""
 
 
 class Preferences:

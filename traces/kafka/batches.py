@@ -324,7 +324,7 @@ class _Segment:
                 if values is not None:
                     offsets = range(base, base + count)
                     times = (timestamp if attributes & APPEND_TIME else first,) * count
-                    # The same as RecordBatch(...), in half the time.
+                    # This equals RecordBatch(...), in half the time.
                     yield new(
                         RecordBatch,
                         (position, base, base + delta, epoch, timestamp, False, offsets, values, (), times),

@@ -125,7 +125,7 @@ def _read(known: tuple[str, int, StructReader], value: bytes, at: int) -> Metada
         raise DamagedRecord(f"{name} version {version}: {wrong}") from None
     if end != len(value):
         raise DamagedRecord(f"{name} version {version}: {len(value) - end} bytes too many")
-    # The same as MetadataRecord(...), in half the time.
+    # This equals MetadataRecord(...), in half the time.
     return _new(MetadataRecord, (name, version, data))
 
 

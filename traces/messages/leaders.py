@@ -415,7 +415,7 @@ class Leadership:
     hwm: int | None = None
     low: int = 0
     is_behind: bool = False
-    """True if fetches were surely recorded, or a stage ended, since ``low`` was computed."""
+    """True if fetches were certainly recorded, or a stage ended, since ``low`` was computed."""
     start: int | None = None
     marks: OrderedDict[int, None] = field(default_factory=OrderedDict)
     claims: list[Claim] = field(default_factory=list)
@@ -445,7 +445,7 @@ class Leadership:
     apart: Apart | None = None
     """The evidence that the clock of its node is off."""
     over: float = float("inf")
-    """The time, by the controller's clock, when the broker surely knew that the leader epoch was over."""
+    """The time, by the controller's clock, when the broker certainly knew that the leader epoch was over."""
     proposed: dict[int, list[Proposal]] = field(default_factory=dict)
     """Its proposals by partition epoch, in the order of their arrival."""
 

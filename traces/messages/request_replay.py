@@ -236,7 +236,7 @@ class Requests:
 
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
-"""These were read and counted before the brokers' requests."""
+"""The messages that were read and counted before the brokers' requests."""
 
 
 # --- beside ----------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def share_of(topic: bytes, count: int) -> int:
 
 @dataclass
 class Reach:
-    """The reach of a stretch in one share.
+    """How far a stretch extends in one share.
 
     ``ended`` is the offset of the nearest change that does not belong to the record's decision. ``hoped`` is the
     offset of the farthest change that can belong to the decision.

@@ -474,7 +474,7 @@ class BrokerDecision:
         return ("BROKER_REGISTRATION_CHANGE_RECORD", version, self.named(**fields))
 
     def named(self, **fields: int) -> dict[str, Any]:
-        """These fields of a record about the broker, with the broker's id and registered epoch."""
+        """The given fields of a record about the broker, with the broker's id and registered epoch."""
         epoch = self.registrations[self.broker]["epoch"]
         return {"brokerId": self.broker, "brokerEpoch": epoch, **fields}
 

@@ -279,7 +279,7 @@ class Store:
         return array
 
     def item(self, kept: KeptArray, index: int) -> int:
-        """The word at ``index`` of a stored one-dimensional array. Raises OSError as ``get``."""
+        """The word at ``index`` of a stored one-dimensional array. Raises OSError like ``get``."""
         if kept.array is not None or kept.checksum is not None:
             return int(self.get(kept)[index])
         assert kept.source is not None

@@ -228,26 +228,26 @@ class ControllerTypes:
         return rule in self.rules
 
     def under(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """These types under other rules. Both sets of rules must define the same partition fields."""
+        """The types under other rules. Both sets of rules must define the same partition fields."""
         other = copy.copy(self)
         other.rules = frozenset(rules)
         other.of_features = frozenset()
         return other
 
     def under_any_features(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """These types, with rules that depend on features: ``on`` raises LanguageError for them."""
+        """The types, with rules that depend on features: ``on`` raises LanguageError for them."""
         other = copy.copy(self)
         other.of_features = frozenset(rules)
         return other
 
     def picking(self, broker: Number) -> ControllerTypes:
-        """These types, with ``broker`` as the broker that elections pick."""
+        """The types, with ``broker`` as the broker that elections pick."""
         other = copy.copy(self)
         other.picked = broker
         return other
 
     def without_elr(self) -> ControllerTypes:
-        """These types under the rules that hold at level 0 of eligible.leader.replicas.version."""
+        """The types under the rules that hold at level 0 of eligible.leader.replicas.version."""
         return self.under(self.rules - ELR_FEATURE)
 
     def initial_partition(self, replicas: list[int], isr: list[int]) -> dict[str, Any]:

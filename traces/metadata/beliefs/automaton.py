@@ -188,7 +188,7 @@ class Automaton:
         return found
 
     def _of(self, content: Any, *more: Any) -> Symbol | None:
-        """The symbol of a content; the same object for equal contents. None for the content None."""
+        """The symbol that stands for a content, one object for all equal contents; None if the content is None."""
         if content is None:
             return None
         key = (content, more)
