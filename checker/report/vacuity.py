@@ -32,7 +32,7 @@ IMPOSSIBLE, NEVER_TAKEN, CONSTANT = "impossible", "never taken", "constant"
 
 @dataclass(frozen=True)
 class Vacuous:
-    """A warning about a vacuous action or property. ``kind`` is one of the constants above."""
+    """A warning about a vacuous action or property. ``kind`` is one of this module's constants."""
 
     kind: str
     name: str

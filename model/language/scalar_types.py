@@ -131,7 +131,7 @@ class Index(NumberType):
 
     @property
     def low(self) -> int:  # type: ignore[override]
-        """Always 0."""
+        """The least value, which is always 0."""
         return 0
 
     @property
@@ -192,7 +192,7 @@ class Enum(NumberType):
 
     @property
     def low(self) -> int:  # type: ignore[override]
-        """Always 0."""
+        """The least value, which is always 0."""
         return 0
 
     @property

@@ -37,7 +37,10 @@ class Evaluation:
 
 
 def evaluated(graph: Explored, nodes: Sequence[Node]) -> list[NDArray[Any]]:
-    """The values of expressions on every state of an explored graph, compiled together. Raises as ``Evaluation``."""
+    """The values of expressions on every state of an explored graph, compiled together.
+
+    Raises EngineError if an expression may need more than 62 bits.
+    """
     return Evaluation(graph.layout, nodes)(graph.states)
 
 

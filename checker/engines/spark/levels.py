@@ -510,7 +510,7 @@ class ParquetLevels:
         self._commit(found, search)
 
     def expand(self, search: BreadthFirst) -> None:
-        """Commit the successors of the last level. Raises BoundError, EngineError, and InternalError as ``joined``."""
+        """Commit the successors of the last level. Raises BoundError, EngineError and InternalError."""
         level, known = self.committed[-1], search.known
 
         def stopped() -> bool:

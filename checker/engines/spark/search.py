@@ -42,7 +42,7 @@ def exploration(
     progress: ProgressCallback | None = None,
     spark: SparkOptions | None = None,
 ) -> Iterator[tuple[BreadthFirst, ParquetLevels]]:
-    """While inside, a search that is ready to begin, and its levels. Raises as ``search``."""
+    """While inside, a search that is ready to begin, and its levels. Raises what ``search`` raises."""
     started = time.perf_counter()
     spark = spark or SparkOptions()
     if spark.resume and spark.checkpoint is None:

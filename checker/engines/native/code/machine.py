@@ -1,4 +1,4 @@
-"""From LLVM text to functions that Python can call."""
+"""The machine code of LLVM text, as functions that Python can call."""
 
 from __future__ import annotations
 
