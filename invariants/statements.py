@@ -220,7 +220,7 @@ def leader_answers_in_its_epoch(asked: Number, leads: Number) -> Truth:
 def stale_epochs_are_refused(sent: Number, known: Number) -> Truth:
     """No broker or controller uses a message with an earlier broker epoch than the epoch it knows.
 
-    ``sent`` is the epoch in the message, ``known`` the known one.
+    ``sent`` is the epoch in the message, ``known`` the epoch that the receiver knows.
     """
     return sent >= known
 

@@ -234,10 +234,10 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """Small protocols that allow nearly all that scenarios withhold, shared by the scenarios of one protocol.
+    """Small protocols that can do almost every action; all scenarios of one protocol share them.
 
     They have the default parameters, or 1 for a default of 0: first without rules, then with the scenario's rules.
-    Their writes need not have the values of the scenario's.
+    They may write other values than the scenario.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable

@@ -106,7 +106,7 @@ def defined_at(name: str) -> list[str]:
 
 @cache
 def _defined(text: str) -> tuple[tuple[str, int], ...]:
-    """All functions and classes in a source text, including marked functions: (name, line)."""
+    """The name and the line of every function and class in a source text, including marked functions."""
     return tuple(_definitions(ast.parse(text).body, ""))
 
 

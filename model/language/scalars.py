@@ -325,7 +325,7 @@ _PRECEDENCE = "; & and | bind tighter than comparisons: put each comparison in p
 
 
 class Truth(Value):
-    """A truth value: ``&``, ``|``, ``~`` and comparisons; ``if`` works only if it is known while tracing."""
+    """A truth value: it has ``&``, ``|``, ``~`` and comparisons, and works in ``if`` only if known while tracing."""
 
     __slots__ = ()
 

@@ -73,7 +73,7 @@ class WriteTarget:
 class Check:
     """A condition under which a step leaves a type.
 
-    The step is then pruned at ``bound``, or an error if that is None.
+    The step is then pruned at ``bound``. If ``bound`` is None, the step is an error.
     """
 
     leaf: int

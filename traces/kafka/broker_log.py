@@ -29,7 +29,7 @@ from highwater.traces.reading import (
 class BrokerEvent:
     """An event of a partition, from one line of a broker's log.
 
-    ``time_ms`` is in ms since the epoch (see the comment on time zones below).
+    ``time_ms`` is in ms since the epoch, in UTC if the node's lead over UTC is known.
     """
 
     path: Path

@@ -312,9 +312,9 @@ class MetadataIndex:
         return self._sorted_places[place] if place < len(self._sorted_places) else NEVER
 
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
-        """The offsets at which a partition or a registration changed between two times, with the partition there.
+        """The offsets at which a partition or a registration changed between two times.
 
-        The first is the state in force at the start of that time.
+        Each comes with the partition's state there. The first one is the state in force at ``start_ms``.
         """
         versions = history.around(start_ms, end_ms)
         first = bisect_left(self._by_time, (start_ms, -1, -1))

@@ -377,7 +377,7 @@ def missing(context: Context, first: float, last: float) -> None:
 
 
 def in_flight(context: Context) -> None:
-    """B7, B8. Report a proposal that arrives while another one of its leader for the partition is in flight."""
+    """B7, B8. Report a proposal that arrives while its leader has another one for the partition in flight."""
     if acting(3, context.profile).may_send_another(True):
         return
     last: dict[tuple[int, Key], Proposal] = {}

@@ -346,7 +346,7 @@ def _columns(lanes: Lanes, index: str) -> list[str]:
 
 
 def _index(type: Struct, name: str) -> Index | Enum:
-    """The index of this name. If several types have it (some members, all members), it is the largest."""
+    """The index type of this name; the largest, if types of several sizes have the name."""
     own = [i.index for i in type.fields.values() if isinstance(i, Array) and i.index.name == name]
     return max(own, key=lambda index: index.size)
 

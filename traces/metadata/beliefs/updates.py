@@ -225,7 +225,10 @@ def concerned(beliefs: BeliefStates, belief: BeliefState) -> Slots:
 def with_astray(
     beliefs: BeliefStates, belief: BeliefState, slot: int, numbers: frozenset[int]
 ) -> BeliefState:
-    """The belief state of the topic's first partition with ``numbers`` possible further index entries for a slot."""
+    """The belief state of a topic's first partition, after a slot may have got more index entries.
+
+    ``numbers`` are the possible numbers of additional entries.
+    """
 
     def make() -> BeliefState:
         states: set[Tagged] = set()
