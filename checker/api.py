@@ -1,4 +1,4 @@
-"""The public functions of ``highwater``: the command line's functions for Python."""
+"""The functions of ``highwater`` for Python, which do what the commands do."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ def scenario(
 ) -> Request:
     """A request to check a scenario or a protocol, with the settings that override it.
 
-    ``subject`` is a name from ``scenarios()`` or ``protocols()``, the path of a ``.toml`` scenario or of a ``.py`` file
-    with a protocol (relative to ``directory``, where that is given), or a Protocol's class. The settings mean what
+    ``subject`` is a name from ``scenarios()`` or ``protocols()``, the path of a ``.toml`` scenario or of a ``.py``
+    file with a protocol (relative to ``directory``, if that is given), or a Protocol's class. The settings mean what
     the options of the command line do: ``parameters`` and ``rules`` by their names, a ``profile``, the ``properties``
-    to check, ``deadlock``, ``symmetry``, ``outside``. Without ``properties`` all are checked; of a protocol that comes
-    with Highwater all but liveness. ``check`` and ``simulate`` take the result, and its ``model()`` is the traced
-    protocol. Raises InputError if the subject does not exist, or a name or a value does not fit it.
+    to check, ``deadlock``, ``symmetry``, ``outside``. Without ``properties`` all properties are checked; for a
+    protocol that comes with Highwater, all except liveness. ``check`` and ``simulate`` accept the request, and its
+    ``model()`` is the traced protocol. Raises InputError if the subject does not exist, or a name or a value does not
+    fit it.
     """
     return asked(subject, directory=directory, **settings)
 
@@ -52,10 +53,11 @@ def check(
 ) -> Result:
     """Explore every reachable state of a scenario or a protocol, as ``highwater check`` does.
 
-    The settings are those of ``scenario``, and the others mean what the options of the command line do: ``engine`` is
-    ``native``, ``interpreter`` or ``spark``, ``first`` stops with the level of the first violation, ``progress``
-    reports on standard error. Ctrl-C, or a notebook's interrupt, ends the search with the states found so far.
-    Raises InputError if the engine does not support the request, LanguageError for a mistake in the protocol's text.
+    ``settings`` are the settings of ``scenario``; the other arguments mean what the options of the command line do.
+    ``engine`` is ``native``, ``interpreter`` or ``spark``, ``first`` stops with the level of the first violation,
+    ``progress`` reports on standard error. Ctrl-C, or a notebook's interrupt, ends the search with the states found
+    so far. Raises InputError if the engine does not support the request, LanguageError for a mistake in the
+    protocol's text.
     """
     chosen = Engine(engine, spark_master)
     search = chosen.search(1)
@@ -92,7 +94,8 @@ def simulate(
 ) -> Result:
     """Walk at random through a scenario too large to explore, as ``highwater simulate`` does; this proves nothing.
 
-    The same ``seed`` makes the same walks; ``depth`` limits the states of one. The rest is as for ``check``.
+    Equal values of ``seed`` give equal walks; ``depth`` limits the states of one walk. The other arguments mean what
+    they do in ``check``.
     """
     simulation = engines.simulate(engine)
     request = scenario(subject, **settings).for_walks()
@@ -101,10 +104,10 @@ def simulate(
 
 
 def explore(subject: Subject, **settings: Unpack[ScenarioSettings]) -> Session:
-    """The state space of a scenario or a protocol by hand: ``highwater explore`` without its page.
+    """A session that steps through the states of a scenario or a protocol: ``highwater explore`` without its page.
 
-    The arguments are those of ``scenario``. A session takes steps and answers questions about states; a ``Path`` says
-    which state. Raises InputError as ``scenario``, LanguageError where the protocol misuses the language.
+    The arguments are those of ``scenario``. A session takes steps and evaluates conditions in states; a ``Path``
+    names a state. Raises InputError like ``scenario``, and LanguageError if the protocol misuses the language.
     """
     from highwater.checker.explore.session import Session
 
@@ -118,12 +121,18 @@ def protocols() -> list[str]:
 
 
 def protocol(name: str) -> type[Protocol]:
-    """The class of one of them: ``parameters``, ``rules`` and ``profiles`` say what can be set. InputError if none."""
+    """The class of the protocol of this name. Raises InputError if there is none.
+
+    Its ``parameters``, ``rules`` and ``profiles`` list what a request can set.
+    """
     return catalogue.load(name).protocol
 
 
 def scenarios(*, standard: bool = False) -> dict[str, str]:
-    """The scenarios that come with Highwater, name to title; with ``standard`` those that a bare check explores."""
+    """The scenarios that come with Highwater, name to title.
+
+    With ``standard``, only the scenarios that ``highwater check`` explores without arguments.
+    """
     return {
         name: title
         for name, (title, is_standard) in scenario_files.titles().items()

@@ -1,4 +1,4 @@
-"""The command line, ``highwater``. A command is imported when it is used, so that starting costs little."""
+"""The command line, ``highwater``. A command is imported only when it is used, so that ``highwater`` starts quickly."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _MOST_SAID = 4000
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is used, and ends with one line if a request is bad."""
+    """The group of all commands. It imports a command on use, and reports a bad request in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names, in the order of the help."""
+        """The names of the commands, in the order of the help."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command, imported now."""
+        """The command of this name, imported now; None if there is none."""
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(f"highwater.checker.commands.{cmd_name}")
@@ -55,7 +55,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names."""
+        """The command that the first argument names. Raises InputError if there is none."""
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             from highwater.model.names import unknown
 
@@ -63,22 +63,22 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands and what they do, without importing them."""
+        """Write the list of commands in the help, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        """As click does it, which shows the help here."""
+        """Parse the arguments as click does. Click shows the help here."""
         with _hidden_from_click():
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
+        """Run the command that the arguments name."""
         with _hidden_from_click():
             return super().invoke(ctx)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
-        """Run a command and exit with its status. A bad request or input is one line on standard error."""
+        """Run a command and exit with its status. A bad request or input is reported in one line on standard error."""
         extra["standalone_mode"] = False
         try:
             status = super().main(args, *rest, **extra)
@@ -139,7 +139,10 @@ def _say_no_more() -> None:
 
 
 def _unforeseen(wrong: Exception) -> Status:
-    """Report an error that no command handles: in a protocol's text, a missing library, or a defect of the checker."""
+    """Report an error that no command handles.
+
+    It is a mistake in a protocol, a missing library, or a defect of the checker.
+    """
     from highwater.checker.base.problems import missing_library
     from highwater.model.language.errors import LanguageError
 
@@ -163,7 +166,7 @@ def _refuse(message: str) -> Status:
 
 
 def _say(message: str) -> None:
-    """One line on standard error, of bounded length."""
+    """Print one line of bounded length on standard error."""
     message = " ".join(message.split())
     if len(message) > _MOST_SAID:
         message = f"{message[: _MOST_SAID - 1]}…"
@@ -178,7 +181,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The console's entry."""
+    """The entry point of the console script ``highwater``."""
     # Helper processes must not import modules from the current directory either.
     os.environ["PYTHONSAFEPATH"] = "1"
     for name in ("stdout", "stderr"):

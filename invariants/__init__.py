@@ -1,1 +1,1 @@
-"""The properties of each protocol, one module or package a protocol: each with its rule and its reason."""
+"""The properties of each protocol, each with its rule and its reason. Each protocol has a module or a package."""

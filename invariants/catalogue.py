@@ -1,7 +1,7 @@
 """The catalogue of properties: one name has one meaning, in every checker.
 
-The module of a protocol's name in this package has its INVARIANTS, STEP_PROPERTIES, LIVENESS, and REACHABLE, the
-reachability goals. A module ``inductive`` beside it has the helpers that are proved with them.
+A protocol's module in this package has the tuples INVARIANTS, STEP_PROPERTIES, LIVENESS and REACHABLE (reachability
+goals). A module ``inductive`` beside it has the helper invariants that are proved together with the invariants.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ METADATA_LOG, BROKER_LOGS, REQUEST_LOGS = "metadata log", "broker logs", "reques
 
 @dataclass(frozen=True)
 class Stated:
-    """The properties of a protocol: of states, steps and runs, and the helpers of an induction."""
+    """The properties of a protocol: of states, steps and runs, goals, and helpers for proofs by induction."""
 
     invariants: tuple[Invariant, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
@@ -36,7 +36,7 @@ class Stated:
 
 @cache
 def stated(name: str) -> Stated:
-    """The properties of the protocol of this name. Raises ChoiceError if there is none."""
+    """The properties of the protocol of this name. Raises ChoiceError if there is no such protocol."""
     protocol = registry.protocol_of(name)
     module = importlib.import_module(f"highwater.invariants.{name}")
     inductive = _inductive(name)
@@ -63,7 +63,10 @@ def _inductive(name: str) -> Any:
 
 @dataclass
 class CatalogueEntry:
-    """A property by its name: its meaning, and the numbers of its rules for each checker."""
+    """A property: its name, its meaning, and the numbers of its rules.
+
+    ``checked_by`` maps each checker (a protocol, or a kind of logs) to these numbers.
+    """
 
     name: str
     meaning: str
@@ -72,7 +75,7 @@ class CatalogueEntry:
 
 @cache
 def catalogue() -> dict[str, CatalogueEntry]:
-    """Every property, by name. Raises ValueError if two of one name have different meanings."""
+    """Every property, by name. Raises ValueError if two properties of one name have different meanings."""
     found: dict[str, CatalogueEntry] = {}
     for checker, one in _all():
         known = found.setdefault(one.name, CatalogueEntry(one.name, one.meaning))
@@ -84,7 +87,10 @@ def catalogue() -> dict[str, CatalogueEntry]:
 
 @cache
 def observed() -> dict[str, CatalogueEntry]:
-    """The properties that a replay checks on observations, by name, with the numbers of each kind of logs."""
+    """The properties that a replay checks on observations, by name.
+
+    Each entry has the numbers of the property's rules for each kind of logs.
+    """
     found: dict[str, CatalogueEntry] = {}
     for name, entry in catalogue().items():
         logs = {of: source for of, source in entry.checked_by.items() if of not in registry.NAMES}

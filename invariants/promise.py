@@ -1,4 +1,4 @@
-"""Properties of the promise to clients (``model/promise``)."""
+"""Properties of the protocol ``promise``, the promise to clients."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from highwater.model.promise import Promise
 
 @invariant("P1")
 def what_is_acknowledged_stays(m: Promise, s: State) -> Truth:
-    """An acknowledged record stays in the log, unless more copies were lost than min.insync.replicas allows."""
+    """An acknowledged record stays in the log, unless more brokers lost data than min.insync.replicas allows."""
     return all_of(implies((s.writes[v] == "ACKNOWLEDGED") & ~s.void, s.log.has(v)) for v in m.value)
 
 
 @invariant("B6")
 def consumers_read_the_log(m: Promise, s: State) -> Truth:
-    """Every broker shows consumers a prefix of the log."""
+    """Every broker shows consumers a prefix of the committed log."""
     return all_of(
         (s.shown[b].length <= o) | ((s.log.length > o) & (s.shown[b].at(o) == s.log.at(o)))
         for b in m.broker
@@ -26,7 +26,7 @@ def consumers_read_the_log(m: Promise, s: State) -> Truth:
 
 @invariant("B1")
 def the_log_is_in_order(m: Promise, s: State) -> Truth:
-    """The log holds written records only, each once, in the order of their writes."""
+    """The committed log holds only written records, each once, in the order of their writes."""
     ascending = all_of((s.log.length <= o + 1) | (s.log.at(o) < s.log.at(o + 1)) for o in m.lengths[:-2])
     return ascending & all_of(implies(s.log.has(v), s.writes[v] != "UNUSED") for v in m.value)
 

@@ -1,4 +1,4 @@
-"""Properties of the metadata quorum: committed records stay, and members learn the HWM without delay; goals."""
+"""Properties of the metadata quorum: committed records stay, and members learn the HWM without delay. Its goals."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from highwater.model.replication import logs
 
 
 def _holds(log: SeqValue, committed: SeqValue, end: Number) -> Truth:
-    """True if a log holds exactly the committed records below an offset."""
+    """True if a log holds all committed records below offset ``end``."""
     return all_of((end <= o) | logs.same_record(log, committed, o) for o in range(log.type.maximum))
 
 
 def both_support(m: Quorum, f: Number, leader: Number) -> bool:
-    """1166.4. True if both ends of a fetch have version 18."""
+    """1166.4. True if a fetch from ``f`` to the leader can carry the HWM: both have version 18.
+
+    A consumer's fetch never carries the HWM.
+    """
     return not m.is_older(f) and not m.is_older(leader) and not m.is_consumer(f)
 
 
@@ -51,7 +54,7 @@ def leader_completeness(m: Quorum, s: State) -> Truth:
 
 @invariant("595.4")
 def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
-    """A majority of the voters holds every committed record, so every electing majority includes one of them."""
+    """A majority of the voters holds every committed record, so every electing majority includes one of its holders."""
     return all_of(
         implies(
             s.committed.length > o,
@@ -77,7 +80,7 @@ def hwm_is_committed(m: Quorum, s: State) -> Truth:
 
 @statements.logs_match.seen("595.2")
 def logs_match(m: Quorum, s: State) -> Truth:
-    """Checks every two members."""
+    """Compares the logs of every two members."""
     return all_of(
         statements.logs_match([logs.same_record(s.members[a].log, s.members[b].log, o) for o in m.offsets])
         for a in m.member
@@ -88,7 +91,7 @@ def logs_match(m: Quorum, s: State) -> Truth:
 
 @statements.one_leader_per_epoch.seen("595.7")
 def one_leader_per_epoch(m: Quorum, s: State) -> Truth:
-    """Checks the voters."""
+    """Compares the voters that believe they lead."""
     return statements.one_leader_per_epoch([(m.leads(v, s.members[v]), s.members[v].epoch) for v in m.voter])
 
 
@@ -144,7 +147,7 @@ def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
 
 @invariant("1166.2")
 def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Truth:
-    """A fetch is parked only while the leader has no record for it."""
+    """A fetch stays parked only while the leader has no record for it."""
     return all_of(
         implies(
             s.parked[f].is_some & (s.parked[f].value.leader == leader),
@@ -157,10 +160,10 @@ def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Truth:
 
 @invariant("1166.2, 1166.3")
 def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
-    """A fetch is parked only while the leader's HWM is not past that of the fetching replica.
+    """A fetch is parked only while the leader's HWM is not greater than the HWM in the fetch.
 
-    Otherwise the replica learns of it up to 500 ms later, when the park timer fires. The property is for fetches
-    between members of version 18.
+    Otherwise the sender learns of the leader's HWM up to 500 ms later, when the park timer fires. The property is for
+    fetches between members of version 18.
     """
     return all_of(
         implies(
@@ -178,9 +181,9 @@ def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
 
 @invariant("1166.2")
 def no_fetch_waits_while_its_log_diverges(m: Quorum, s: State) -> Truth:
-    """A fetch is parked only while its sender's log is a prefix of the leader's.
+    """A fetch is parked only while its sender's log is a prefix of the leader's log.
 
-    Otherwise the replica, which must truncate first, waits for the park timer.
+    Otherwise the sender, which must truncate first, waits for the park timer.
     """
     return all_of(
         implies(
@@ -202,9 +205,9 @@ def no_fetch_waits_while_its_log_diverges(m: Quorum, s: State) -> Truth:
 
 @invariant("1166.2, 1166.4")
 def answers_bring_news(m: Quorum, s: State) -> Truth:
-    """A response, unless the park timer sent it, has a record, a greater HWM, or a truncation offset.
+    """A response has a record, a greater HWM or a truncation offset, unless the park timer sent it.
 
-    Otherwise leader and replica exchange fetches without effect in a busy loop.
+    Otherwise leader and member exchange fetches without effect in a busy loop.
     """
     return all_of(
         implies(
@@ -227,8 +230,8 @@ def answers_bring_news(m: Quorum, s: State) -> Truth:
 def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> Truth:
     """A leader that a majority of the voters follows, itself included, keeps leading unless it restarts.
 
-    A voter that was cut off and returns must not depose it. The property does not hold in every scenario: a voter that
-    has just started, or has not fetched from the leader yet, grants a pre-vote.
+    A voter that was cut off and returns must not depose the leader. The property does not hold in every scenario: a
+    voter that has just started, or has not fetched from the leader yet, grants a pre-vote.
     """
     return all_of(
         implies(
@@ -242,7 +245,7 @@ def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> T
 
 
 def _is_with(m: Quorum, s: State, leader: Number, v: Number) -> Truth:
-    """True if a voter is the leader, or follows it in its epoch."""
+    """True if voter ``v`` is the leader, or follows the leader in the leader's epoch."""
     follower, other = s.members[v], s.members[leader]
     follows = m.follows(v, follower) & follower.leader.is_(leader)
     return (follower.epoch == other.epoch) & (m.leads(v, follower) if int(v) == int(leader) else follows)
@@ -281,12 +284,12 @@ def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> 
 
 
 def _is_answered(before: State, after: State, f: Number) -> Truth:
-    """True if a step sends a member a response."""
+    """True if the step sends a fetch response to member ``f``."""
     return after.responses[f].is_some & (before.responses[f] != after.responses[f])
 
 
 def _has_reason(after: State, f: Number) -> Truth:
-    """True if a response has a record or a truncation offset, or comes from the park timer."""
+    """True if the response to ``f`` has a record or a truncation offset, or comes from the park timer."""
     answer = after.responses[f].value
     return answer.record.is_some | answer.diverging | answer.timed_out
 
@@ -375,13 +378,16 @@ def _every_pair(m: Quorum, f: Number, leader: Number) -> bool:
 
 
 def _follows(s: State, f: Number, leader: Number) -> Truth:
-    """True if a member follows, in its epoch, a leader that leads in that epoch."""
+    """True if member ``f`` follows ``leader``, and both are in the epoch in which it leads."""
     follower, other = s.members[f], s.members[leader]
     return (follower.epoch == other.epoch) & follower.leader.is_(leader) & other.leader.is_(leader)
 
 
 def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
-    """True if, in each of these pairs, a member that follows the leader knows its HWM."""
+    """True if every follower knows its leader's HWM, for the (follower, leader) pairs that satisfy ``pairs``.
+
+    A follower knows the HWM if its own HWM is at least as large.
+    """
     return all_of(
         ~_follows(s, f, leader) | (s.members[f].hwm >= s.members[leader].hwm)
         for f in m.member
@@ -392,7 +398,7 @@ def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
 
 @always_eventually("P2", fair=_FETCHING)
 def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
-    """Again and again every replica knows its leader's HWM, if both have version 18.
+    """Infinitely often every replica knows its leader's HWM, if both have version 18.
 
     No replica needs the park timer for it.
     """
@@ -401,22 +407,22 @@ def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
 
 @always_eventually("1166.4", fair=_FETCHING)
 def hwm_comes_to_older_without_the_timer(m: Quorum, s: State) -> Truth:
-    """Again and again every replica, of any version, knows its leader's HWM.
+    """Infinitely often every replica, of any version, knows its leader's HWM.
 
-    It does not hold: replicas below version 18 need the park timer.
+    The property does not hold: replicas below version 18 need the park timer.
     """
     return _all_know(m, s, _every_pair)
 
 
 @always_eventually("1166.4", fair=_FETCHING + _TIMER)
 def hwm_comes_with_the_timer(m: Quorum, s: State) -> Truth:
-    """If the park timer ends each parked fetch, every replica comes to know its leader's HWM."""
+    """If the park timer ends each parked fetch, every replica eventually knows its leader's HWM."""
     return _all_know(m, s, _every_pair)
 
 
 @always_eventually("595.5, 595.7", fair=_FETCHING + _LEARNING + _TIMER)
 def what_a_leader_has_is_committed(m: Quorum, s: State) -> Truth:
-    """The latest leader commits its whole log, and every member that knows the leader learns it."""
+    """The latest leader commits its whole log, and every member that knows the leader learns that HWM."""
     return all_of(
         ~(
             s.members[v].leader.is_(v)
@@ -429,7 +435,7 @@ def what_a_leader_has_is_committed(m: Quorum, s: State) -> Truth:
 
 @always_eventually("1166.2, 1166.4", fair=_FETCHING)
 def fetches_come_to_rest(m: Quorum, s: State) -> Truth:
-    """Without the park timer, again and again every fetch to a leader is parked: no member fetches in a busy loop."""
+    """Without the park timer, infinitely often every fetch to a leader is parked: no member fetches in a busy loop."""
     return all_of(
         ~any_of(_follows(s, f, leader) for leader in m.voter if int(leader) != int(f))
         | (s.parked[f].is_some & (s.parked[f].value.epoch == s.members[f].epoch))
@@ -450,7 +456,7 @@ LIVENESS = (
 
 
 def _votes(m: Quorum, before: State, after: State, voter: Number, candidate: Number) -> Truth:
-    """True if a voter moves to an epoch in the step in which another voter starts to lead there."""
+    """True if voter ``voter`` moves to an epoch in the step in which ``candidate`` starts to lead in it."""
     old, new = before.members[candidate], after.members[candidate]
     elected = m.leads(candidate, new) & (~m.leads(candidate, old) | (old.epoch != new.epoch))
     moved = (before.members[voter].epoch < new.epoch) & (after.members[voter].epoch == new.epoch)
@@ -462,7 +468,7 @@ _Compared = Callable[[SeqValue, SeqValue], Truth]
 
 
 def _a_voter_votes(m: Quorum, before: State, after: State, compared: _Compared) -> Truth:
-    """True if a voter votes for a candidate and ``compare`` holds of their logs."""
+    """True if a voter votes for a candidate in this step, and ``compared`` holds for their two logs."""
     return any_of(
         _votes(m, before, after, voter, candidate)
         & compared(before.members[voter].log, before.members[candidate].log)
@@ -516,7 +522,7 @@ def a_voter_votes_for_an_empty_log(m: Quorum, before: State, after: State) -> Tr
 
 @reachable("595.7", rule="votes_travel")
 def a_candidate_asks_for_a_vote(m: Quorum, before: State, after: State) -> Truth:
-    """A candidate sends a request for a vote."""
+    """A candidate sends a vote request."""
     return any_of(
         before.vote_requests[c][v].is_none & after.vote_requests[c][v].is_some
         for c in m.voter
@@ -526,7 +532,7 @@ def a_candidate_asks_for_a_vote(m: Quorum, before: State, after: State) -> Truth
 
 @reachable("996.1", rule="pre_vote")
 def a_pre_vote_is_won(m: Quorum, before: State, after: State) -> Truth:
-    """A voter that asks for pre-votes becomes a candidate."""
+    """A voter that requests pre-votes becomes a candidate."""
     return any_of(
         (before.members[c].ballot == "pre_vote") & (after.members[c].ballot == "vote") for c in m.voter
     )
@@ -534,7 +540,7 @@ def a_pre_vote_is_won(m: Quorum, before: State, after: State) -> Truth:
 
 @reachable("996.1", rule="pre_vote")
 def a_pre_vote_is_given_up(m: Quorum, before: State, after: State) -> Truth:
-    """A voter stops asking for pre-votes, without a win and without news from other members."""
+    """A voter stops requesting pre-votes, although it has not won and no other member's news made it stop."""
 
     def gives_up(c: Number) -> Truth:
         old, new = before.members[c], after.members[c]
@@ -546,7 +552,7 @@ def a_pre_vote_is_given_up(m: Quorum, before: State, after: State) -> Truth:
 
 
 def _hears(before: State, after: State, c: Number) -> Truth:
-    """True if a member moves to a later epoch without a vote, and knows no leader there."""
+    """True if a member moves to a later epoch without a vote, and knows no leader in that epoch."""
     old, new = before.members[c], after.members[c]
     moves = (old.epoch < new.epoch) & new.leader.is_none & (new.ballot == "none")
     quiet = before.vote_requests == after.vote_requests
@@ -555,13 +561,13 @@ def _hears(before: State, after: State, c: Number) -> Truth:
 
 @reachable("595.7", rule="votes_travel")
 def a_member_hears_of_an_epoch(m: Quorum, before: State, after: State) -> Truth:
-    """A member comes to a later epoch without a vote, and before it learns who leads there."""
+    """A member moves to a later epoch without a vote, before it learns who leads in that epoch."""
     return any_of(_hears(before, after, c) for c in m.member)
 
 
 @reachable("595.7", rule="votes_travel")
 def a_member_hears_of_an_epoch_before_a_voter(m: Quorum, before: State, after: State) -> Truth:
-    """A member hears of an epoch to which another voter has not come yet."""
+    """A member moves to a later epoch that another voter has not reached yet."""
     return any_of(
         _hears(before, after, c) & (after.members[o].epoch < after.members[c].epoch)
         for c in m.member
@@ -585,7 +591,7 @@ def a_fetch_is_refused(m: Quorum, before: State, after: State) -> Truth:
 
 @reachable("595.1")
 def a_fetch_is_given_up(m: Quorum, before: State, after: State) -> Truth:
-    """A member in a new epoch sends a fetch while its fetch of the former epoch is under way."""
+    """A member in a new epoch sends a fetch while its fetch of an earlier epoch is in flight."""
     return any_of(
         before.requests[f].is_some
         & after.requests[f].is_some
@@ -596,13 +602,13 @@ def a_fetch_is_given_up(m: Quorum, before: State, after: State) -> Truth:
 
 @reachable("1166.1")
 def a_member_learns_the_version(m: Quorum, before: State, after: State) -> Truth:
-    """A member learns that version 18 of Fetch is finalised."""
+    """A member learns that Fetch version 18 is finalised."""
     return before.finalised != after.finalised
 
 
 @reachable("K25", rule="empty_drain_completes")
 def an_empty_drain_answers_a_fetch(m: Quorum, before: State, after: State) -> Truth:
-    """A leader answers a parked fetch before its timer ends, and no member changes."""
+    """A leader answers a parked fetch before the fetch's timer ends, and no member changes."""
     return (before.members == after.members) & any_of(
         before.parked[f].is_some
         & after.parked[f].is_none

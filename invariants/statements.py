@@ -1,8 +1,8 @@
 """Statements: properties with one name and one meaning, for every checker that uses them.
 
-A statement is a function of symbolic values, as a rule is. Explorations and proofs check it in states of a protocol, a
-replay on recorded values. Reports print its docstring. This module has the statements that several checkers share, and
-those that replay checks on brokers' logs alone. ``catalogue.py`` lists all properties.
+A statement is a function of symbolic values, as a rule is. Explorations and proofs check it in states of a protocol,
+a replay on recorded values. Reports print its docstring. This module has the statements that several checkers share,
+and the statements that replay checks on brokers' logs alone. ``catalogue.py`` lists all properties.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Statement:
 
     @property
     def meaning(self) -> str:
-        """The docstring's first paragraph."""
+        """The first paragraph of the statement's docstring."""
         return first_paragraph(self.function)
 
     def __call__(self, *values: Any) -> Truth:
@@ -90,14 +90,15 @@ def electable_completeness(can_be_elected: Truth, holds: Truth) -> Truth:
 def committed_records_survive(committed: Truth, copies: Sequence[Truth]) -> Truth:
     """At least one replica's log contains every committed record.
 
-    It holds while fewer than min ISR brokers have lost data. ``copies``: for each replica, whether it has the record.
+    It holds while fewer than min ISR brokers have lost data. ``committed`` is true if there is a committed record at
+    an offset, ``copies`` has a condition for each replica: it has the record.
     """
     return implies(committed, any_of(copies))
 
 
 @statement("966.6")
 def enough_are_electable(electable: SetValue, min_isr: Number) -> Truth:
-    """ISR and ELR together have min ISR members, unless one of them lost its log or an operator chose otherwise.
+    """ISR and ELR together have min ISR members, unless a member lost its log or an operator chose otherwise.
 
     Each of them holds all committed records, so min ISR copies exist.
     """
@@ -108,7 +109,8 @@ def enough_are_electable(electable: SetValue, min_isr: Number) -> Truth:
 def consumers_read_consistently(shown: Sequence[Truth], same: Sequence[Truth]) -> Truth:
     """Consumers read consistently: no leader removes or changes a record below an HWM that a leader has had.
 
-    ``shown``: for each offset, whether a leader serves it. ``same``: whether it is the record first served there.
+    ``shown`` has a condition for each offset: a leader serves it. ``same``: it is the record first served at the
+    offset.
     """
     return all_of(implies(there, as_before) for there, as_before in zip(shown, same, strict=True))
 
@@ -117,7 +119,7 @@ def consumers_read_consistently(shown: Sequence[Truth], same: Sequence[Truth]) -
 def logs_match(same: Sequence[Truth]) -> Truth:
     """Two logs with the same record at an offset have the same records before it.
 
-    ``same``: for each offset, whether the logs have the same record.
+    ``same`` has a condition for each offset: the logs have the same record there.
     """
     return all_of(implies(same[offset], all_of(same[:offset])) for offset in range(1, len(same)))
 
@@ -157,7 +159,7 @@ def isr_and_elr_are_disjoint(partition: StructValue) -> Truth:
 def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
     """The ELR has members only while the ISR is under min ISR.
 
-    With min ISR members the HWM advances, and an ELR member lacks the records committed then.
+    With min ISR members the HWM advances, and an ELR member lacks the records committed from then on.
     """
     return implies(~partition.elr.is_empty, size(partition.isr) < min_isr)
 
@@ -169,7 +171,7 @@ def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
 def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
     """At most one broker believes that it leads in a leader epoch.
 
-    ``leaders``: for each replica, whether it leads, and in which leader epoch.
+    ``leaders`` has a pair for each replica: the condition that it leads, and its leader epoch.
     """
     return all_of(
         implies(leads & also, epoch != other)
@@ -207,25 +209,37 @@ def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth
 
 @statement("B2")
 def leader_answers_in_its_epoch(asked: Number, leads: Number) -> Truth:
-    """A leader uses a fetch only in the leader epoch in which it leads."""
+    """A leader uses a fetch only if the fetch has the leader epoch in which it leads.
+
+    ``asked`` is the epoch in the fetch, ``leads`` the leader's.
+    """
     return asked == leads
 
 
 @statement("903.2, 903.4")
 def stale_epochs_are_refused(sent: Number, known: Number) -> Truth:
-    """No broker or controller uses a message with an earlier broker epoch than the known one."""
+    """No broker or controller uses a message with an earlier broker epoch than the epoch it knows.
+
+    ``sent`` is the epoch in the message, ``known`` the epoch that the receiver knows.
+    """
     return sent >= known
 
 
 @statement("903.3")
 def proposals_name_fetched_epochs(named: Number, fetched: Number) -> Truth:
-    """An AlterPartition gives each member the broker epoch of its last fetch."""
+    """An AlterPartition gives each member the broker epoch of its last fetch.
+
+    ``named`` is the epoch in the request, ``fetched`` the epoch of the fetch.
+    """
     return named == fetched
 
 
 @statement("B7, B8")
 def one_proposal_is_under_way(under_way: Number) -> Truth:
-    """A leader has at most one AlterPartition in flight; with two it could not know which was accepted."""
+    """A leader has at most one AlterPartition in flight; with two it could not know which one was accepted.
+
+    ``under_way`` is their number.
+    """
     return under_way <= 1
 
 

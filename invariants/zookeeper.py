@@ -1,4 +1,4 @@
-"""Properties of the control plane in ZooKeeper mode: those that KIP-380 ensures, and those of the older fences."""
+"""Properties of the protocol ``zookeeper``: guarantees of KIP-380, and of the older epoch checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from highwater.model.zookeeper import ZooKeeperMode
 
 @invariant("380.2")
 def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Truth:
-    """No broker obeys a request for its former generation; the decision may not hold for the current one."""
+    """No broker obeys a request for its former generation: the decision may not apply to the current generation."""
     return all_of(implies(s.brokers[b].epoch > 0, ~s.brokers[b].misled) for b in m.broker)
 
 
@@ -43,8 +43,8 @@ def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Tr
 def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
     """A broker's HWM checkpoint contains every partition of the broker.
 
-    A restarted process reads a missing HWM as 0: as a leader it takes back records that consumers read; as a follower,
-    before KIP-101, it truncates its whole log.
+    A restarted process reads a missing HWM as 0. As a leader it then takes back records that consumers read. As a
+    follower, before KIP-101, it truncates its whole log.
     """
     if m.p.partitions == 1:
         return as_bool(True)
@@ -53,7 +53,7 @@ def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.2")
 def isr_members_keep_their_log(m: ZooKeeperMode, s: State) -> Truth:
-    """No late StopReplica deletes the log of an ISR member, which could then be elected with an empty log."""
+    """No late StopReplica deletes the log of an ISR member. Such a member could be elected with an empty log."""
     isr = s.zookeeper.partition.isr
     return all_of(
         implies(isr.has(b) & (m.p.removals > s.budgets.removals), ~s.brokers[b].deleted) for b in m.broker
@@ -68,9 +68,9 @@ def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.3")
 def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
-    """A broker that the active controller considers shutting down has requested it in the generation that it knows.
+    """The active controller considers a broker shutting down only if that generation of the broker has requested it.
 
-    The controller elects no such broker until it has failed.
+    The controller does not elect a broker that shuts down until the broker has failed and returned.
     """
     me = s.controllers[s.zookeeper.controller]
     return all_of(
@@ -115,7 +115,7 @@ def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Truth:
 def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
     """Leader and leader epoch in ZooKeeper equal those that the active controller sends to brokers.
 
-    Otherwise brokers never learn of a decision that is in ZooKeeper.
+    Otherwise brokers never learn of a decision that ZooKeeper has.
     """
     me = s.controllers[s.zookeeper.controller]
     return me.leadership == m.leadership_of(s.zookeeper.partition)
@@ -123,7 +123,7 @@ def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("ZK2, ZK4")
 def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
-    """No broker is in a later leader epoch than ZooKeeper's; in the same epoch it has the same leader."""
+    """No broker is in a later leader epoch than ZooKeeper's partition; in the same epoch it has the same leader."""
     p = s.zookeeper.partition
     return all_of(
         implies(
@@ -155,16 +155,16 @@ INVARIANTS = (
 
 
 def in_office(s: State, after: State) -> tuple[StructValue, StructValue]:
-    """The active controller after a step: its state before and after the step."""
+    """The state of a controller before and after a step. It is the controller that is active after the step."""
     office = after.zookeeper.controller
     return s.controllers[office], after.controllers[office]
 
 
 @step_property("ZK3")
 def isr_members_leave_by_failure_or_shutdown(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A controller removes from the ISR only brokers that it considers failed or shutting down, never the last one.
+    """A controller removes from the ISR only brokers that it considers failed or shutting down, never the last member.
 
-    A replica outside of the ISR may lack committed records.
+    A replica outside the ISR may lack committed records.
     """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     me, then = in_office(before, after)
@@ -196,7 +196,10 @@ def elected_leaders_were_in_the_isr(m: ZooKeeperMode, before: State, after: Stat
 
 @step_property("ZK3")
 def live_leaders_lead_on(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A leader is replaced only if it failed, bounced or shuts down; no broker leads only if none is eligible."""
+    """A leader is replaced only if it failed, bounced or shuts down.
+
+    A partition loses its leader without a replacement only if no ISR member is eligible.
+    """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     me, then = in_office(before, after)
     replaced = old.leader.is_some & (old.leader != new.leader)
@@ -245,13 +248,13 @@ def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after:
 
 
 def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
-    """True if a broker's process runs before and after a step."""
+    """True if the process of broker ``b`` runs before and after the step."""
     return m.is_up(before.brokers[b]) & m.is_up(after.brokers[b])
 
 
 @step_property("380.3", needs="controlled_shutdowns")
 def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The active controller grants a ControlledShutdown whose broker epoch is not below the one that it knows.
+    """The active controller grants a ControlledShutdown whose broker epoch is not below the epoch it knows.
 
     It also grants a request of a version without a broker epoch.
     """
@@ -269,7 +272,10 @@ def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after
 
 @step_property("ZK2", rule="leader_epoch_check")
 def replicas_move_to_later_epochs_only(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A replica with a leader epoch moves to later ones only; a stopped replica starts only with a later one."""
+    """A replica that has a leader epoch moves only to later epochs.
+
+    A stopped replica starts only with a later epoch.
+    """
     kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
@@ -308,15 +314,15 @@ SESSIONS = weak("register_again", "learn_epoch")
 
 
 def _is_live(m: ZooKeeperMode, s: State, b: Number) -> Truth:
-    """True if a broker runs, is registered, and does not shut down."""
+    """True if broker ``b`` runs, is not shutting down, and is registered with its own epoch."""
     return (s.brokers[b].status == "RUNNING") & s.zookeeper.registrations[b].is_(s.brokers[b].epoch)
 
 
 @always_eventually("380.4", fair=DELIVERY + LOOKS)
 def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
-    """Every live broker comes to know the controller's leader and leader epoch, and to have a running replica.
+    """Every live broker with a replica eventually knows ZooKeeper's leader and leader epoch, and its replica runs.
 
-    The same holds of a second partition. A broker without requests from its controller serves no client and does not
+    The same holds for a second partition. A broker without requests from its controller serves no client and does not
     fetch.
     """
     p = s.zookeeper.partition
@@ -335,7 +341,7 @@ def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
 
 @always_eventually("380.4", fair=DELIVERY + LOOKS)
 def live_brokers_know_the_leader(m: ZooKeeperMode, s: State) -> Truth:
-    """Every live broker comes to report the controller's leader to clients."""
+    """Every live broker eventually reports to clients the leader that ZooKeeper has."""
     if not m.p.metadata:
         return as_bool(True)
     leadership = m.leadership_of(s.zookeeper.partition)
@@ -344,7 +350,7 @@ def live_brokers_know_the_leader(m: ZooKeeperMode, s: State) -> Truth:
 
 @always_eventually("380.3", fair=LOOKS)
 def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Truth:
-    """While a live broker is in the ISR, the partition comes to have a registered leader."""
+    """While a live broker is in the ISR, the partition eventually has a registered leader."""
     p = s.zookeeper.partition
     nobody = ~any_of(p.isr.has(b) & _is_live(m, s, b) for b in m.broker)
     return nobody | m.registered(s.zookeeper.registrations).has(p.leader)
@@ -352,7 +358,7 @@ def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Truth:
 
 @always_eventually("380.1", fair=SESSIONS)
 def sessions_come_back(m: ZooKeeperMode, s: State) -> Truth:
-    """Every running broker comes to be registered and to know its broker epoch."""
+    """Every running broker is eventually registered and knows its broker epoch."""
     return all_of((s.brokers[b].status != "RUNNING") | _is_live(m, s, b) for b in m.broker)
 
 
@@ -369,7 +375,7 @@ LIVENESS = (
 
 
 def left_out(m: ZooKeeperMode, old: SeqValue, new: SeqValue, position: int) -> Truth:
-    """True if a channel equals another one without the request at a position."""
+    """True if the channel ``new`` equals ``old`` without the request at ``position``."""
     before = [(new.length <= i) | (old.at(i) == new.at(i)) for i in m.position[:position]]
     behind = [(new.length <= i) | (old.at(i + 1) == new.at(i)) for i in m.position[position:-1]]
     return all_of([old.length == new.length + 1, old.length > position, *before, *behind])
@@ -378,7 +384,7 @@ def left_out(m: ZooKeeperMode, old: SeqValue, new: SeqValue, position: int) -> T
 def _overtakes(
     m: ZooKeeperMode, before: State, after: State, what: Callable[[StructValue, StructValue], Truth]
 ) -> Truth:
-    """True if a request overtakes an earlier one, and ``what`` holds of the earlier and the later request."""
+    """True if a request arrives before an earlier one of its channel, and ``what(earlier, arrived)`` holds."""
     found = []
     for b in m.broker:
         old, new = before.requests[b], after.requests[b]
@@ -412,7 +418,7 @@ def a_later_controllers_request_is_overtaken(m: ZooKeeperMode, before: State, af
 
 @reachable("380.2")
 def a_former_generations_request_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A request overtakes a request of the same controller that is meant for a former generation of the broker."""
+    """A request overtakes a request of the same controller that is for a former generation of the broker."""
 
     def former(ahead: StructValue, request: StructValue) -> Truth:
         same = (ahead.controller == request.controller) & ~ahead.late
@@ -423,7 +429,7 @@ def a_former_generations_request_is_overtaken(m: ZooKeeperMode, before: State, a
 
 @reachable("380.2")
 def a_late_copy_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A request overtakes a late copy of another request of its controller to the same generation."""
+    """A request overtakes a late copy of another request from its controller to the same generation."""
 
     def late(ahead: StructValue, request: StructValue) -> Truth:
         same = (ahead.controller == request.controller) & (ahead.broker_epoch == request.broker_epoch)
@@ -434,7 +440,7 @@ def a_late_copy_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> T
 
 @reachable("380.2")
 def a_replica_is_taken_away(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The active controller removes a replica."""
+    """The active controller removes a replica from the partition."""
     old, new = before.zookeeper.partition, after.zookeeper.partition
     decided = after.controllers[after.zookeeper.controller].leadership == m.leadership_of(new)
     return decided & ~(m.replicas(old) <= m.replicas(new))
@@ -442,7 +448,7 @@ def a_replica_is_taken_away(m: ZooKeeperMode, before: State, after: State) -> Tr
 
 @reachable("ZK4")
 def a_former_controller_resigns(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A controller that lost its node resigns without a decision, and no broker comes or goes."""
+    """A controller that lost the controller node resigns without a decision, and no broker comes or goes."""
     office, old, new = after.zookeeper.controller, before.zookeeper, after.zookeeper
     ends = any_of(
         before.controllers[c].active
@@ -457,7 +463,7 @@ def a_former_controller_resigns(m: ZooKeeperMode, before: State, after: State) -
 
 @reachable("380.3, ZK4")
 def a_former_controller_takes_a_shutdown(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A controller that lost its node takes a ControlledShutdown and stays active."""
+    """A controller that lost the controller node takes a ControlledShutdown and stays active."""
     office = after.zookeeper.controller
     return any_of(
         before.shutdown_requests[b].is_some
@@ -473,7 +479,7 @@ def a_former_controller_takes_a_shutdown(m: ZooKeeperMode, before: State, after:
 
 @reachable("380.3", needs="controlled_shutdowns")
 def a_broker_asks_the_next_controller(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A broker that shuts down asks another controller than the first one."""
+    """A broker that is shutting down sends a ControlledShutdown to another controller than the first one."""
     return any_of(
         (before.brokers[b].status == "SHUTTING_DOWN")
         & before.shutdown_requests[b].is_none

@@ -1,1 +1,1 @@
-"""The protocols: the language they are stated in, and one package for each."""
+"""The protocols, one package each, and the language in which they are written."""

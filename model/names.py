@@ -1,4 +1,4 @@
-"""Messages about unknown names. It imports nothing, so that a command starts quickly."""
+"""Messages about unknown names. This module imports nothing, so that a command starts quickly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ LONGEST = 60
 
 
 def unknown(kind: str, name: str, known: Iterable[str], see: str | None = None) -> str:
-    """The message for an unknown name, with the nearest known one, all if they are few, or else ``see``."""
+    """The message for an unknown name, with the most similar known name.
+
+    If none is similar, the message lists the known names if they are few, or else refers to ``see``.
+    """
     import difflib
 
     names = sorted(known)

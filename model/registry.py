@@ -1,4 +1,4 @@
-"""The protocols of the checker, by name. Each is loaded when it is first used."""
+"""The protocols of the checker by name. Each protocol is loaded on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = (
 
 
 def protocol_of(name: str) -> type[Protocol]:
-    """The protocol of this name; ChoiceError if there is none."""
+    """The protocol class of this name. Raises ChoiceError if there is none."""
     if name not in NAMES:
         raise ChoiceError(unknown("protocol", name, NAMES))
     found: type[Protocol] = importlib.import_module(f"highwater.model.{name}").PROTOCOL

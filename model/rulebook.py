@@ -1,6 +1,6 @@
-"""The rulebook of the protocols here: every rule by its number, with its reason and the proposal it comes from.
+"""The rulebook of the protocols: every rule by its number, with its reason and the proposal it comes from.
 
-Its text is in ``rulebook.toml``. ``highwater show 966.4`` prints a rule with all that refers to it.
+The text of the rules is in ``rulebook.toml``. ``highwater show 966.4`` prints a rule with all that refers to it.
 """
 
 from pathlib import Path

@@ -17,7 +17,7 @@ _LIBRARIES = ("llvmlite", "numpy", "pyspark", "scipy")
 
 
 def versions(form: str) -> dict[str, str]:
-    """The versions of a result of this form: of the form, this checker, Python, and the libraries that are loaded."""
+    """The versions that a result of this form records: of the form, this checker, Python, and loaded libraries."""
     found = {
         "schema": f"highwater-{form}-{SCHEMAS[form]}",
         "highwater": highwater.__version__,

@@ -42,7 +42,7 @@ _METADATA = {
 
 @dataclass(frozen=True)
 class Input:
-    """Something to replay: a file or the directory of a metadata log, with the brokers' logs that belong to it.
+    """An input to replay: a file or the directory of a metadata log, with the brokers' logs that belong to it.
 
     ``data_dumps`` are dumps of the brokers' data segments, ``request_logs`` the request logs of the nodes. ``dumps``
     are dumps of the metadata log itself; they add no information, so the replay skips them. ``raft_logs`` are the
@@ -59,15 +59,15 @@ class Input:
 
     @property
     def notes(self) -> list[str]:
-        """A note for each dump that was skipped."""
+        """A note for each dump of the metadata log that was skipped."""
         return [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
 
 
 @dataclass
 class Inputs:
-    """The inputs in the order of the paths; ``passed_over`` counts the other files.
+    """The inputs in the order of the paths. ``passed_over`` is the number of unrecognized files.
 
-    ``alone`` has, by kind, the files that are only useful beside a metadata log, and for which none was found.
+    ``alone`` has, by kind, the files that are useful only beside a metadata log, if there is no such log.
     """
 
     found: list[Input] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Inputs:
 
 
 def kind_of(file: Path) -> str | None:
-    """The kind of a file; None if it cannot be replayed. Raises TraceError if it cannot be read."""
+    """The kind of input in a file; None if it cannot be replayed. Raises TraceError if it cannot be read."""
     known = metadata_log.recognise(file)
     if known is not None:
         return _METADATA[known]
@@ -117,11 +117,11 @@ def kind_of(file: Path) -> str | None:
 
 
 def inputs(paths: Iterable[Path]) -> Inputs:
-    """The inputs that the paths hold. A path to a file must be an input; below a directory, other files are skipped.
+    """The inputs in files and directories. A given file must be an input; in a directory, other files are skipped.
 
     The files of one metadata log form one input, its directory. A log and its dump also form one input. A broker's
-    log belongs to the metadata logs with the nearest path. Raises TraceError if a path does not exist, or holds
-    nothing that can be replayed.
+    log belongs to the metadata logs with the nearest path. Raises TraceError if a path does not exist, or has nothing
+    that can be replayed.
     """
     result = Inputs()
     logs: dict[str, list[Path]] = {kind: [] for kind in _COUNTED}
@@ -189,7 +189,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _raft_together(found: Sequence[Input]) -> list[Input]:
-    """Group the raft logs of one cluster: those in one directory, or in sibling directories."""
+    """The inputs with the raft logs of one cluster grouped: those in one directory, or in sibling directories."""
     files = [i.path for i in found if i.kind == RAFT_LOG]
     beside = [file.parent for file in files]
     clusters: dict[Path, list[Path]] = {}
@@ -201,7 +201,7 @@ def _raft_together(found: Sequence[Input]) -> list[Input]:
 
 
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
-    """Attach each dump to the log that it was made of."""
+    """The inputs with each dump attached to the metadata log from which it was made."""
     logs = [i.path for i in found if i.kind == METADATA_LOG]
     same = metadata_log.same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
     kept = [i for i in found if i.kind != METADATA_DUMP or i.path not in same]
@@ -210,7 +210,7 @@ def _without_dumps(found: Sequence[Input]) -> list[Input]:
 
 
 def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Iterator[Input]:
-    """Give each broker's file to the metadata logs that share the longest part of their path with it."""
+    """The inputs with each broker's file attached to the metadata logs whose path shares its longest part."""
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     chosen: dict[Input, list[Path]] = {}
     for log in dict.fromkeys(logs):

@@ -1,4 +1,4 @@
-"""Readers of untrusted files: their lines, the fields in them, and the error for an unreadable place."""
+"""Readers of untrusted files: their lines, the fields in a line, and the error for an unreadable place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from highwater.errors import HighwaterError
 
 
 class TraceError(HighwaterError):
-    """A file that is not a trace, is cut off, or does not have its declared format.
+    """Raised for a file that is not a trace, is cut off, or does not have its declared format.
 
     ``line`` counts from 1; it is None if the error is not about one line. ``field`` is the path of the field in the
     line (``records[0].data.isr``), or None. ``byte`` is the position of the error in a binary file, or None.
@@ -40,7 +40,7 @@ class TraceError(HighwaterError):
 
 
 class OutOfRangeError(TraceError):
-    """A value of the right type that is outside the range of the model."""
+    """Raised for a value of the right type that is outside the range of the model."""
 
 
 def printable(text: object, limit: int = 200) -> str:
@@ -58,22 +58,22 @@ MAX_TEXT = 1000
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value stands: file, line, and path within the line."""
+    """The place of a value: its file, its line, and its path within the line."""
 
     path: Path
     line: int
     field: str = ""
 
     def at(self, name: str) -> Place:
-        """A field of this value."""
+        """The place of a field of this value."""
         return Place(self.path, self.line, f"{self.field}.{name}" if self.field else name)
 
     def item(self, position: int) -> Place:
-        """An item of this list."""
+        """The place of an item of this list."""
         return Place(self.path, self.line, f"{self.field}[{position}]")
 
     def wrong(self, message: str) -> TraceError:
-        """An error at this place, to be raised by the caller."""
+        """An error at this place, for the caller to raise."""
         return TraceError(self.path, self.line, self.field or None, message)
 
     def out_of_range(self, message: str) -> OutOfRangeError:
@@ -82,7 +82,7 @@ class Place:
 
 
 class Fields:
-    """An object of a line. A field that no reader expects is an error."""
+    """The fields of an object in a line. A field that no reader expects is an error."""
 
     def __init__(self, place: Place, value: Any, known: Sequence[str], optional: Sequence[str] = ()) -> None:
         if not isinstance(value, dict):
@@ -96,7 +96,7 @@ class Fields:
         self.place, self._value = place, value
 
     def __contains__(self, name: str) -> bool:
-        """Whether an optional field is there."""
+        """True if an optional field is present."""
         return name in self._value
 
     def raw(self, name: str) -> Any:
@@ -104,41 +104,41 @@ class Fields:
         return self._value[name]
 
     def number(self, name: str, low: int = 0, high: int = INT32) -> int:
-        """A whole number within bounds."""
+        """The value of a field that must be a whole number within bounds. Raises TraceError."""
         return number(self.place.at(name), self._value[name], low, high)
 
     def flag(self, name: str) -> bool:
-        """True or false."""
+        """The value of a field that must be true or false. Raises TraceError."""
         value = self._value[name]
         if not isinstance(value, bool):
             raise self.place.at(name).wrong(f"expected true or false, not {_shown(value)}")
         return value
 
     def text(self, name: str) -> str:
-        """A string of at most MAX_TEXT characters."""
+        """The value of a field that must be a string of at most MAX_TEXT characters. Raises TraceError."""
         return text(self.place.at(name), self._value[name])
 
     def text_or_null(self, name: str) -> str | None:
-        """A string or null."""
+        """The value of a field that must be a string or null. Raises TraceError."""
         return None if self._value[name] is None else self.text(name)
 
     def choice(self, name: str, allowed: Sequence[str]) -> str:
-        """One of some strings."""
+        """The value of a field that must be one of the allowed strings. Raises TraceError."""
         value = self.text(name)
         if value not in allowed:
             raise self.place.at(name).wrong(f"{printable(value, 60)!r} is none of {', '.join(allowed)}")
         return value
 
     def numbers(self, name: str, low: int = 0, high: int = INT32) -> list[int]:
-        """A list of whole numbers."""
+        """The value of a field that must be a list of whole numbers within bounds. Raises TraceError."""
         return [number(place, item, low, high) for place, item in self.items(name)]
 
     def numbers_or_null(self, name: str) -> list[int] | None:
-        """A list of whole numbers or null."""
+        """The value of a field that must be a list of whole numbers, or null. Raises TraceError."""
         return None if self._value[name] is None else self.numbers(name)
 
     def items(self, name: str) -> Iterator[tuple[Place, Any]]:
-        """The items of a list, each with its place."""
+        """The items of a field that must be a list, each with its place. Raises TraceError."""
         place, value = self.place.at(name), self._value[name]
         if not isinstance(value, list):
             raise place.wrong(f"expected a list, not {_shown(value)}")
@@ -152,44 +152,47 @@ Form = Mapping[str, Reader]
 
 
 def whole(low: int, high: int = INT32) -> Reader:
-    """The reader of a whole number within the given bounds."""
+    """The reader for a field with a whole number within these bounds."""
     return lambda f, name: f.number(name, low, high)
 
 
 def numbers(low: int) -> Reader:
-    """The reader of a list of whole numbers, none below ``low``."""
+    """The reader for a field with a list of whole numbers, none below ``low``."""
     return lambda f, name: f.numbers(name, low)
 
 
 def choice(*allowed: str) -> Reader:
-    """The reader of a string out of the given ones."""
+    """The reader for a field with one of these strings."""
     return lambda f, name: f.choice(name, allowed)
 
 
 def in_order(read: Reader) -> Reader:
-    """The reader of a list whose order has no meaning: the list is sorted."""
+    """The reader for a list whose order has no meaning; it sorts the list."""
     return lambda f, name: sorted(read(f, name))
 
 
 def texts(f: Fields, name: str) -> list[str]:
-    """A list of strings. Raises TraceError."""
+    """The value of a field that must be a list of strings. Raises TraceError."""
     return [text(place, item) for place, item in f.items(name)]
 
 
 def each(form: Form) -> Reader:
-    """The reader of a list of objects."""
+    """The reader for a field with a list of objects of this form."""
     return lambda f, name: [read_form(place, item, form) for place, item in f.items(name)]
 
 
 def read_form(place: Place, value: Any, form: Form, optional: Form | None = None) -> dict[str, Any]:
-    """An object with all fields of the form, and any of the optional ones. Raises TraceError."""
+    """The fields of an object that must have all fields of the form, and can have the optional ones.
+
+    Raises TraceError.
+    """
     readers = {**form, **(optional or {})}
     fields = Fields(place, value, tuple(form), tuple(optional or ()))
     return {name: read(fields, name) for name, read in readers.items() if name in fields}
 
 
 def number(place: Place, value: Any, low: int, high: int) -> int:
-    """A whole number within bounds, at a place."""
+    """The value at a place, which must be a whole number within bounds. Raises TraceError."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise place.wrong(f"expected a whole number, not {_shown(value)}")
     if not low <= value <= high:
@@ -198,7 +201,7 @@ def number(place: Place, value: Any, low: int, high: int) -> int:
 
 
 def text(place: Place, value: object) -> str:
-    """A string of at most MAX_TEXT characters, at a place."""
+    """The value at a place, which must be a string of at most MAX_TEXT characters. Raises TraceError."""
     if not isinstance(value, str):
         raise place.wrong(f"expected a string, not {_shown(value)}")
     if len(value) > MAX_TEXT:
@@ -224,7 +227,7 @@ MAX_BYTES = 1 << 33
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file with their line numbers, from 1. Blank lines at the end are skipped.
+    """The JSON objects of a file with their line numbers, counted from 1. Blank lines at the end are skipped.
 
     Raises TraceError if the file cannot be read, is cut off, is not JSON, or exceeds a limit.
     """
@@ -247,7 +250,7 @@ def _split(path: Path) -> Iterator[bytes]:
 
 
 def split(source: Source) -> Iterator[bytes]:
-    """The lines of a file; the last one may lack its newline."""
+    """The lines of a file; the last line may end without a newline."""
     path, rest, number = source.path, b"", 1
     for chunk in source.chunks():
         rest += chunk
@@ -265,7 +268,7 @@ def split(source: Source) -> Iterator[bytes]:
 
 
 class Source:
-    """A file that is read once, from its start. A gzip file is decompressed.
+    """A file that can be read once, from its start. A gzip file is decompressed.
 
     Its methods raise TraceError if the file cannot be read, is damaged, or holds more than MAX_BYTES.
     """
@@ -290,11 +293,11 @@ class Source:
 
     @property
     def bytes_read(self) -> int:
-        """The number of bytes read so far, before decompression."""
+        """The number of bytes read from the file so far, counted before decompression."""
         return 0 if self._file.closed else self._file.tell()
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes of the file. Do not mix with ``read``."""
+        """The bytes of the file, in chunks. Use either this method or ``read``, not both."""
         total = 0
         with readable(self.path):
             for chunk in _gunzip(self.path, self._file) if self.compressed else _plain(self._file):
@@ -304,7 +307,7 @@ class Source:
                 yield chunk
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes, fewer only at the end."""
+        """Read ``size`` bytes; fewer are returned only at the end of the file."""
         if not self.compressed:
             with readable(self.path):
                 return self._file.read(size)
@@ -329,7 +332,7 @@ class Source:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Within this context, an OSError becomes a TraceError that names the path."""
+    """While inside, turn an OSError into a TraceError that names the path."""
     try:
         yield
     except OSError as wrong:
@@ -382,7 +385,7 @@ def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these pairs, as ``object_pairs_hook``. Raises ValueError for a repeated key."""
+    """A dictionary of key and value pairs, for ``object_pairs_hook``. Raises ValueError for a repeated key."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key stands twice in an object")
@@ -390,13 +393,13 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse_constant(constant: str) -> Any:
-    """Raises ValueError for NaN and the infinities, as ``parse_constant``: JSON has no such numbers."""
+    """Raise ValueError for NaN and the infinities, which JSON does not have; for ``parse_constant``."""
     raise ValueError(f"{constant} is no JSON number")
 
 
 @lru_cache(maxsize=1024)
 def start_of_day(day: str) -> int | None:
-    """The start of a day in ms since the epoch, with the log's time counted as UTC; None if there is no such day."""
+    """The start of a day in ms since the epoch, as if the log's times were UTC; None if there is no such day."""
     try:
         return (date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()) * 86_400_000
     except ValueError:
@@ -404,7 +407,7 @@ def start_of_day(day: str) -> int | None:
 
 
 def log_time(head: re.Match[str] | re.Match[bytes]) -> int | None:
-    """The local time of a log4j line in ms, counted as UTC; None if there is no such time.
+    """The local time of a log4j line in ms, as if it were UTC; None if there is no such time.
 
     The groups of the match are the day, the hour, the minute, the second and the ms.
     """

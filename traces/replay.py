@@ -1,4 +1,7 @@
-"""Replay: does the protocol explain what a system did? A metadata log is replayed with the logs of its brokers."""
+"""Replay, which checks if the protocol explains the run of a system.
+
+A metadata log is replayed together with the logs of its brokers.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ def _watch(
     on_changes: Sequence[Callable[[PartitionChange], None]] = (),
     on_setting: Callable[[str | None], None] | None = None,
 ) -> Watch:
-    """A watch of all changes of partitions and settings; ``on_changes`` come first."""
+    """A watch of all changes of partitions and settings; ``on_changes`` are called before ``listening``."""
     changed = [*on_changes, *(one.change for one in listening)]
 
     def change(change: PartitionChange) -> None:
@@ -88,7 +91,10 @@ def _follow(
     timelines: bool,
     progress: Progress | None,
 ) -> Callable[[str], list[Course]]:
-    """Replay the metadata log with the brokers' logs and dumps; returns each partition's HWM and LEO over time."""
+    """Replay the metadata log with the brokers' logs and dumps.
+
+    Returns a function from a partition's name to the HWM and LEO of its replicas over time.
+    """
     if not found.broker_logs and not found.data_dumps:
         replay_metadata(log, report, profile, rules, _watch(listening), progress)
         return lambda name: []
@@ -121,7 +127,7 @@ def _follow(
 
 
 def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
-    """Mark each election whose leader, by the brokers' logs, had every committed record."""
+    """Mark each election whose leader had every committed record, according to the brokers' logs."""
     for place, found in enumerate(report.findings):
         held = complete.get((found.partition or "", found.position.get("offset", -1)))
         if held is not None and found.facts:
@@ -139,7 +145,7 @@ def _read_again(
     rules: Mapping[str, bool] | None,
     progress: Progress | None,
 ) -> None:
-    """Read the log a second time, for the timelines of the partitions that the report mentions."""
+    """Read the log a second time, to get the timelines of the partitions that the report mentions."""
     interesting: dict[str, None] = {}
     names = [*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)]
     for name in names:
@@ -154,13 +160,13 @@ def _read_again(
 
 
 class _Timelines:
-    """Collects the changes of partitions, up to a limit for each."""
+    """Collects the changes of partitions, a limited number for each."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
 
     def watch(self, tracks: Callable[[str], bool] = every_partition) -> Watch:
-        """A watch that records the changes and settings of these partitions."""
+        """A watch that records the changes and settings of the partitions that ``tracks`` accepts."""
         return Watch(tracks, self.change, on_setting_in_force=self.setting)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
@@ -170,7 +176,7 @@ class _Timelines:
             timeline.settings.append(setting)
 
     def change(self, change: PartitionChange) -> None:
-        """Record a change."""
+        """Record the change of a partition."""
         timeline = self._report.timelines.setdefault(change.name, Timeline(change.name))
         timeline.total += 1
         if len(timeline.changes) < LIMIT_CHANGES:
@@ -186,13 +192,13 @@ def replay(
     broker_logs: Sequence[str | PathLike[str]] = (),
     timelines: bool = False,
 ) -> Report:
-    """Replay what a path holds: a metadata log or its dump, recorded operations of a controller, or a run of a model.
+    """Replay the content of a path: a metadata log or its dump, recorded operations of a controller, or a model's run.
 
     A directory must hold one of them. Brokers' logs, dumps of data segments and request logs below it are read with a
     metadata log, and so are ``broker_logs``, which can be any of these. ``rules`` switches single rules on or off,
-    over the profile. With ``timelines`` the report also has the history of the partitions. After KeyboardInterrupt
-    the report has the results so far (``Report.interrupted``). Raises TraceError if something cannot be read, and
-    LanguageError if the profile or a rule does not exist.
+    and overrides the profile. With ``timelines`` the report also has the history of the partitions. After
+    KeyboardInterrupt the report has the results so far (``Report.interrupted``). Raises TraceError if something
+    cannot be read, and LanguageError if the profile or a rule does not exist.
     """
     found = inputs([Path(path), *(Path(log) for log in broker_logs)]).found
     if len(found) != 1:
@@ -209,7 +215,7 @@ def replay_input(
     timelines: bool = False,
     history: RunHistory | None = None,
 ) -> Report:
-    """Replay one of the inputs that ``highwater.traces.inputs.inputs`` found; otherwise as ``replay``.
+    """Replay one of the inputs that ``highwater.traces.inputs.inputs`` found; in all else like ``replay``.
 
     The replay of a run records its lines in ``history``, if given.
     """

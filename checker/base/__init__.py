@@ -1,1 +1,1 @@
-"""Shared by all parts: problems and exit statuses, memory, untrusted files, processes, text for a terminal."""
+"""The package of what all parts of the checker share: exit statuses, memory, files, processes, terminal text."""

@@ -1,6 +1,6 @@
 """The directory of a checkpoint: its owner, its content, and manifests with checksums.
 
-The native engine and Spark keep a search so:
+The native engine and Spark store a search in this form:
 
     lock              held by the process that searches; it ends with that process
     *.json            manifests: a line of JSON, and a line with its SHA-256; each is moved to its name when complete
@@ -32,7 +32,7 @@ _MOST_MANIFEST = 1 << 28
 
 
 class CheckpointDirectory:
-    """A directory that holds a search, or will hold one; each engine declares the names of its files."""
+    """A directory that holds a search, or will hold one. Each engine declares the names of its files."""
 
     engine: ClassVar[str]
     format: ClassVar[int]
@@ -50,7 +50,7 @@ class CheckpointDirectory:
 
     @property
     def head(self) -> str:
-        """The manifest without which there is no checkpoint."""
+        """The name of the manifest without which there is no checkpoint."""
         return HEADS[self.engine]
 
     def __enter__(self) -> Self:
@@ -62,9 +62,9 @@ class CheckpointDirectory:
     # --- its owner --------------------------------------------------------------------------------
 
     def take(self, *, resume: bool) -> None:
-        """Lock it until it is closed: for a new search, or with ``resume`` for the one that it holds.
+        """Lock the directory until ``close``: for a new search or, with ``resume``, for the search that it holds.
 
-        Raises InputError if another process has it, it holds other files, or there is no search to resume.
+        Raises InputError if another process has locked it, it holds other files, or there is no search to resume.
         """
         try:
             if not resume:
@@ -80,7 +80,7 @@ class CheckpointDirectory:
             raise self.unusable(wrong) from None
 
     def close(self) -> None:
-        """Unlock it."""
+        """Unlock the directory."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -119,7 +119,10 @@ class CheckpointDirectory:
             yield from entries
 
     def _is_own(self, name: str, mode: int) -> bool:
-        """Whether a file of this name and mode can belong to a checkpoint; hidden files are the file system's."""
+        """True if a file of this name and mode may lie in a checkpoint's directory.
+
+        Hidden files may: the file system can have made them.
+        """
         if self.folders is not None and self.folders.fullmatch(name):
             return stat.S_ISDIR(mode)
         if name in (LOCK, self.head) or self.files.fullmatch(name):
@@ -129,7 +132,7 @@ class CheckpointDirectory:
     # --- manifests --------------------------------------------------------------------------------
 
     def write_manifest(self, name: str, plain: Mapping[str, Any]) -> None:
-        """Write a manifest, after the files that it lists are on the disk. Raises OSError."""
+        """Write a manifest. The files that it lists must be on the disk already. Raises OSError."""
         text = json.dumps({**plain, "format": self.format}, sort_keys=True)
         with aside(self.directory / name, synced=True) as beside:
             beside.write_text(f"{text}\n{_digest(text)}\n", encoding="utf-8")
@@ -138,7 +141,8 @@ class CheckpointDirectory:
     def read_manifest(self, name: str) -> dict[str, Any]:
         """The content of a manifest.
 
-        Raises FileNotFoundError; InputError if it is damaged, of another version, or cannot be read.
+        Raises FileNotFoundError if there is none, and InputError if it is damaged, has another version, or cannot be
+        read.
         """
         try:
             descriptor = os.open(
@@ -166,7 +170,7 @@ class CheckpointDirectory:
     # --- leftovers --------------------------------------------------------------------------------
 
     def remove(self, name: str) -> None:
-        """Remove a file or a folder with one of the checkpoint's names; in a folder only files with such names.
+        """Remove a file or a folder with one of the checkpoint's names; in a folder, only files with such names.
 
         No link is followed, and a missing file is no error. Raises OSError.
         """
@@ -186,20 +190,23 @@ class CheckpointDirectory:
     # --- errors -----------------------------------------------------------------------------------
 
     def wrong(self, what: str) -> InputError:
-        """The error for a directory that cannot be used."""
+        """The InputError for a directory that cannot be used, with the reason ``what``."""
         return InputError(f"--checkpoint {self.directory}: {what}")
 
     def damaged(self, name: str) -> InputError:
-        """The error for a damaged file."""
+        """The InputError for a damaged file of the checkpoint."""
         return self.wrong(f"{name} is damaged")
 
     def unusable(self, wrong: OSError) -> InputError:
-        """The error for a directory that cannot be written or read."""
+        """The InputError for a directory that cannot be written or read."""
         return self.wrong(wrong.strerror or str(wrong))
 
 
 def remove_files(folder: Path, ours: re.Pattern[str], keep: frozenset[str] = frozenset()) -> None:
-    """Remove the files of a folder with matching names, except ``keep``. No link is followed. Raises OSError."""
+    """Remove the files of a folder whose names match ``ours``, except ``keep``. Raises OSError.
+
+    No link is followed.
+    """
     if folder.is_symlink() or not folder.is_dir():
         return
     for entry in list(os.scandir(folder)):

@@ -30,11 +30,11 @@ LEFT = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")
 
 @contextmanager
 def aside(target: Path, *, synced: bool = False) -> Iterator[Path]:
-    """A path beside a file for its new content; at the end it takes the file's place in one step.
+    """A path beside a file for the file's new content. At the end the new content replaces the file in one step.
 
-    With ``synced`` its content is on the disk before that. After an error, or if the process ends meanwhile, the
-    file is unchanged. A link stays one: its target is replaced. A pipe or a device, or a file whose directory cannot
-    be written, is written in place. Raises OSError.
+    With ``synced`` the new content is on the disk before that. After an error, or if the process ends meanwhile, the
+    file is unchanged. If the file is a link, its target is replaced. A pipe or a device, or a file whose directory
+    cannot be written, is written in place. Raises OSError.
     """
     beside = None if _in_place(target) else _begun(Path(os.path.realpath(target)))
     if beside is None:
@@ -57,7 +57,10 @@ def _in_place(target: Path) -> bool:
 
 
 def _begun(place: Path) -> Path | None:
-    """A new file beside a place, with the permissions of the file there; None if none can be made."""
+    """Create a file beside ``place``, with the permissions of the file there.
+
+    None if the directory cannot be written and the file exists.
+    """
     beside = place.with_name(f".{place.name}.{os.urandom(8).hex()}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
@@ -89,7 +92,7 @@ _PIECE = 1 << 22
 
 
 def checksum(data: bytes | memoryview, before: int = 0) -> int:
-    """The CRC-32C of some bytes; ``before`` is that of the bytes before them."""
+    """The CRC-32C of some bytes. ``before`` is the CRC-32C of the bytes before them; 0 if there are none."""
     import crc32c  # most commands check no file, and it takes a tenth of what they need to start
 
     return int(crc32c.crc32c(data, before))
@@ -105,9 +108,9 @@ def of_descriptor(descriptor: int) -> tuple[int, int]:
 
 
 def is_file_with(path: Path, size: int, value: int) -> bool:
-    """Whether a path is a file of this size with this CRC-32C. If the size differs, nothing is read.
+    """True if the path is a file of this size with the CRC-32C ``value``. If the size differs, nothing is read.
 
-    Raises OSError if it cannot be read, or is a link.
+    Raises OSError if the file cannot be read, or is a link.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -123,7 +126,7 @@ def is_file_with(path: Path, size: int, value: int) -> bool:
 
 
 def refuse_unwritable(option: str, target: str | Path) -> None:
-    """InputError where the file that an option names cannot be written."""
+    """Raises InputError if the file that an option names cannot be written."""
     path = Path(target)
     writable = os.access(path if path.exists() else path.parent, os.W_OK)
     if path.is_dir() or not writable:
@@ -131,14 +134,14 @@ def refuse_unwritable(option: str, target: str | Path) -> None:
 
 
 def write_text(option: str, target: str | Path, text: str) -> None:
-    """Write the file that an option names, as ``written``."""
+    """Write a text to the file that an option names. Raises InputError if it cannot be written."""
     with written(option, target) as beside:
         beside.write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def written(option: str, target: str | Path) -> Iterator[Path]:
-    """Where to write the file that an option names: it takes its place when it is complete (``aside``).
+    """A path at which to write the file that an option names. It replaces the file when complete (``aside``).
 
     Raises InputError if it cannot be written; the file is then unchanged.
     """
@@ -152,10 +155,10 @@ def written(option: str, target: str | Path) -> Iterator[Path]:
 
 
 class JsonOutput:
-    """The target of ``--json``.
+    """The target of ``--json``: a file or standard output.
 
-    It is opened immediately: a long search must not end with a file that cannot be written. ``quiet`` prints fewer
-    lines for people.
+    A target that cannot be written is refused immediately, not after a long search. ``quiet`` prints fewer lines for
+    people.
     """
 
     def __init__(self, target: str | None, *, quiet: bool = False) -> None:
@@ -165,7 +168,7 @@ class JsonOutput:
             refuse_unwritable("--json", target)
 
     def write(self, content: Any) -> None:
-        """Write the content, where a target was given."""
+        """Write the content as JSON, if ``--json`` has a target."""
         if self.target is None:
             return
         text = json.dumps(content, indent=2, ensure_ascii=False)
@@ -175,17 +178,17 @@ class JsonOutput:
             write_text("--json", self.target, text + "\n")
 
     def say(self, line: str) -> None:
-        """A line for people: on standard output, unless that is for JSON."""
+        """Print a line for people on standard output, unless that is the target of ``--json``."""
         if not self.to_stdout:
             click.echo(line, file=sys.stdout)
 
     def note(self, line: str) -> None:
-        """A line for people that ``--quiet`` leaves out."""
+        """Print a line for people, unless ``--quiet`` is given."""
         if not self.quiet:
             self.say(line)
 
     def progress(self, line: str) -> None:
-        """The progress of a solver, on standard error; ``--quiet`` leaves it out."""
+        """Print a solver's progress on standard error, unless ``--quiet`` is given."""
         if not self.quiet:
             print(line, file=sys.stderr, flush=True)
 
@@ -205,7 +208,10 @@ _INT64 = 1 << 63
 
 
 def read_text(path: Path) -> str:
-    """A file's text. InputError where there is none; FileNotFoundError where there is no file."""
+    """The text of a file.
+
+    Raises FileNotFoundError if there is none, and InputError if it is no file, too large, or no text.
+    """
     try:
         # Without waiting for a writer: it might be a pipe.
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -245,12 +251,12 @@ def toml(path: Path, text: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """A TOML file. InputError as above; FileNotFoundError where there is none."""
+    """The tables of a TOML file. Raises InputError if it is invalid, and FileNotFoundError if there is none."""
     return toml(path, read_text(path))
 
 
 def read_json(path: Path) -> Any:
-    """A file that is one JSON value. InputError where it is none; FileNotFoundError where there is no file."""
+    """The one JSON value in a file. Raises InputError if it is invalid, and FileNotFoundError if there is none."""
     text = read_text(path)
     _refuse_many(path, text)
     try:
@@ -264,7 +270,7 @@ def read_json(path: Path) -> Any:
 
 
 def _refuse_many(path: Path, text: str) -> None:
-    """Refuse more values than fit in memory: each of them has one of these signs."""
+    """Raises InputError if a text can have more values than fit in memory: each value has one of these signs."""
     if sum(map(text.count, "{[,=.")) > MOST_VALUES:
         raise InputError(f"{path}: more than {MOST_VALUES:,} values")
 
@@ -274,7 +280,7 @@ def _too_deep(path: Path) -> InputError:
 
 
 def _refuse_extremes(path: Path, found: Any) -> None:
-    """Refuse values nested without end, and numbers of any length: an error could not even show them."""
+    """Raises InputError for values nested too deeply, or numbers too long to show in an error."""
     left = [(found, 0)]
     while left:
         value, depth = left.pop()
@@ -291,7 +297,7 @@ def _refuse_extremes(path: Path, found: Any) -> None:
 
 
 def report_of(wrong: BaseException) -> dict[str, Any]:
-    """An internal error as plain values: the command, the versions, and the place that failed."""
+    """The report of an internal error: the command, the versions, and the traceback."""
     from highwater.model.versions import versions
 
     return {
@@ -305,7 +311,10 @@ def report_of(wrong: BaseException) -> dict[str, Any]:
 
 
 def write(wrong: BaseException) -> str | None:
-    """Write the report of an error where temporary files go, and give its name; None where it cannot be written."""
+    """Write the report of an internal error to the directory of temporary files.
+
+    Returns the report's path; None if it cannot be written.
+    """
     name = f"highwater-report-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.json"
     try:
         path = Path(tempfile.gettempdir()) / name

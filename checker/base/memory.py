@@ -1,4 +1,4 @@
-"""How much memory this process has used, and how much there is: of the machine, of its control group, by its limits."""
+"""The memory that this process has used, and the memory that machine, control groups and limits leave it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GROUP_FILES = {
 
 
 def peak_memory() -> int:
-    """The most resident bytes that this process had since its program began.
+    """The largest number of resident bytes that this process has had since its program began.
 
     On Linux getrusage and wait4 include the peak of the parent process, whose memory a process shares until its own
-    program begins. VmHWM begins anew with the program. Only a running process can read it.
+    program begins. VmHWM restarts with the program. Only a running process can read it.
     """
     found = _status().get("VmHWM")
     if found is not None:
@@ -32,15 +32,15 @@ def peak_memory() -> int:
 
 
 def collect_garbage_rarely() -> None:
-    """Have this process look for garbage less often: nodes of expression graphs are many and stay.
+    """Make this process collect garbage less often, because the many nodes of expression graphs are never garbage.
 
-    Looking through them takes a tenth of the time of tracing.
+    With Python's default a tenth of the time of tracing is spent on it.
     """
     gc.set_threshold(100_000, 50, 100)
 
 
 def available_memory() -> int:
-    """Bytes of memory that are free to use: the least of what the machine, the control groups and the limits leave."""
+    """The bytes of memory that this process can still use: the least that machine, control groups and limits leave."""
     return max(0, min([_of_machine(), *_of_groups(), *_of_limits()]))
 
 
@@ -53,7 +53,7 @@ def _of_machine() -> int:
 
 
 def _of_limits() -> Iterator[int]:
-    """The rest of the limits on this process's address space and on its data."""
+    """For each limit on this process's address space or data, the bytes that it leaves."""
     used = _status()
     for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
         most, _ = resource.getrlimit(limit)
@@ -62,7 +62,7 @@ def _of_limits() -> Iterator[int]:
 
 
 def _status() -> dict[str, int]:
-    """The sizes in bytes of this process, by the kernel's names."""
+    """The memory sizes of this process in bytes, by the kernel's names (``VmHWM``)."""
     found: dict[str, int] = {}
     with suppress(OSError):
         for line in _STATUS.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -73,7 +73,10 @@ def _status() -> dict[str, int]:
 
 
 def _of_groups(proc: Path = Path("/proc/self")) -> Iterator[int]:
-    """The memory left in each control group of this process, and in each above it; ``proc`` lists them."""
+    """For each control group of this process and each group above it, the bytes of memory that it leaves.
+
+    ``proc`` is the folder that lists the groups.
+    """
     try:
         groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
         mounts = [line.split() for line in (proc / "mountinfo").read_text().splitlines()]
@@ -90,7 +93,7 @@ def _of_groups(proc: Path = Path("/proc/self")) -> Iterator[int]:
 
 
 def _below(path: str, root: str) -> PurePosixPath:
-    """Where a group is below the one that is mounted; the mounted one, where it is not below."""
+    """The path of a control group below the mounted one; the mounted group itself if it is not below."""
     with suppress(ValueError):
         return PurePosixPath(path).relative_to(root)
     return PurePosixPath()
@@ -109,7 +112,7 @@ def _of_group(kind: str, point: Path, path: PurePosixPath) -> Iterator[int]:
 
 
 def _number(file: Path) -> int | None:
-    """The number in a file; None where there is none, or it is "max"."""
+    """The number in a file; None if there is no such file, or it has "max"."""
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="ascii"))
     return None

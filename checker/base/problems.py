@@ -14,7 +14,7 @@ from highwater.errors import HighwaterError
 
 
 class InputError(HighwaterError):
-    """A request or a file that cannot be used. The message is one line and stands for itself."""
+    """A request or a file that cannot be used. The message is one line and needs no context."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))
@@ -54,7 +54,7 @@ _WORST_FIRST = (
 
 
 def worst(statuses: Iterable[Status]) -> Status:
-    """The status of a run of several scenarios: interrupted before violated before inconclusive."""
+    """The exit status of a run of several scenarios: interrupted before violated before inconclusive."""
     return min(statuses, key=_WORST_FIRST.index, default=Status.OK)
 
 
@@ -63,7 +63,7 @@ def worst(statuses: Iterable[Status]) -> Status:
 
 @contextmanager
 def interruption(ask: Callable[[], None]) -> Iterator[None]:
-    """While inside, the first SIGINT calls ``ask``; a second one raises KeyboardInterrupt.
+    """While inside, the first SIGINT calls ``ask``, and the second raises KeyboardInterrupt.
 
     Outside the main thread, where no handler can be set, nothing changes.
     """
@@ -106,10 +106,10 @@ _LONGEST = 300
 
 
 def missing_library(wrong: BaseException) -> str | None:
-    """One line about the library that cannot be loaded; None if an error has another cause.
+    """One line about a library that cannot be loaded; None if the error has another cause.
 
-    A missing package is a ModuleNotFoundError. A damaged one, or one that lacks another library or memory, is any error
-    that a library raises while it is imported, or an OSError without a number from its loader.
+    A missing package is a ModuleNotFoundError. For a damaged package, or one that lacks another library or memory, it
+    is any error that a library raises while it is imported, or an OSError without a number from its loader.
     """
     if isinstance(wrong, ModuleNotFoundError) and wrong.name is not None:
         name = wrong.name.partition(".")[0]

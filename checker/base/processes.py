@@ -1,8 +1,9 @@
-"""Jobs done side by side by processes: one way to begin, to be interrupted, to fail and to end.
+"""Jobs done side by side by processes: how they start, are interrupted, fail and end.
 
-A process takes job after job, and may report progress of each. A terminal's Ctrl-C reaches only the parent process;
-``Pool.interrupt`` ends the running jobs, which may answer with what they have so far. An exception in a job is its
-answer. All processes end with the pool, busy or not, with their own children, and also if the parent is killed.
+A process takes job after job, and may report the progress of each. A terminal's Ctrl-C reaches only the parent
+process. ``Pool.interrupt`` ends the running jobs, which may answer with what they have so far. If a job raises an
+exception, that is its answer. All processes end with the pool, busy or not, with their own children, and also if the
+parent is killed.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ Say = Callable[[object], None]
 
 
 class ProcessEnded(HighwaterError):
-    """A process that had a job was ended from outside, so the job has no answer."""
+    """A process was ended from outside while it had a job, so the job has no answer."""
 
 
 class News(NamedTuple, Generic[Job]):
-    """A job's progress; with ``done`` its answer, or the exception that it raised."""
+    """A message about a job: its progress or, with ``done``, its answer or the exception that it raised."""
 
     job: Job
     said: Any
@@ -40,15 +41,16 @@ class News(NamedTuple, Generic[Job]):
 
 
 def cores() -> int:
-    """The processors that this process may use."""
+    """The number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool(Generic[Job]):
-    """Processes that do jobs: ``do(job, say)`` returns the answer to one. Jobs, progress and answers are plain data.
+    """Processes that do jobs: ``do(job, say)`` returns the answer to a job, and ``say`` reports its progress.
 
-    ``do`` is a function of a module, or a partial one: processes are started anew. With ``copied`` each job has a copy
-    of this process instead, so ``do`` can be any function, and no answer depends on earlier jobs.
+    Jobs, progress and answers are plain data. ``do`` is a function of a module, or a partial of one, because
+    processes are started anew. With ``copied`` each job has a copy of this process instead, so ``do`` can be any
+    function, and no answer depends on earlier jobs.
     """
 
     def __init__(self, do: Callable[[Job, Say], object], *, copied: bool = False) -> None:
@@ -59,7 +61,7 @@ class Pool(Generic[Job]):
         self._under_way: dict[Connection, Job] = {}
 
     def run(self, jobs: Iterable[Job], count: int, every: float | None = None) -> Iterator[News[Job] | None]:
-        """Do jobs, ``count`` at a time, and yield their news; None after ``every`` seconds without any.
+        """Do jobs in ``count`` processes, and yield their messages; None after ``every`` seconds without a message.
 
         The next job is taken when a process is free. Raises ProcessEnded if no process can be started.
         """
@@ -79,13 +81,13 @@ class Pool(Generic[Job]):
         return list(self._under_way.values())
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in all jobs that are running, or begin later."""
+        """Raise KeyboardInterrupt in all jobs that are running or begin later."""
         self._interrupted = True
         for connection in list(self._under_way):
             self._interrupt(connection)
 
     def close(self) -> None:
-        """End all processes, also busy ones."""
+        """End all processes, even busy ones."""
         with self._lock:
             self._closed = True
         for connection in list(self._processes):
@@ -119,7 +121,7 @@ class Pool(Generic[Job]):
             self._give(connection, left)
 
     def _give(self, connection: Connection, left: Iterator[Job]) -> None:
-        """Give a process its next job; without one end it."""
+        """Give a process its next job; if there is none, end the process."""
         for job in left:
             self._under_way[connection] = job
             if self._interrupted:
@@ -163,10 +165,10 @@ class Pool(Generic[Job]):
 def answers(
     tasks: Sequence[Job], ask: Callable[[Job], Answer], processes: int
 ) -> Iterator[tuple[Job, Answer]]:
-    """Call ``ask`` for each task in a copy of this process, and yield the answers as they come in.
+    """Call ``ask`` for each task in a copy of this process, and yield the answers as they arrive.
 
-    The first exception is raised here, a defect as InternalError, and ends the other tasks. With one process, or on a
-    system that cannot copy one, the tasks run in this process, one after the other.
+    The first exception is raised here and ends the other tasks; a defect is raised as InternalError. With one
+    process, or on a system that cannot copy a process, the tasks run in this process, one after the other.
     """
     if processes <= 1 or "fork" not in multiprocessing.get_all_start_methods():
         yield from ((task, ask(task)) for task in tasks)
@@ -180,7 +182,7 @@ def answers(
 
 
 class _Interruption:
-    """Ctrl-C in a process of a pool: it ends the running job, or else the next one before it begins."""
+    """Handles Ctrl-C in a process of a pool: it ends the running job, or else the next one before it begins."""
 
     def __init__(self) -> None:
         self.came = False
@@ -196,7 +198,7 @@ class _Interruption:
 
     @contextmanager
     def possible(self) -> Iterator[None]:
-        """Inside, it raises KeyboardInterrupt."""
+        """While inside, Ctrl-C raises KeyboardInterrupt."""
         self._under_way = True
         try:
             if self.came:
@@ -229,7 +231,7 @@ def _end_with_the_parent() -> None:
 
 
 def _answer(do: Callable[[Job, Say], object], job: Job, say: Say) -> object:
-    """The answer to a job, or the exception that it raised; a defect as InternalError."""
+    """The answer to a job, or the exception that the job raised. A defect becomes an InternalError."""
     try:
         return do(job, say)
     except (HighwaterError, InternalError, MemoryError) as wrong:

@@ -1,4 +1,4 @@
-"""Lines for people: how wide they may be, texts folded to that, and rows of cells in columns."""
+"""Lines for people: how wide they may be, how texts are folded, and rows of cells in columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ _LEAST = 32
 
 
 def width() -> int | None:
-    """The columns to fold at: $COLUMNS, or those of the terminal; None if neither is known, and nothing is folded."""
+    """The number of columns at which to fold lines: $COLUMNS, or the terminal's width.
+
+    None if neither is known; then nothing is folded.
+    """
     known = sys.stdout.isatty() or "COLUMNS" in os.environ
     return min(shutil.get_terminal_size().columns, WIDEST) if known else None
 
 
 def folded(lines: Iterable[str]) -> Iterator[str]:
-    """Lines folded at ``width``, each with its own indent; later parts are indented by two more columns."""
+    """The lines folded at ``width``, each with its own indent. Continuation lines are indented by two more columns."""
     columns = width()
     for line in lines:
         text = line.lstrip()
@@ -33,9 +36,9 @@ def folded(lines: Iterable[str]) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:
-    """Rows of cells, one column below the other; the last cell of a row is folded in its column.
+    """Rows of cells, aligned in columns. The last cell of a row is folded in its column.
 
-    Where the other columns leave it too little room, it stands below them.
+    If the columns before it leave too little room, the last cell is on lines of its own.
     """
     if not rows:
         return
@@ -57,7 +60,7 @@ def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> It
 
 
 def at(type: Type, path: str) -> Type:
-    """The type of what lies at a path such as ``replicas[1].hwm``."""
+    """The type of the value at a path such as ``replicas[1].hwm``."""
     for name in re.findall(r"\w+", path):
         if isinstance(type, Option):
             type = type.content_type
@@ -70,7 +73,7 @@ def at(type: Type, path: str) -> Type:
 
 
 def say(type: Type, value: Any, *, brief: bool = False) -> str:
-    """A plain value of a type, on one line. ``brief`` leaves the fields of structs out that are none or false."""
+    """A plain value of a type, on one line. ``brief`` leaves out fields of structs that are None or False."""
     if isinstance(type, Option):
         return "none" if value is None else say(type.content_type, value, brief=brief)
     if isinstance(type, Set):
@@ -109,7 +112,7 @@ def lines(
 ) -> Iterator[tuple[str, str]]:
     """A state as pairs (path, text): one for each field, or for each element of a field that is an array.
 
-    With ``only``, paths of scalars, what holds none of them is left out: rows, and fields of structs.
+    ``only`` has paths of scalars: rows and fields of structs that contain none of these scalars are left out.
     """
     for name, inner in type.fields.items():
         value = state[name]
@@ -126,7 +129,7 @@ def lines(
 
 
 def _holds(path: str, only: Collection[str] | None) -> bool:
-    """Whether one of the scalars lies at a path or below it."""
+    """True if a scalar of ``only`` is at this path or below it. ``only`` None stands for all scalars."""
     return only is None or any(one == path or one.startswith((f"{path}.", f"{path}[")) for one in only)
 
 

@@ -1,1 +1,1 @@
-"""The commands of ``highwater``, a module each. Nothing imports them but ``highwater.checker.cli``."""
+"""The commands of ``highwater``, one module each. Only ``highwater.checker.cli`` imports them."""

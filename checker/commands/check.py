@@ -144,7 +144,7 @@ def check(
 
 
 def _refuse_several(names: Sequence[str], trace_out: str | None, html: str | None) -> None:
-    """InputError for an output of one run if several scenarios are named, or a page that cannot be written."""
+    """Raises InputError if an output about one run is requested for several scenarios, or cannot be written."""
     if trace_out is not None and len(names) != 1:
         raise InputError("--trace-out: name one scenario; a trace is one run")
     if html is not None and len(names) != 1:
@@ -156,7 +156,7 @@ def _refuse_several(names: Sequence[str], trace_out: str | None, html: str | Non
 def _written(
     request: Request, result: Result, model: Model, trace: TraceOutput, html: str | None
 ) -> Iterator[str]:
-    """Write the trace and the page that were requested, and say so. Raises InputError."""
+    """Write the requested trace and page, and yield a line about each. Raises InputError if one cannot be written."""
     if trace.target is not None:
         if result.runs:
             yield trace.write_violation(request, model, result.search.violations, result.runs[0])
@@ -171,16 +171,19 @@ def _written(
 
 
 def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:
-    """How many scenarios to explore at a time: one under --limit-seconds, so that they do not slow each other down."""
+    """The number of scenarios to explore at a time.
+
+    It is 1 under --limit-seconds, so that scenarios do not slow each other down.
+    """
     if engine.name == "spark" or options.limit_seconds is not None:
         return 1
     return min(scenarios, options.workers or len(os.sched_getaffinity(0)))
 
 
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:
-    """The requests without liveness properties, which Spark cannot check; a note lists what is skipped.
+    """The requests without their liveness properties, which Spark cannot check; a note lists what is skipped.
 
-    Raises InputError if a named scenario checks nothing else.
+    Raises InputError if a named scenario checks only liveness.
     """
     for request in requests:
         live = ", ".join(p.name for p in request.liveness)

@@ -1,4 +1,4 @@
-"""``highwater conform``: Kafka's own controller under the model, every state and every request compared."""
+"""``highwater conform``: run Kafka's own controller beside the model, and compare every state and request."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _kafka(bridge: Bridge) -> dict[str, str]:
 
 
 class _Run:
-    """Comparisons by one bridge."""
+    """The comparisons of one ``highwater conform``, all through one bridge to Kafka's code."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class _Run:
         self.until = None if options.limit_seconds is None else time.monotonic() + options.limit_seconds
 
     def one(self, request: Request) -> tuple[Status, dict[str, Any]]:
-        """Compare a scenario: its exit status, and its part of the JSON."""
+        """Compare a scenario with Kafka's code. Returns its exit status and its part of the JSON."""
         name = request.scenario.name
         model = request.model()
         if isinstance(model.protocol, Replication):
@@ -215,7 +215,10 @@ class _Run:
         return self._status(result.stopped_by, whole, bool(result.differences)), content
 
     def walk(self, request: Request, model: Model) -> tuple[Status, dict[str, Any]]:
-        """Compare a scenario of whole clusters by walks; ``--sample`` is a number of random ones."""
+        """Compare a scenario of whole clusters with Kafka's code by walks.
+
+        ``--sample`` is the number of random walks.
+        """
         name = request.scenario.name
         with ProgressReporter(name, quiet=self.output.quiet) as progress:
             comparison = WalkComparison(model, lambda m: engines.explore("native")(m, self.options, progress))
@@ -251,7 +254,10 @@ class _Run:
         return self._status(result.stopped_by, whole, bool(result.differences)), content
 
     def reproduce(self, request: Request) -> tuple[Status, dict[str, Any]]:
-        """Take the shortest run to each violation by Kafka's code. VIOLATED where it does not do the same."""
+        """Run the shortest counterexample of each violation by Kafka's code.
+
+        The status is VIOLATED if Kafka's code behaves differently.
+        """
         name = request.scenario.name
         with ProgressReporter(name, quiet=self.output.quiet) as progress:
             options = replace(self.options, all_states=False)
@@ -315,7 +321,7 @@ class _Run:
             result.stopped_by = "limit_seconds"
 
     def _save(self, number: int, content: RequestFile | WalkFile) -> None:
-        """Write a file that repeats a difference, for ``--save``."""
+        """Write a file that repeats a difference to the directory of ``--save``, if it is given."""
         if self.save is not None:
             self.save.mkdir(parents=True, exist_ok=True)
             file = self.save / f"difference-{number}.json"

@@ -1,4 +1,4 @@
-"""``highwater coverage``: which guards, branches and rules of a protocol a set of states exercises."""
+"""``highwater coverage``: report the guards, branches and rules of a protocol that a set of states exercises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``highwater diff``: whether two sets of rules behave the same in every state, and where not."""
+"""``highwater diff``: find the states in which two sets of rules behave differently."""
 
 from __future__ import annotations
 
@@ -152,9 +152,10 @@ def _is_scenario(name: str) -> bool:
 
 
 def _written_for(profile: str, other: str | None) -> Scenario:
-    """The first standard scenario that is written for a profile, of a protocol that has the other one too.
+    """The standard scenario whose parameters a comparison of a profile uses; its protocol must have ``other`` too.
 
-    The largest one that changes no rule of the profile and checks every invariant; others are about one fault.
+    Of the scenarios written for the profile it is the largest that changes no rule and checks every invariant.
+    Scenarios that change a rule are about one fault.
     """
     known = scenario_files.standard()
     found = [s for s in known if s.profile == profile and (other is None or other in s.protocol.profiles)]
@@ -168,7 +169,10 @@ def _written_for(profile: str, other: str | None) -> Scenario:
 
 
 def _preference(scenario: Scenario) -> tuple[bool, bool, int]:
-    """The least is preferred: no rule changed, every invariant checked, the most states."""
+    """A sort key for scenarios of a profile; the least is preferred.
+
+    No rule is changed, every invariant is checked, and the number of states is largest.
+    """
     checks_all = scenario.properties is None or scenario_files.INVARIANTS in scenario.properties
     return bool(scenario.rules), not checks_all, -(scenario.expectation.distinct_states or 0)
 

@@ -1,4 +1,4 @@
-"""``highwater explore``: step through a scenario by hand, in a browser."""
+"""``highwater explore``: step through a scenario in a browser."""
 
 from __future__ import annotations
 

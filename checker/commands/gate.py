@@ -1,4 +1,4 @@
-"""``highwater gate``: for continuous integration, compare the protocol with a committed baseline."""
+"""``highwater gate``: compare the protocol with a committed baseline, for continuous integration."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def gate(
 
 
 def _nearest() -> Path:
-    """The baseline of this directory, or of the nearest one above that has one."""
+    """The path of the baseline in this directory, or in the nearest directory above that has one."""
     for directory in (Path(), *Path.cwd().parents):
         if (directory / baselines.DEFAULT).is_file():
             return directory / baselines.DEFAULT
@@ -129,12 +129,15 @@ def _nearest() -> Path:
 
 
 def _only(path: Path, names: tuple[str, ...]) -> Baseline:
-    """An empty baseline that selects the named scenarios."""
+    """A baseline without entries that selects the named scenarios."""
     return Baseline(path, Selection(list(names)))
 
 
 def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -> tuple[Gate, list[str]]:
-    """Run everything and write the baseline, unless an entry cannot run or does not meet its own expectations."""
+    """Run everything and write the baseline, unless an entry cannot run or does not meet its own expectations.
+
+    Returns the new gate and the lines to print.
+    """
     before = baselines.read(path) if path.exists() else Baseline(path, Selection())
     before.select.scenarios += [name for name in names if name not in before.select.scenarios]
     if not before.select.scenarios and not before.select.proofs:

@@ -69,7 +69,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """A group for each protocol that has any, each with columns of its own."""
+    """The lines of the listing: a group for each protocol that has entries, each with columns of its own."""
     for number, (group, own) in enumerate(groupby(entries, key=_group)):
         if group is not None:
             if number:
@@ -82,7 +82,7 @@ def _lines(entries: Sequence[Entry]) -> Iterator[str]:
 
 
 def _group(entry: Entry) -> str | None:
-    """The heading of an entry; None where the kind has no headings."""
+    """The heading of an entry's group; None if entries of this kind have no headings."""
     if "standard" in entry:
         return f"{entry['name'].rpartition('/')[0]}/"
     return str(entry["protocol"] or "every protocol") if "protocol" in entry else None

@@ -91,7 +91,7 @@ def mutate(
 
 
 def status_of(found: Findings) -> Status:
-    """The exit status of a run."""
+    """The exit status of a run of ``highwater mutate``."""
     if found.interrupted:
         return Status.INTERRUPTED
     if any(r.verdict == SURVIVED for r in found.records.values()):

@@ -1,7 +1,7 @@
 """Options that several commands share.
 
-Options that belong together are one decorator, and reach the command as one argument: settings that override the
-scenario's file as ``overrides``, the engine as ``engine``, the bounds of a search as ``options``.
+Options that belong together are one decorator, and reach the command as one argument: ``overrides`` has the settings
+that override the scenario's file, ``engine`` the engine, and ``options`` the bounds of a search.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ MOST_WORKERS = 1024
 
 
 class Positive(click.FloatRange):
-    """A number above zero, and not infinite."""
+    """A click type for numbers that are above zero and finite."""
 
     def __init__(self) -> None:
         super().__init__(0, min_open=True)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number; refuses infinity, and nan, which compares with nothing."""
+        """Convert a value to a number. An infinite number, or nan, is a usage error."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number above 0.", param, ctx)
@@ -89,7 +89,7 @@ verbose_option = click.option(
 
 
 def html_option(what: str) -> Callable[[Command], Command]:
-    """The option ``--html``; ``what`` says which runs are on the page."""
+    """The option ``--html``; ``what`` names the runs on the page in the help."""
     return click.option(
         "--html", "html", metavar="FILE", help=f"Write {what} as an HTML page to step through."
     )
@@ -97,7 +97,7 @@ def html_option(what: str) -> Callable[[Command], Command]:
 
 @contextmanager
 def _without_cache() -> Iterator[None]:
-    """No cache of machine code, in this process and in those that it starts."""
+    """While inside, this process and the processes that it starts do not use the cache of machine code."""
     from highwater.checker.engines import cache as code_cache
 
     before = os.environ.get(code_cache.VARIABLE)
@@ -132,7 +132,7 @@ allow_code_option = click.option(
 
 
 def limit_states_option(default: int | None = None) -> Callable[[Command], Command]:
-    """``--limit-states``; ``default`` None is no limit."""
+    """The option ``--limit-states`` with this default; None: no limit."""
     return click.option(
         "--limit-states",
         type=click.IntRange(1),
@@ -144,14 +144,17 @@ def limit_states_option(default: int | None = None) -> Callable[[Command], Comma
 
 
 def quiet_option(left: str) -> Callable[[Command], Command]:
-    """``--quiet``; ``left`` is what is still printed."""
+    """The option ``--quiet``; ``left`` names in the help what is still printed."""
     return click.option("--quiet", is_flag=True, help=f"Print {left} only, without progress.")
 
 
 def model_options(
     *, deadlock: bool = True, symmetry: bool = False, outside: bool = False
 ) -> Callable[[Function], Function]:
-    """The options that override the scenario's file, as ``overrides``; three of them only if requested."""
+    """The options that override the scenario's file, as the argument ``overrides``.
+
+    Options for deadlock, symmetry and outside are included only if requested.
+    """
     options = [
         click.option(
             "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Set a parameter; may repeat."
@@ -183,7 +186,7 @@ def model_options(
 
 
 def search_options(function: Function) -> Function:
-    """The bounds of a search, as ``options``; the command adds the scenario's own."""
+    """The options for the bounds of a search, as the argument ``options``; the command adds the scenario's bounds."""
     spill = click.option(
         "--spill",
         "spill_directory",
@@ -202,7 +205,7 @@ def search_options(function: Function) -> Function:
 
 
 def search_engine_options(function: Function) -> Function:
-    """The engine of an exhaustive search, as ``engine``, with Spark's master and the checkpoint."""
+    """The options for the engine, Spark's master and the checkpoint of a search, as the argument ``engine``."""
     options = [
         engine_option,
         spark_master_option,
@@ -224,7 +227,10 @@ def _as_one(
     names: list[str],
     options: Sequence[Callable[[Function], Function]],
 ) -> Callable[[Function], Function]:
-    """Options whose values reach the command as one argument, which ``make`` makes of them."""
+    """A decorator that adds options and passes their values as one argument, made by ``make(**values)``.
+
+    ``names`` are the options' parameter names.
+    """
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)

@@ -1,4 +1,4 @@
-"""``highwater prove``: check a scenario with Z3, to a depth or by induction."""
+"""``highwater prove``: check a scenario with Z3, up to a depth or by induction."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def prove(
 
 
 def _unbounded(request: Request) -> Request:
-    """The request with unbounded epochs and offsets."""
+    """The request with types in which epochs and offsets have no upper bound."""
     from highwater.checker.engines.solver.terms import unbounded
 
     scenario = request.scenario

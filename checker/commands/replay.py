@@ -152,7 +152,7 @@ def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, p
 def _refuse_with_follow(
     follow: bool, without: Mapping[str, object], engine: str, beside: Mapping[str, object]
 ) -> None:
-    """InputError for options that only a finished replay has, or only one that follows."""
+    """Raises InputError if an option needs ``--follow``, or excludes it."""
     if follow:
         given = [name for name, value in without.items() if value is not None]
         given += ["--engine spark"] if engine == "spark" else []
@@ -170,7 +170,7 @@ def _on_spark(
     out: Path | None,
     quiet: bool,
 ) -> Iterator[Report]:
-    """The reports of the Spark engine. The first Ctrl-C ends its jobs. Raises KeyboardInterrupt then."""
+    """The reports of the Spark engine. The first Ctrl-C ends the jobs and then raises KeyboardInterrupt."""
     asked = engines.spark_options(master, None, False, 1)
     from highwater.checker.engines.spark.replay import ReplayInterrupted, SparkReplay
     from highwater.checker.engines.spark.session import session
@@ -211,7 +211,7 @@ def _end(
     skipped: Sequence[str] = (),
     interrupted: bool = False,
 ) -> Status:
-    """The summaries, the worst first, the last line, the JSON, the page, and the status."""
+    """Print the summaries, the worst first, and the last line; write JSON and page; return the exit status."""
     interrupted = interrupted or any(r.interrupted for r in reports)
     ordered = sorted(reports, key=_severity)
     if not quiet:
@@ -239,14 +239,14 @@ def _end(
 
 
 def _severity(report: Report) -> tuple[int, bool, int]:
-    """The sort key of an input: its worst incident, conformance, lost records."""
+    """A sort key for reports: the severity of the worst incident, then conformance, then lost records."""
     found = report.incidents
     lost = sum(i.lost or 0 for i in found if i.certain)
     return SEVERITIES.index(found[0].severity) if found else len(SEVERITIES), report.explained, -lost
 
 
 def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHistory]) -> None:
-    """Write a page to step through runs of the model, if the input has nothing else."""
+    """Write a page to step through replayed runs of the model, if the input has nothing else."""
     from highwater.checker.report.page.content import write_page as write_runs
     from highwater.checker.report.page.run import replayed
 
@@ -256,7 +256,10 @@ def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHis
 
 
 def _status(report: Report, fail_on: str) -> Status:
-    """The status of one input: only certain and reliable incidents of the requested severity or worse fail."""
+    """The exit status for one report.
+
+    Only certain and reliable incidents of the severity ``fail_on`` or worse make the replay fail.
+    """
     if report.damage:
         return Status.BAD_REQUEST
     if fail_on == "any":
@@ -272,7 +275,7 @@ def _status(report: Report, fail_on: str) -> Status:
 
 
 def _progress() -> Callable[[Report], None] | None:
-    """Shows progress on the terminal; None without a terminal."""
+    """A function that shows a report's progress on the terminal; None if there is no terminal."""
     if not sys.stderr.isatty():
         return None
 

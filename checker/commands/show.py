@@ -1,4 +1,4 @@
-"""``highwater show``: a scenario, a protocol, a rule, an invariant, an action or a rule number in full."""
+"""``highwater show``: print a scenario, a protocol, a rule, a property, an action or a rule number in full."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _invariant(entry: Entry) -> Iterator[str]:
 
 
 def _askers(entry: Entry) -> Iterator[str]:
-    """The role of a property, and the scenarios that check it."""
+    """The lines for a property's role and for the scenarios that check it."""
     if entry.get("role"):
         yield f"  {_ROLES[entry['role']]}"
     violated = entry["violated_in"]
@@ -225,7 +225,7 @@ WIDEST = 100
 
 
 def number_lines(entry: Entry) -> Iterator[str]:
-    """A rule: statement, reason, proposal; then what goes with it."""
+    """The lines for a rule: its statement, reason and proposal, then the parts of the model that refer to it."""
     yield from _title(entry["name"], entry["title"])
     yield from _text("", entry["states"])
     yield ""
@@ -263,7 +263,7 @@ def number_lines(entry: Entry) -> Iterator[str]:
 
 
 def family_lines(entry: Entry) -> Iterator[str]:
-    """A family or a proposal: what it is about, and its rules by their titles."""
+    """The lines for a family or a proposal: its subject, and its rules by title."""
     yield from _title(entry["name"], entry["title"])
     if entry["about"]:
         yield from _text("", entry["about"])
@@ -290,7 +290,7 @@ def _text(label: str, text: str) -> Iterator[str]:
 
 
 def _origin(entry: Entry) -> Iterator[str]:
-    """The proposals with their links, the section, and its words."""
+    """The lines for a rule's source: the proposals with their links, the section, and the proposal's words."""
     if not entry["from"]:
         yield "  no proposal: it is what the rules are held against"
         return
@@ -312,7 +312,10 @@ def _property(entry: Entry) -> tuple[str, str, str]:
 
 
 def _rule_section(title: str, rows: Sequence[tuple[str, str | None, str]]) -> Iterator[str]:
-    """Rows of a name, a place and a text: name and place on one line where they fit, the text below."""
+    """The lines of a section with rows (name, place, text).
+
+    Name and place share a line if they fit; the text follows on the next lines.
+    """
     if not rows:
         return
     yield ""
@@ -341,7 +344,7 @@ def _by_page(entries: Sequence[Entry]) -> list[str]:
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
-    """A text whose first line is indented as it is, wrapped; names and links are never broken."""
+    """Wrap a text without breaking names and links; lines after the first are indented."""
     return textwrap.wrap(
         text, _width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

@@ -1,4 +1,4 @@
-"""``highwater states``: the states of a scenario and the steps between them, as Parquet tables."""
+"""``highwater states``: write the states of a scenario and the steps between them as Parquet tables."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def states(
 
 
 def _writer(engine: Engine, workers: int) -> Write:
-    """The function that explores and writes tables. Raises InputError if a package is missing."""
+    """The function that explores with an engine and writes tables. Raises InputError if a package is missing."""
     if find_spec("pyarrow") is None:
         raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
     engine.in_memory()

@@ -34,11 +34,11 @@ from highwater.traces.runs.replay import LIMIT_STATES, Carrier, model_for
 
 @dataclass
 class Coverage:
-    """The counts over all ``sources``. A site has three counts, one for each expression of its ``SiteQuestion``.
+    """The counts over all ``sources``. A site has three counts, one for each condition of its ``SiteQuestion``.
 
     ``steps`` counts, for each action, the pairs (state, choice of parameters) in which it is enabled. ``premises``
     counts, for each property, the states in which its premise holds (for a step property: the steps). ``ruled_out``
-    are the actions that the parameters of every source exclude.
+    has the actions that the parameters of every source exclude.
     """
 
     sources: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Coverage:
     """The rulebook with the numbers that the protocol names."""
 
     def add(self, source: str, model: Model, states: Words, *, rules: bool = True) -> None:
-        """Count everything of a model in packed states."""
+        """Add the counts of all sites, steps, premises and (with ``rules``) rules of a model in packed states."""
         self.sources.append(source)
         self.states += len(states)
         book = model.protocol.rulebook
@@ -95,14 +95,14 @@ class Coverage:
 
     @property
     def never_possible(self) -> set[str]:
-        """Actions that the parameters of every source exclude."""
+        """The actions that the parameters of every source exclude."""
         return {name for name in self.ruled_out if not self.steps[name]}
 
 
 def add_scenario(
     coverage: Coverage, request: Request, options: SearchOptions, *, rules: bool, quiet: bool
 ) -> None:
-    """Explore a scenario, up to the limits, and count everything in its states."""
+    """Explore a scenario up to the limits, and add the counts in its states."""
     from highwater.checker.engines.native.state_graph import explore
 
     model = request.without_goals().model()
@@ -124,7 +124,7 @@ def add_trace(
     profile: str | None = None,
     rules: bool = True,
 ) -> None:
-    """Replay a trace, and count everything in the states that fit it. Raises TraceError if it is invalid."""
+    """Replay a trace, and add the counts in the states that fit it. Raises TraceError if the trace is invalid."""
     trace = read_run(path)
     _, interpreter = model_for(trace.meta, switches, profile)
     model = interpreter.model
@@ -166,9 +166,9 @@ STATES = 1 << 14
 
 
 def count(layout: Layout, nodes: Sequence[Node], states: Words) -> list[int]:
-    """The number of packed states in which each expression holds.
+    """For each expression, the number of packed states in which it holds.
 
-    Raises EngineError if one may need more than 62 bits.
+    Raises EngineError if an expression may need more than 62 bits.
     """
     known: dict[int, int] = {}
     distinct = {node.id: node for node in nodes}
@@ -194,7 +194,7 @@ GUARD, BRANCH = "guard", "branch"
 
 @dataclass(frozen=True)
 class Site:
-    """A place in the source: a guard by its name, or a ``where``. ``place`` is ``file:line``."""
+    """A place in the source with counts: a guard by its name, or a ``where``. ``place`` is ``file:line``."""
 
     kind: str
     place: str
@@ -206,8 +206,8 @@ class Site:
 class SiteQuestion:
     """Three conditions on a state, for a site and one choice of its action's parameters.
 
-    For a guard: it holds; it refuses; it alone refuses. For a branch, given that all earlier guards hold: its
-    condition holds; its condition does not hold; false.
+    For a guard: it holds; it refuses; it alone refuses. For a branch whose earlier guards all hold: its condition
+    holds; its condition does not hold; false.
     """
 
     site: Site
@@ -215,7 +215,7 @@ class SiteQuestion:
 
 
 def questions(model: Model) -> Iterator[SiteQuestion]:
-    """The questions of all guards and branches of a model's actions."""
+    """The conditions to count for all guards and branches of a model's actions."""
     for instance in model.instances:
         yield from _guards(instance)
         yield from _branches(model, instance)
@@ -231,7 +231,7 @@ def _guards(instance: Instance) -> Iterator[SiteQuestion]:
 
 
 def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
-    """Trace the action again, and record the condition of every ``where`` that is not known while tracing."""
+    """Trace the action again to find every ``where`` with a condition that is not known while tracing."""
     found: dict[tuple[str, int], SiteQuestion] = {}
     name = instance.action.name
 
@@ -257,11 +257,11 @@ def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
 
 @dataclass
 class RuleUse:
-    """The number of pairs (state, choice of an action's parameters) in which a rule decides.
+    """How often a rule decides, in numbers of pairs (state, choice of an action's parameters).
 
     ``forbids``: a step is possible only without the rule; ``allows``: only with it; ``changes``: the step leads
-    elsewhere. ``actions`` are those that the rule affects in some state. ``asked`` is false if the protocol without
-    the rule has other state fields, or cannot be traced; nothing is counted then.
+    elsewhere. ``actions`` are the actions that the rule affects in some state. ``asked`` is false if the protocol
+    without the rule has other state fields, or cannot be traced; nothing is counted then.
     """
 
     name: str
@@ -272,7 +272,7 @@ class RuleUse:
     asked: bool = True
 
     def add(self, actions: Sequence[str], forbids: int, allows: int, changes: int) -> None:
-        """Add the counts of actions."""
+        """Add the counts for some actions."""
         self.forbids += forbids
         self.allows += allows
         self.changes += changes
@@ -281,12 +281,12 @@ class RuleUse:
 
     @property
     def decides(self) -> int:
-        """The number of pairs in which it makes a difference."""
+        """The number of pairs in which the rule makes a difference."""
         return self.forbids + self.allows + self.changes
 
 
 def uses(model: Model, states: Words) -> list[RuleUse]:
-    """For each rule that is on, its decisions in packed states."""
+    """For each rule that is on, how often it decides in packed states."""
     found, prints = [], Fingerprints()
     asked: dict[tuple[str, int], _Asked] = {}
     for name in sorted(model.protocol.rules_on):
@@ -310,7 +310,7 @@ def uses(model: Model, states: Words) -> list[RuleUse]:
 
 @dataclass
 class _Asked:
-    """A step of the model (None: there is none), and the same step without each rule that it depends on."""
+    """A step of the model (None: there is none), and the same step without each rule that affects it."""
 
     action: str
     step: Instance | None
@@ -318,7 +318,7 @@ class _Asked:
 
 
 def _without(model: Model, rule: str) -> Model | None:
-    """The model without a rule; None if its states then have other fields, or it cannot be traced."""
+    """The model with one rule off; None if its states then have other fields, or it cannot be traced."""
     try:
         protocol = type(model.protocol)(vars(model.protocol.p), model.protocol.rules_on - {rule})
         without = Model(protocol)
@@ -328,7 +328,7 @@ def _without(model: Model, rule: str) -> Model | None:
 
 
 def _ask(asked: _Asked, model: Model, layout: Layout, states: Words) -> None:
-    """Count one step in all states, for all rules together: their expressions share most of their nodes."""
+    """Count one step in all states, for all rules together: the rules' expressions share most of their nodes."""
     here, there = _split(asked.step, layout, states)
     without = [graph.FALSE if a is None else a.leads_on for _, a in asked.others]
     elsewhere = [
@@ -343,7 +343,7 @@ def _ask(asked: _Asked, model: Model, layout: Layout, states: Words) -> None:
 
 
 def _split(step: Instance | None, layout: Layout, states: Words) -> tuple[Words, Words]:
-    """The states in which a step is enabled, and the others."""
+    """The states in which a step is enabled, and the states in which it is not."""
     if step is None:
         return states[:0], states
     (possible,) = Evaluation(layout, [step.leads_on], Effort.QUICK)(states)

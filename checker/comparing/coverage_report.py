@@ -18,7 +18,7 @@ Row = tuple[int, str, str, str]
 
 
 def document(title: str, body: Iterable[str]) -> str:
-    """A page without scripts or links to other files; ``body`` is HTML."""
+    """An HTML page that has no scripts and no links to other files; ``body`` is HTML."""
     style = Path(__file__).with_name("source_page.css").read_text(encoding="utf-8")
     head = f"<title>{escape(title)}</title>\n<style>\n{style}</style></head><body>"
     guarded = f'<meta http-equiv="Content-Security-Policy" content="{policy(head)}">'
@@ -36,7 +36,7 @@ def document(title: str, body: Iterable[str]) -> str:
 
 
 def folded(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """A folded list."""
+    """A folded HTML list of texts under a heading with their number."""
     texts = list(texts)
     yield f"<details><summary>{escape(heading)} ({len(texts)})</summary><ul>"
     yield from (f"<li>{escape(text)}</li>" for text in texts)
@@ -44,7 +44,7 @@ def folded(heading: str, texts: Iterable[str]) -> Iterator[str]:
 
 
 def source(file: str, rows: Iterable[Row]) -> Iterator[str]:
-    """A file's lines as a table."""
+    """A source file as an HTML table of its lines."""
     yield f'<h2>{escape(file)}</h2><div class="scroll"><table>'
     for number, kind, text, beside in rows:
         marked = f' class="{kind}"' if kind else ""
@@ -53,7 +53,7 @@ def source(file: str, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def gaps(coverage: Coverage) -> Iterator[tuple[str, list[str]]]:
-    """The parts that were never exercised: a heading, and its entries (never empty)."""
+    """The parts that no state exercised: pairs of a heading and its entries (never empty)."""
     sites = coverage.sites
     guards = {s: c for s, c in sites.items() if s.kind == GUARD}
     branches = {s: c for s, c in sites.items() if s.kind == BRANCH}
@@ -93,7 +93,7 @@ def _named(site: Site) -> str:
 
 
 def lines(coverage: Coverage, *, full: bool = False) -> Iterator[str]:
-    """The report as text; with ``full`` every line of the source with its counts."""
+    """The lines of the text report. With ``full`` every line of the source is listed with its counts."""
     if full:
         yield from _by_line(coverage)
     for heading, found in gaps(coverage):
@@ -105,7 +105,7 @@ def lines(coverage: Coverage, *, full: bool = False) -> Iterator[str]:
 
 
 def summary(coverage: Coverage) -> str:
-    """One line: the exercised number of actions, guards, branches and rules."""
+    """One line with the numbers of exercised actions, guards, branches and rules."""
     guards = [c for s, c in coverage.sites.items() if s.kind == GUARD]
     branches = [c for s, c in coverage.sites.items() if s.kind == BRANCH]
     rules = [r for r in coverage.rules.values() if r.asked]
@@ -149,7 +149,7 @@ def _order(site: Site) -> tuple[str, int, str, str, str]:
 
 
 def as_json(coverage: Coverage) -> dict[str, Any]:
-    """The whole result, in the order of the source."""
+    """The whole coverage as plain data, in the order of the source."""
     ordered = sorted(coverage.sites, key=_order)
     return {
         "sources": coverage.sources,
@@ -197,7 +197,10 @@ def as_json(coverage: Coverage) -> dict[str, Any]:
 
 
 def page(coverage: Coverage, roots: list[Path]) -> str:
-    """The page. Source files are read from the directories ``roots``; a missing file has only its counts."""
+    """The HTML page of the source with its counts.
+
+    Source files are read from the directories ``roots``; a missing file has only its counts.
+    """
     lines = [
         f"<p>{escape(summary(coverage))}</p>",
         f"<p>{escape(', '.join(coverage.sources))}</p>",
@@ -226,7 +229,7 @@ def _text(file: str, roots: list[Path]) -> list[str]:
 
 
 def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> Iterator[Row]:
-    """The lines of a file; if it was not found, only those with counts."""
+    """The table rows for the lines of a file. If the file was not found, only lines with counts have rows."""
     for number, line in enumerate(text or [""] * max(sites), 1):
         own = sites.get(number, [])
         if own or text:
@@ -236,7 +239,10 @@ def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> 
 
 
 def _kind(sites: list[Site], coverage: Coverage) -> str:
-    """How well a line is exercised, by the best of each count over the actions that share the line."""
+    """How well a line is exercised: "full", "part" or "none".
+
+    If several actions share the line, the best of each count applies.
+    """
     counts = [coverage.sites[s] for s in sites]
     wanted = 3 if any(s.kind == GUARD for s in sites) else 2
     reached = sum(any(c[i] for c in counts) for i in range(wanted))

@@ -39,7 +39,7 @@ _RELEASE, _BUILD = (
 
 @dataclass(frozen=True)
 class Jars:
-    """The jars of a Kafka release or of a build tree, and the entries before them on the class path."""
+    """The jars of a Kafka release or of a build tree. ``before`` has the entries before them on the class path."""
 
     directory: Path
     jars: tuple[Path, ...]
@@ -66,11 +66,11 @@ class Jars:
 
     @property
     def class_path(self) -> list[str]:
-        """The class path without the bridge."""
+        """The entries of the class path, except the bridge's own classes."""
         return [str(path) for path in (*self.before, *self.jars)]
 
     def digest(self) -> bytes:
-        """A digest of the content of the class path."""
+        """A digest of the content of all files on the class path."""
         found = hashlib.sha256()
         for path in (*self.before, *self.jars):
             for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -104,7 +104,7 @@ class Jdk:
 
     @classmethod
     def found(cls) -> Jdk:
-        """The JDK of JAVA_HOME, else the one on the path.
+        """The JDK of JAVA_HOME or, without that variable, the one on the path.
 
         Raises InputError if there is none, or it is older than 17.
         """
@@ -129,9 +129,9 @@ class Jdk:
 
 
 def compiled(jars: Jars, jdk: Jdk) -> bytes:
-    """The bridge's classes as a jar, from the cache or compiled against these jars.
+    """The bridge's classes as the bytes of a jar, from the cache or compiled against these jars.
 
-    Raises InputError if that fails.
+    Raises InputError if the compiler fails.
     """
     sources = files(__package__) / "java"
     with as_file(sources) as folder:
@@ -177,7 +177,10 @@ def _compile(jars: Jars, jdk: Jdk, texts: list[Path]) -> bytes:
 
 
 def _why_not_compiled(said: str) -> str:
-    """The first class or method that this Kafka lacks, from the compiler's output."""
+    """The reason why the bridge cannot be compiled: the first class or method that this Kafka lacks.
+
+    ``said`` is the compiler's output.
+    """
     missing = re.search(r"symbol:\s+(.*)\n(?:\s*location:\s+(.*))?", said)
     if missing:
         place = f" in {missing[2].strip()}" if missing[2] else ""
@@ -192,7 +195,7 @@ def _why_not_compiled(said: str) -> str:
 
 @dataclass
 class Bridge:
-    """A running bridge, as a context. A reply that reports an error of the bridge raises InternalError."""
+    """A running Java bridge, as a context manager. A reply that reports an error of the bridge raises InternalError."""
 
     jars: Jars
     options: tuple[str, ...] = ("-Xmx2g", "-XX:+UseSerialGC", "-XX:-OmitStackTraceInFastThrow")
@@ -245,7 +248,7 @@ class Bridge:
         return self._process
 
     def send(self, question: object) -> None:
-        """Send a line. Lines in flight must stay below the 64 KiB of a pipe."""
+        """Send a question as a line of JSON. Lines in flight must stay below the 64 KiB of a pipe."""
         to = self._running.stdin
         assert to is not None
         try:
@@ -255,7 +258,7 @@ class Bridge:
             raise InternalError(f"the Java bridge ended: {self._last_words()}") from None
 
     def receive(self) -> dict[str, Any]:
-        """The next answer."""
+        """Receive the next answer."""
         answers = self._running.stdout
         assert answers is not None
         line = answers.readline()
@@ -267,7 +270,7 @@ class Bridge:
         return answer
 
     def ask(self, question: object) -> dict[str, Any]:
-        """Send a line and receive its answer."""
+        """Send a question and receive its answer."""
         self.send(question)
         return self.receive()
 

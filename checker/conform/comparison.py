@@ -30,7 +30,10 @@ NO_SUCH_ERROR = -999
 
 @dataclass(frozen=True)
 class KafkaDifference:
-    """A request that the model and Kafka answer differently; ``request`` None: the states differ before any request."""
+    """A request that the model and Kafka answer differently. ``request`` None: the states differ before any request.
+
+    ``state`` is the number of the state, ``path`` has the numbers of the requests that lead to it.
+    """
 
     state: int
     path: tuple[int, ...]
@@ -42,7 +45,7 @@ class KafkaDifference:
 
 @dataclass
 class ConformResult:
-    """The counts and differences of a comparison."""
+    """The counts and differences of a comparison with Kafka."""
 
     states: int = 0
     transitions: int = 0
@@ -61,7 +64,7 @@ class ConformResult:
 
 
 class KafkaComparison:
-    """A scenario's explored graph, and the requests from each of its states.
+    """Compares a scenario's explored graph, and the requests from each of its states, with Kafka.
 
     Raises InputError if the model has an action without a corresponding request of Kafka's controller.
     """
@@ -93,7 +96,10 @@ class KafkaComparison:
     # --- paths ------------------------------------------------------------------------------------------
 
     def paths(self, states: NDArray[Any], last: NDArray[Any] | None = None) -> list[list[int]]:
-        """The requests of a shortest path to each state; with ``last``, of a path that ends with these graph steps."""
+        """For each state, the numbers of the requests on a shortest path to it.
+
+        With ``last``, the path ends with that graph step instead.
+        """
         graph = self.graph
         ends: list[list[int]] = [[] for _ in states]
         if last is not None:
@@ -113,7 +119,7 @@ class KafkaComparison:
         return [[n for n in row if n >= 0] + end for row, end in zip(rows, ends, strict=True)]
 
     def other_steps(self) -> NDArray[np.int64]:
-        """For each state, a step to it that is not on its shortest path; -1 if there is none."""
+        """For each state, the number of a graph step to it that is not on its shortest path; -1 if there is none."""
         graph, found = self.graph, np.full(len(self.graph.states), -1, dtype=np.int64)
         targets = graph.targets.astype(np.int64)
         off = (graph.parents[targets] != graph.sources) | (graph.parent_instances[targets] != graph.instances)
@@ -132,7 +138,10 @@ class KafkaComparison:
         interrupted: Callable[[], bool] = lambda: False,
         result: ConformResult | None = None,
     ) -> ConformResult:
-        """Compare these states, in their order. After an interruption the result has the comparisons so far."""
+        """Compare these states in order. After an interruption the result has the comparisons so far.
+
+        With ``last``, each state is reached by that graph step. ``result`` is an earlier result to add to.
+        """
         result = result or ConformResult()
         started = time.perf_counter() - result.seconds
         codes = self._codes(bridge)
@@ -168,11 +177,14 @@ class KafkaComparison:
         return result
 
     def _codes(self, bridge: Bridge) -> Numbers:
-        """Kafka's code for each error of the model."""
+        """Kafka's number for each error of the model."""
         return np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
 
     def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
-        """The content of an answer: observations before, (states, words); error and observation after each request."""
+        """The content of an answer of the bridge, as arrays of packed observations.
+
+        They are the observations before the requests, the error of each request, and the observation after each.
+        """
         seen = self.expectation.observations.pack(np.array(answer["seen"], dtype=np.int64))
         rows = np.array(answer["answers"], dtype=np.int64).reshape(-1, 1 + 2 * len(self.requests))
         return seen[rows[:, 0]], rows[:, 1::2].T, seen[rows[:, 2::2]].swapaxes(0, 1)

@@ -1,4 +1,4 @@
-"""Counterexamples of the model, taken step by step by Kafka's own code."""
+"""Counterexamples of the model, run step by step by Kafka's own code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ from highwater.model.replication.protocol import Replication
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A counterexample as Kafka's code executed it."""
+    """How Kafka's code executed a counterexample.
+
+    ``differences`` has for each step the fields that differ from the model. ``stopped_at`` is the step that Kafka
+    does not take; None if it takes all steps. ``lost`` are acknowledged records that the cluster lost.
+    """
 
     violated: str
     sentences: tuple[str, ...]
@@ -39,13 +43,13 @@ class Reproduction:
 
     @property
     def reproduced(self) -> bool:
-        """Whether Kafka takes every step and ends in the model's state, or loses an acknowledged record."""
+        """True if Kafka takes every step and ends in the model's state, or loses an acknowledged record."""
         if self.stopped_at is not None:
             return False
         return not self.differences[-1] or bool(self.lost)
 
     def to_json(self) -> dict[str, Any]:
-        """For ``--json``."""
+        """The reproduction as plain data for ``--json``."""
         return {
             "property": self.violated,
             "reproduced": self.reproduced,
@@ -59,7 +63,7 @@ class Reproduction:
         }
 
     def lines(self, version: str) -> Iterator[str]:
-        """As text."""
+        """The lines of the text report."""
         what = "reproduced" if self.reproduced else "NOT reproduced"
         yield f"{self.violated}: {what} in Kafka {version}, {len(self.sentences)} steps"
         for number, sentence in enumerate(self.sentences, 1):
@@ -73,7 +77,7 @@ class Reproduction:
 
 
 def reproduce(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
-    """Take a run to a violation by Kafka's code. InputError where Kafka has no such step."""
+    """Run a counterexample by Kafka's code. Raises InputError if Kafka has no corresponding step."""
     protocol = model.protocol
     if isinstance(protocol, Replication):
         return _in_cluster(model, run, bridge)
@@ -83,7 +87,7 @@ def reproduce(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
 
 
 def _states(model: Model, run: ViolatingRun) -> list[tuple[int, ...]]:
-    """The states of a run."""
+    """The states of a run, from the initial one on."""
     interpreter, states = interpreter_of(model), [run.initial]
     for number in run.path:
         after = interpreter.step(states[-1], number).state

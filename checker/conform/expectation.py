@@ -36,7 +36,7 @@ Numbers = NDArray[np.int64]
 
 
 def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
-    """The fields of a state that the bridge reads, in the order of its ``observe``, each with its value."""
+    """The fields of a state that the bridge reads, as (name, node), in the order of the bridge's ``observe``."""
     found: list[tuple[str, Node]] = []
 
     def add(name: str, value: Any) -> None:
@@ -83,7 +83,11 @@ def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
 
 @dataclass(frozen=True)
 class Traced:
-    """A request on symbols: the number of its ``Error``, True if the model describes it, and the state after it."""
+    """A request traced on symbolic values.
+
+    ``error`` is the number of the ``Error``, ``described`` is true if the model describes the reaction, and ``after``
+    has the observed fields after the request.
+    """
 
     error: Node
     described: Node
@@ -91,7 +95,7 @@ class Traced:
 
 
 def trace(model: Model, request: KafkaRequest) -> Traced:
-    """Run a request's expectation on symbolic inputs, one for each leaf."""
+    """Trace a request's expectation on the model's symbolic state."""
     protocol, inputs = model.protocol, list(model.inputs)
     assert isinstance(protocol, Controller)
     with tracing(protocol.on) as found, when(as_bool(True)):
@@ -111,7 +115,7 @@ def trace(model: Model, request: KafkaRequest) -> Traced:
 
 @dataclass(frozen=True)
 class ObservedField:
-    """The position of a field of an observation: ``bits`` bits of a word."""
+    """The position of a field in an observation: ``bits`` bits of a word, from ``shift`` on."""
 
     name: str
     word: int
@@ -122,12 +126,12 @@ class ObservedField:
 
     @property
     def outside(self) -> int:
-        """The code of a value that is out of the field's range."""
+        """The code for a value outside the range of the field."""
         return self.high - self.low + 1
 
 
 class Observations:
-    """The layout of observations: wide enough for the result of any request."""
+    """The layout of observations. It has room for the result of any request."""
 
     def __init__(self, all_fields: Sequence[Sequence[tuple[str, Node]]]) -> None:
         self.fields: list[ObservedField] = []
@@ -142,7 +146,7 @@ class Observations:
         self.words = word + 1
 
     def nodes(self, fields: Sequence[tuple[str, Node]]) -> list[Node]:
-        """The words of an observation, as expressions."""
+        """The words of an observation as expressions, from the expressions of its fields."""
         words = [graph.const(0, INT)] * self.words
         for place, (_, node) in zip(self.fields, fields, strict=True):
             number = graph.sub(as_number(node), graph.const(place.low, INT))
@@ -152,7 +156,7 @@ class Observations:
         return words
 
     def pack(self, seen: NDArray[Any]) -> Numbers:
-        """Pack the bridge's values, (rows, fields), into words, (rows, words)."""
+        """Pack the values that the bridge read, (rows, fields), into words, (rows, words)."""
         words = np.zeros((len(seen), self.words), dtype=np.int64)
         for number, place in enumerate(self.fields):
             value = seen[:, number]
@@ -161,7 +165,7 @@ class Observations:
         return words
 
     def unpack(self, words: Sequence[int]) -> dict[str, int | None]:
-        """The fields of an observation; None for a value that is out of range."""
+        """The fields of an observation by name; None for a value that is out of range."""
         found: dict[str, int | None] = {}
         for place in self.fields:
             code = int(words[place.word]) >> place.shift & ((1 << place.bits) - 1)
@@ -179,7 +183,7 @@ class Observations:
 
 
 def as_number(node: Node) -> Node:
-    """A set as a number: the sum of its members' bits."""
+    """The node as an int. A set becomes the sum of its members' bits."""
     if node.sort == INT:
         return node
     total = graph.const(0, INT)
@@ -190,7 +194,7 @@ def as_number(node: Node) -> Node:
 
 
 class ExpectedAnswers:
-    """Errors and observations of all requests, compiled into one function of packed states."""
+    """The expected errors and observations of all requests, compiled to functions of packed states."""
 
     def __init__(self, model: Model, requests: Sequence[KafkaRequest]) -> None:
         traced = [trace(model, request) for request in requests]
@@ -216,13 +220,13 @@ class ExpectedAnswers:
         self._evaluate_now = Evaluation(layout, self.observations.nodes(now), Effort.QUICK)
 
     def now(self, states: Words) -> Numbers:
-        """The observations of states, (states, words)."""
+        """The observations of packed states, with shape (states, words)."""
         return np.stack(self._evaluate_now(states), axis=1).astype(np.int64, copy=False)
 
     def __call__(self, states: Words) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """The observations of states; and for each request its error, True if it is described, and the new observation.
+        """The observations of states and, for each request, its error, if it is described, and the new observation.
 
-        Shapes (states, words), (requests, states), (requests, states), (requests, states, words).
+        The shapes are (states, words), (requests, states), (requests, states), (requests, states, words).
         """
         table = np.stack([c.astype(np.int64, copy=False) for part in self._parts for c in part(states)])
         now = table[self._now].T

@@ -24,14 +24,14 @@ FORMAT = "highwater-conform-request-1"
 
 
 class ExpectedOutcome(msgspec.Struct, forbid_unknown_fields=True):
-    """The error and the observation that the model expects."""
+    """The error that the model expects, and the observation that it expects after the request."""
 
     error: str
     after: dict[str, int | None]
 
 
 class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
-    """A path and a request, with the expected results: everything needed to repeat a difference."""
+    """The file that repeats a difference: a path, a request, and the expected result."""
 
     format: str
     scenario: dict[str, Any]
@@ -44,7 +44,7 @@ class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
 def of_json(
     comparison: KafkaComparison, result: ConformResult, examples: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The numbers of a comparison, and its differences."""
+    """The counts and differences of a comparison, as plain data."""
     return {
         "states": result.states,
         "transitions": result.transitions,
@@ -66,7 +66,7 @@ def of_json(
 
 
 def lines_of(name: str, result: ConformResult, version: str) -> Iterator[str]:
-    """A summary: the compared requests by kind, and the number of differences."""
+    """The lines of a summary: the compared requests by kind, and the number of differences."""
     count = sum(result.differences.values())
     verdict = f"{count:,} DIFFERENCES" if count else "no difference"
     rate = result.requests / result.seconds if result.seconds else 0
@@ -153,7 +153,7 @@ def _sentences(comparison: KafkaComparison, difference: KafkaDifference) -> list
 
 
 def lines_of_difference(found: dict[str, Any]) -> Iterator[str]:
-    """A difference as text: the path, the request, and both answers side by side."""
+    """The lines about a difference: the path, the request, and both answers side by side."""
     yield ""
     yield f"{found['kind']}: the model and Kafka differ in {', '.join(found['differs'])}"
     for number, sentence in enumerate(found["sentences"], 1):
@@ -184,7 +184,7 @@ def _side_by_side(model: dict[str, Any], kafka: dict[str, Any]) -> Iterator[str]
 
 
 def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestFile:
-    """A file that repeats one difference."""
+    """The content of the file that repeats a difference."""
     model = found["model"]
     return RequestFile(
         FORMAT,
@@ -197,7 +197,7 @@ def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestF
 
 
 def read_request_file(path: Path) -> RequestFile | WalkFile:
-    """Read the file of a difference. Raises InputError if it is invalid."""
+    """Read the file that repeats a difference. Raises InputError if it is invalid."""
     text = read_text(path)
     try:
         walks = f'"{WALK_FORMAT}"' in text
@@ -212,7 +212,7 @@ def read_request_file(path: Path) -> RequestFile | WalkFile:
 
 
 def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """True if Kafka now answers as the file expects, and both answers as text.
+    """Repeat a difference: True if Kafka now answers as the file expects, and both answers as lines of text.
 
     Raises InputError if the request cannot be repeated.
     """

@@ -46,7 +46,10 @@ MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 @dataclass(frozen=True)
 class ExpectedAnswer:
-    """The sender's error; ``described`` is false if the model does not describe the controller's reaction."""
+    """The error that the sender should receive.
+
+    ``described`` is false if the model does not describe the controller's reaction; then nothing is compared.
+    """
 
     error: Number
     described: Truth = field(default_factory=lambda: as_bool(True))
@@ -62,7 +65,7 @@ Expect = Callable[[Controller, State], ExpectedAnswer]
 
 @dataclass(frozen=True)
 class KafkaRequest:
-    """One request or event, the same in every state.
+    """A request to Kafka's controller, or an event, which is the same in every state.
 
     ``action`` is the corresponding action instance, by name and plain parameters; None if no action corresponds.
     """
@@ -75,12 +78,12 @@ class KafkaRequest:
 
     @property
     def kind(self) -> str:
-        """The action's name, or that of the operation."""
+        """The kind of request for reports: the action's name, or the operation's if no action corresponds."""
         return self.action[0] if self.action else f"{self.operation['name']} (no action)"
 
 
 def requests_of(protocol: Protocol) -> list[KafkaRequest]:
-    """All requests of a protocol. Raises InputError for a protocol other than the controller's."""
+    """All requests of a protocol. Raises InputError unless it is one of the controller's protocols."""
     if not isinstance(protocol, Controller):
         raise InputError(
             "conform compares scenarios of replication, replication.controller and replication.topic, "
@@ -90,7 +93,7 @@ def requests_of(protocol: Protocol) -> list[KafkaRequest]:
 
 
 def setup_of(protocol: Controller) -> dict[str, Any]:
-    """The bridge's set-up of a controller: the protocol's initial state."""
+    """How the bridge sets up a controller: the protocol's initial state."""
     (initial,) = protocol.initial()
     partitions = [initial["partition"], *([initial["second"]["partition"]] if "second" in initial else [])]
     return {
@@ -108,7 +111,7 @@ def _key(value: Any) -> Any:
 
 
 def instance_key(name: str, parameters: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
-    """An action instance in the form of ``KafkaRequest.action``."""
+    """An action instance in the form of ``KafkaRequest.action``, to compare it with requests."""
     return name, tuple(_key(value) for value in parameters.values())
 
 
@@ -121,9 +124,9 @@ _TASKS: dict[str, Task] = {
 
 
 class _Table:
-    """The rows, kind by kind.
+    """All requests of a protocol, made kind by kind.
 
-    Operations have the words of recorded ones; fields with the current value are omitted.
+    An operation has the names of recorded operations. Fields that have the current value are omitted.
     """
 
     def __init__(self, protocol: Controller) -> None:
@@ -134,7 +137,7 @@ class _Table:
         self.subsets = [[b for b in self.brokers if bits >> b & 1] for bits in range(1 << protocol.p.brokers)]
 
     def rows(self) -> Iterator[KafkaRequest]:
-        """All requests."""
+        """Yield all requests."""
         for place in self.places:
             yield from self.leader(place)
             yield from self.directories(place)
@@ -156,7 +159,7 @@ class _Table:
         described: Callable[[Any], Truth] = lambda s: as_bool(True),
         **decision: Callable[[Any], Any],
     ) -> KafkaRequest:
-        """A request about a partition that a handler decides.
+        """A request about a partition whose answer ``handle`` decides.
 
         ``decision`` has the further parts of its action's decision.
         """
@@ -177,19 +180,19 @@ class _Table:
         return KafkaRequest({**operation, **named}, expect, key)
 
     def step(self, p: Controller, state: State, name: str, condition: Truth, **parameters: Any) -> None:
-        """Apply an action's effect if a condition holds; the caller checks its guards."""
+        """Apply the effect of the action ``name`` if the condition holds. The caller checks the action's guards."""
         with when(condition):
             self.functions[name](p, state, **parameters)
 
     def state_of(self, s: State, broker: int) -> StructValue:
-        """A broker's registration."""
+        """The registration of the broker with this id."""
         registration: StructValue = s.registrations[self.t.broker.lift(broker)]
         return registration
 
     # --- the leader -------------------------------------------------------------------------------------
 
     def leader(self, place: Place) -> Iterator[KafkaRequest]:
-        """AlterPartition: every ISR, by the leader and by others, with each epoch too low and too high."""
+        """AlterPartition requests: every ISR, from the leader and from others, with each epoch too low and too high."""
         for isr in self.subsets:
             op = {"name": "alterPartition", "newIsr": isr}
             yield self.alter(place, op, isr, action=("alter_partition", (tuple(isr), None)))
@@ -223,7 +226,7 @@ class _Table:
         doubled: bool = False,
         recovering: bool = False,
     ) -> KafkaRequest:
-        """The AlterPartition of the action, changed by the arguments."""
+        """An AlterPartition request for an ISR, with the fields that the arguments change."""
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
         def proposal(p: Controller, s: Any) -> StructValue:
@@ -256,7 +259,7 @@ class _Table:
         return self.of_partition(place, op, handle, action, described)
 
     def without_epochs(self, members: SeqValue) -> SeqValue:
-        """An ISR in the form of version 2."""
+        """A proposed ISR without broker epochs, as AlterPartition version 2 has it."""
         bare = self.t.proposed_isr.zero()
         for position in range(self.t.replicas.maximum):
             member = self.t.isr_member(broker=members.at(position).broker, epoch=None)
@@ -266,9 +269,10 @@ class _Table:
     # --- log directories --------------------------------------------------------------------------------
 
     def directories(self, place: Place) -> Iterator[KafkaRequest]:
-        """A replica's directory fails, or the replica is assigned to another one.
+        """Events: a replica's directory fails, or the replica is assigned to another directory.
 
-        The bridge has one directory per broker, which both partitions of a topic would share.
+        The bridge has one directory per broker, which both partitions of a topic would share. So a topic has no such
+        event.
         """
         if place is not None:
             return
@@ -315,7 +319,7 @@ class _Table:
     # --- elections and reassignments ------------------------------------------------------------------------
 
     def elections(self, place: Place) -> Iterator[KafkaRequest]:
-        """Elections on request."""
+        """Requests for an election, of each type."""
         for kind in ("PREFERRED", "UNCLEAN"):
             election = getattr(ElectionType, kind)
 
@@ -328,7 +332,7 @@ class _Table:
                 yield self.of_partition(place, op, elect, (_TASKS[kind].__name__, ()))
 
     def tasks(self) -> Iterator[KafkaRequest]:
-        """The periodic tasks, each for all partitions together; and another controller becomes active."""
+        """The periodic tasks, each for all partitions together, and a failover to another controller."""
         failover = {"name": "failover", "environment": True}
         yield KafkaRequest(failover, lambda p, s: ExpectedAnswer(Error.NONE))
         for name, task in zip(
@@ -347,7 +351,7 @@ class _Table:
             yield KafkaRequest({"name": name}, expect, (task.__name__, ()) if alone else None)
 
     def reassignments(self, place: Place) -> Iterator[KafkaRequest]:
-        """Every list of replicas, with and without a change of their number; and the cancellation."""
+        """Reassignments to every list of replicas, with and without a change of their number, and the cancellation."""
         name = "alterPartitionReassignments"
         choices = [
             list(c)
@@ -375,7 +379,7 @@ class _Table:
     # --- sessions ---------------------------------------------------------------------------------------
 
     def sessions(self) -> Iterator[KafkaRequest]:
-        """Heartbeats with every flag, caught up and behind; and sessions that end."""
+        """Heartbeats with every combination of flags, caught up and behind, and sessions that end."""
         for broker in self.brokers:
             yield self.session_ends(broker, "fence", "fence_again")
             if self.p.on("fenced_broker_has_session"):
@@ -387,7 +391,7 @@ class _Table:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
     def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
-        """The periodic check finds a broker whose session has ended."""
+        """The event that the periodic check finds a broker whose session has ended."""
         broker = self.t.broker.lift(number)
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
@@ -403,7 +407,7 @@ class _Table:
         )
 
     def stale_heartbeat(self, number: int) -> KafkaRequest:
-        """A heartbeat with an epoch that is not the registered one."""
+        """A heartbeat with a broker epoch that is not the registered one."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             return ExpectedAnswer(Error.STALE_BROKER_EPOCH)
@@ -413,7 +417,7 @@ class _Table:
     def heartbeat(
         self, number: int, fence: bool, stop: bool, behind: bool, elsewhere: bool = False
     ) -> KafkaRequest:
-        """A heartbeat; ``behind``: the broker has not replayed its registration."""
+        """A heartbeat of a broker. With ``behind`` the broker has not replayed its registration."""
         action: tuple[str, tuple[Any, ...]] | None = None
         if not (fence or behind):
             starts = stop and (elsewhere or not self.p.p.leads_elsewhere)
@@ -484,7 +488,7 @@ class _Table:
     def next_state(
         self, number: int, flags: tuple[bool, bool, bool], was: str, leads: bool, others: bool
     ) -> str:
-        """The broker state after a heartbeat, by the model's rule on a constant state."""
+        """The name of the broker state after a heartbeat, computed by the model's rule on a constant state."""
         fence, stop, behind = flags
         t = ControllerTypes(len(self.brokers), self.p.rules_on)  # without bounds on offsets
         offset = t.offset
@@ -525,7 +529,7 @@ class _Table:
     # --- registrations ----------------------------------------------------------------------------------
 
     def registering(self) -> Iterator[KafkaRequest]:
-        """Registrations: clean and unclean, of the same incarnation, during a session; and removals."""
+        """Registrations: clean and unclean, of the same incarnation, and during a session. Also removals of brokers."""
         for broker in self.brokers:
             for clean in (False, True):
                 yield self.register(broker, clean)
@@ -541,7 +545,7 @@ class _Table:
     def register(
         self, number: int, clean: bool, live: bool = False, version: int = 4, knows_feature: bool = True
     ) -> KafkaRequest:
-        """A new incarnation registers; ``live``: while the session of the previous one is open."""
+        """The registration of a broker's new incarnation. With ``live`` the previous incarnation's session is open."""
         broker = self.t.broker.lift(number)
         usual = not live and version == 4 and knows_feature
 
@@ -574,7 +578,7 @@ class _Table:
         return KafkaRequest(op, expect, ("register", (number, clean)) if usual else None)
 
     def register_in_part(self, number: int, clean: bool) -> Iterator[KafkaRequest]:
-        """The controller fails before the registration is written."""
+        """Registrations in which the controller fails after the partition changes and before the registration."""
         op = {"name": "registerBroker", "broker": number, "clean": clean, "environment": True}
         choices: list[tuple[int, ...] | None] = [None]
         if isinstance(self.p, Topic):
@@ -593,7 +597,7 @@ class _Table:
             )
 
     def register_again(self, number: int) -> KafkaRequest:
-        """The same incarnation registers again; if it is not registered, it counts as new."""
+        """Another registration of a broker's current incarnation. If the broker is not registered, it counts as new."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             broker, gone = self.t.broker.lift(number), ~self.state_of(s, number).registered
@@ -603,7 +607,7 @@ class _Table:
         return KafkaRequest({"name": "registerBroker", "broker": number, "same": True}, expect)
 
     def unregister(self, number: int) -> KafkaRequest:
-        """An operator removes a broker."""
+        """The operator's request to remove a broker."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             registered = self.state_of(s, number).registered
@@ -615,7 +619,7 @@ class _Table:
     # --- settings ---------------------------------------------------------------------------------------
 
     def settings(self) -> Iterator[KafkaRequest]:
-        """min.insync.replicas, unclean election, the ELR feature, and the topic's first partition."""
+        """Changes of min.insync.replicas, unclean election, the ELR feature, and the topic's first partition."""
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
             op = {"name": "changeMinIsr", "value": value}
@@ -639,7 +643,7 @@ class _Table:
         yield self.refused_min_isr("TOPIC", None, "0")
 
     def by_action(self, op: Operation, name: str, **parameters: Any) -> KafkaRequest:
-        """A request that the controller never refuses."""
+        """A request that the controller never refuses; its effect is that of the action ``name``."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             self.functions[name](p, s, **parameters)
@@ -648,7 +652,10 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A min.insync.replicas that operators may not set while ELR is on, or an invalid one."""
+        """A change of min.insync.replicas that the controller refuses.
+
+        The value is invalid, or the change is not allowed while the ELR is on.
+        """
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 

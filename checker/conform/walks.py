@@ -64,7 +64,7 @@ _OF_CLUSTER = frozenset({
 
 
 def operation_of(instance: Instance) -> Plain | None:
-    """A step as the bridge takes it; None where it cannot."""
+    """The operation by which the bridge takes an action instance; None if the bridge cannot."""
     name, parameters = instance.action.name, dict(instance.parameters)
     if name in _OF_CONTROLLER:
         return {"name": "controller", "op": _OF_CONTROLLER[name](parameters)}
@@ -74,7 +74,7 @@ def operation_of(instance: Instance) -> Plain | None:
 
 
 def setup_of(model: Model) -> Plain:
-    """How the bridge begins a cluster: as the model's initial state."""
+    """How the bridge sets up a cluster: the model's initial state."""
     protocol = model.protocol
     assert isinstance(protocol, Replication)
     if len(model.initial) != 1:
@@ -219,7 +219,10 @@ def _messages(protocol: Replication, state: Plain, b: int) -> Seen:
 
 @dataclass(frozen=True)
 class StepDifference:
-    """A step after which the cluster differs from the model, or that Kafka does not take."""
+    """A step after which the cluster differs from the model, or that Kafka does not take.
+
+    ``path`` has the numbers of the steps up to it, ``seen`` the observation of the cluster.
+    """
 
     path: tuple[int, ...]
     """Numbers of instances; the last one differs."""
@@ -251,7 +254,7 @@ class WalkResult:
 
 
 class WalkComparison:
-    """A scenario of ``replication`` and its explored graph."""
+    """Compares the explored graph of a scenario of ``replication`` with a cluster of Kafka's own code."""
 
     def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
         if not isinstance(model.protocol, Replication):
@@ -269,17 +272,17 @@ class WalkComparison:
         self._equal: dict[int, tuple[int, ...]] = {}
 
     def describe(self) -> Plain:
-        """The first line to the bridge: how a cluster begins, and the actions."""
+        """The first line to the bridge: the set-up of a cluster, and the operations of all action instances."""
         return {"scenario": self.setup, "operations": [o or {"name": "none"} for o in self.operations]}
 
     def plain(self, state: int) -> Plain:
-        """A state as plain values."""
+        """The state of this number as plain values."""
         if state not in self._plain:
             self._plain[state] = self.model.decode(self.graph.scalars(state))
         return self._plain[state]
 
     def reason(self, state: int, instance: int) -> str | None:
-        """Why no path takes a step; None where one can."""
+        """The reason why no path can take a step; None if a path can."""
         name = self.model.instances[instance].action.name
         if self.operations[instance] is None:
             return f"{name}: the bridge has no such event"
@@ -297,7 +300,7 @@ class WalkComparison:
         return None
 
     def judged(self, state: int, instance: int, outcome: int, fields: tuple[str, ...]) -> str | None:
-        """Why a step is known to differ from Kafka; None for a difference that is not known."""
+        """The known reason why a step differs in Kafka; None if the difference is not a known one."""
         step, plain = self.model.instances[instance], self.plain(state)
         name, parameters = step.action.name, step.parameters
         if name == "retry_alter_partition" and outcome == _NOTHING:
@@ -325,7 +328,7 @@ class WalkComparison:
         return None
 
     def paths(self, open_steps: set[int], blocked: set[int]) -> Iterator[list[int]]:
-        """Paths of numbers of steps: all open steps that can be reached around the blocked ones."""
+        """Paths, as numbers of graph steps, that together take all open steps reachable around the blocked steps."""
         parents = self._tree(blocked)
         for state in parents:
             while any(step in open_steps for step in self._steps(state)):
@@ -344,7 +347,7 @@ class WalkComparison:
                 yield path
 
     def _to_open(self, start: int, open_steps: set[int], blocked: set[int]) -> list[int]:
-        """The fewest steps from a state that end with an open one; none where none is near."""
+        """The shortest list of steps from a state that ends with an open step; empty if none is near."""
         before, waiting = {start: -1}, deque([start])
         while waiting and len(before) < _NEAR:
             state = waiting.popleft()
@@ -365,7 +368,7 @@ class WalkComparison:
         return range(self._offsets[state], self._offsets[state + 1])
 
     def _tree(self, blocked: set[int]) -> dict[int, int]:
-        """The step before each state on a shortest path around the blocked steps, nearest states first."""
+        """For each state, the last step of a shortest path to it around the blocked steps, nearest states first."""
         parents, waiting = {0: -1}, deque([0])
         while waiting:
             state = waiting.popleft()
@@ -377,7 +380,10 @@ class WalkComparison:
         return parents
 
     def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
-        """Shortest paths to random states, then random steps, preferably those that were taken less often."""
+        """Shortest paths to random states, each followed by random steps.
+
+        Steps that were taken less often are preferred.
+        """
         choose, times = random.Random(seed), Counter[int]()
         for _ in range(count):
             at = choose.randrange(self.graph.expanded)
@@ -396,7 +402,7 @@ class WalkComparison:
             yield path
 
     def _path_to(self, state: int) -> list[int]:
-        """The steps of a shortest path."""
+        """The steps of a shortest path to a state."""
         path: list[int] = []
         while (before := int(self.graph.parents[state])) >= 0:
             instance = int(self.graph.parent_instances[state])
@@ -414,7 +420,7 @@ class WalkComparison:
         progress: Callable[[WalkResult], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> WalkResult:
-        """Take paths that cover every step, or a number of random walks."""
+        """Take paths that cover every step or, with ``sample``, this number of random walks."""
         result, started = WalkResult(stopped_by=self.graph.stopped_by), time.perf_counter()
         bridge.ask(self.describe())
         blocked = set()
@@ -529,7 +535,7 @@ class WalkComparison:
 
 
 def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
-    """The fields that differ; the first one only where the rest is laid out otherwise."""
+    """The names of the fields that differ; only the first one if the rest is laid out differently."""
     found = []
     for (name, value), other in zip(wanted, seen, strict=False):
         if value is not None and value != other:
@@ -545,7 +551,7 @@ def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
 
 
 def walks_as_json(comparison: WalkComparison, result: WalkResult, shown: list[Plain]) -> Plain:
-    """The numbers of a comparison by walks, and its differences."""
+    """The counts and differences of a comparison by walks, as plain data."""
     return {
         "states": result.states,
         "transitions": result.transitions,
@@ -565,7 +571,7 @@ def walks_as_json(comparison: WalkComparison, result: WalkResult, shown: list[Pl
 
 
 def lines_of_walks(name: str, comparison: WalkComparison, result: WalkResult, version: str) -> Iterator[str]:
-    """A summary: what was walked, by action, and how many steps differ."""
+    """The lines of a summary: the steps that were walked, by action, and the number of steps that differ."""
     count = sum(result.differences.values())
     verdict = f"{count:,} DIFFERENCES" if count else "no difference"
     rate = result.steps / result.seconds if result.seconds else 0
@@ -584,7 +590,7 @@ def lines_of_walks(name: str, comparison: WalkComparison, result: WalkResult, ve
 def step_example(
     comparison: WalkComparison, key: tuple[str, tuple[str, ...]], found: StepDifference
 ) -> Plain:
-    """A step that differs: the path in the protocol's words, and the fields of both sides."""
+    """A step that differs, in full: the path in the protocol's words, and the fields of both sides."""
     instances = comparison.model.instances
     wanted = comparison.expected(comparison.graph.scalars(found.state))
     pairs = [(n, v, s) for (n, v), s in zip(wanted, found.seen, strict=False) if v is not None and v != s]
@@ -603,7 +609,7 @@ def step_example(
 
 
 class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
-    """A path and the observation that the model expects after it."""
+    """The file that repeats a difference of a walk: a path, and the observation that the model expects after it."""
 
     format: str
     scenario: Plain
@@ -612,7 +618,7 @@ class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Whether Kafka now comes to what the file expects, and the path with what differs."""
+    """Repeat a walk: True if the cluster now has the expected observation, and the path with the differing fields."""
     bridge.ask({"scenario": file.scenario, "operations": file.path})
     answer = bridge.ask({"walk": [list(range(len(file.path)))]})
     walk = answer["walks"][0]

@@ -1,1 +1,1 @@
-"""The engines, each with one small interface: reference, native, Spark, solver; and liveness on an explored graph."""
+"""The engines: reference, native, Spark, solver, and liveness on an explored graph. Each has one small interface."""

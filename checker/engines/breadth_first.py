@@ -44,11 +44,11 @@ class Totals:
 
 
 class Visited(Protocol):
-    """The states that a search has visited, by level. The last level is the frontier."""
+    """The store of the states that a search has visited, by level. The last level is the frontier."""
 
     @property
     def sizes(self) -> list[int]:
-        """The number of states of each level."""
+        """The number of states in each level."""
 
     @property
     def found(self) -> Mapping[str, Place]:
@@ -58,28 +58,28 @@ class Visited(Protocol):
         """Find the first level, or resume from a checkpoint."""
 
     def expand(self, search: BreadthFirst) -> None:
-        """Find the next level: the new successors of the frontier. The search can stop within a level."""
+        """Find the next level: the new successors of the frontier. A search can stop within a level."""
 
     def finish(self) -> None:
-        """Save the finished search."""
+        """Save the search after it has finished."""
 
     def totals(self, search: BreadthFirst) -> Totals:
-        """The counts so far."""
+        """The counts of the search so far."""
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The index, in the previous level, of the state that a state was found from, and the step's instance."""
+        """The predecessor of a state: its index in the previous level, and the number of the step's instance."""
 
     def initial(self, index: int) -> Scalars:
-        """An initial state."""
+        """The initial state with this index."""
 
     def progress(self, search: BreadthFirst) -> Progress:
         """The progress of the search; it also stores the memory and disk in use in the search's result."""
 
 
 class BreadthFirst:
-    """One search of a model.
+    """One breadth-first search of a model.
 
-    ``stop`` is the reason to stop; ``seconds_before`` is the time spent before a resumption.
+    ``stop`` is the reason to stop. ``seconds_before`` is the time in seconds that was spent before a resumption.
     """
 
     def __init__(
@@ -95,17 +95,17 @@ class BreadthFirst:
 
     @property
     def seconds(self) -> float:
-        """Seconds of searching, including those before a resumption."""
+        """The seconds spent on the search, including those before a resumption."""
         return self.seconds_before + time.perf_counter() - self.started
 
     @property
     def known(self) -> tuple[int, int]:
-        """A bit for each property known to be violated: for the invariants, and for the step properties."""
+        """Bits of the properties that are known to be violated: for the invariants, and for the step properties."""
         found = self.visited.found
         return _bits(self.names, found), _bits(self.step_names, found)
 
     def explore(self) -> SearchResult:
-        """Run to the end, a limit or an interruption."""
+        """Run the search to its end, a limit or an interruption."""
         visited = self.visited
         with interruption(lambda: self.end("interrupted")):
             visited.begin(self)
@@ -119,16 +119,16 @@ class BreadthFirst:
         return self._conclude()
 
     def decided(self) -> bool:
-        """True if the violations found so far decide every wanted verdict."""
+        """True if the violations found so far decide the verdict of every checked property."""
         wanted = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
         return not missing_verdicts(wanted, self.visited.found, self.options)
 
     def end(self, why: str) -> None:
-        """Stop the search; the first reason counts."""
+        """Stop the search for this reason; the first reason counts."""
         self.stop = self.stop or why
 
     def check_limits(self, distinct: int) -> bool:
-        """Stop at a limit. Returns True if the search stops."""
+        """Stop the search if it has reached a limit. Returns True if the search stops."""
         states, seconds = self.options.limit_states, self.options.limit_seconds
         if states is not None and distinct > states:
             self.end("states")
@@ -137,7 +137,7 @@ class BreadthFirst:
         return self.stop is not None
 
     def report(self) -> None:
-        """Note the memory and disk in use, and report progress."""
+        """Note the memory and disk in use, and report the progress."""
         progress = self._note_resources()
         if self.progress:
             self.progress(progress)
@@ -164,7 +164,10 @@ class BreadthFirst:
         return result
 
     def _violation(self, name: str, number: int, index: int, *last: int) -> ViolatingRun:
-        """The run to a state; ``last`` is a step to take at its end."""
+        """The run to the state with this index in level ``number``.
+
+        ``last`` are the instances of steps after that state.
+        """
         first, path = predecessors(number, index, self.visited.origin)
         return ViolatingRun(name, self.visited.initial(first), (*path, *last))
 

@@ -1,4 +1,4 @@
-"""The engines by name. Each is imported on its first use."""
+"""The engines by name. Each engine is imported on its first use."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine of an exhaustive search: its name, Spark's master, and the directory of its checkpoint."""
+    """The engine of an exhaustive search: its name, Spark's master, and the checkpoint's directory."""
 
     name: str
     spark_master: str | None = None
@@ -46,7 +46,7 @@ class Engine:
     resume: bool = False
 
     def on_spark(self, scenarios: int) -> SparkOptions | None:
-        """Spark's options for this number of scenarios; None for another engine.
+        """Spark's options for this number of scenarios; None if the engine is not Spark.
 
         Raises InputError if Spark is not available, or an option needs Spark.
         """
@@ -57,12 +57,15 @@ class Engine:
         return None
 
     def in_memory(self) -> None:
-        """Raise InputError for a checkpoint option if the engine makes the explored graph in memory."""
+        """Raises InputError for a checkpoint option, unless the engine is Spark.
+
+        For commands that build the graph in memory.
+        """
         if self.name != "spark" and (self.checkpoint or self.resume):
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
 
     def search(self, scenarios: int) -> Search:
-        """The search function for this number of scenarios. Raises InputError as ``on_spark``."""
+        """The search function for this number of scenarios. Raises InputError like ``on_spark``."""
         spark = self.on_spark(scenarios)
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)
@@ -76,16 +79,16 @@ class Engine:
     def _kept(
         self, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
     ) -> SearchResult:
-        """The native search with the checkpoint's options."""
+        """Run the native search with the options for a checkpoint."""
         kept = replace(options, checkpoint=self.checkpoint, resume=self.resume)
         return search(self.name)(model, kept, progress)
 
     def request(self, scenario: Scenario, overrides: Overrides) -> Request:
-        """The request for a scenario. Raises InputError if the engine does not support it."""
+        """The request for a scenario with overrides. Raises InputError if the engine does not support it."""
         return self.fitted(Request.of(scenario, overrides), overrides.symmetry)
 
     def fitted(self, request: Request, symmetry: bool | None = None) -> Request:
-        """The request, without symmetry if the engine does not support it.
+        """The request in a form that the engine supports: the interpreter has no symmetry reduction.
 
         Raises InputError for an unsupported option.
         """
@@ -109,18 +112,18 @@ def search(name: str) -> Search:
 def _search(
     name: str, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
 ) -> SearchResult:
-    """Search with an engine that is imported now: a kept result needs none."""
+    """Search with an engine that is imported only now, because a cached result needs no engine."""
     return search(name)(model, options, progress)
 
 
 def explore(name: str) -> Explore:
-    """An engine's function that makes the explored graph. Raises InputError if it is not available."""
+    """The function of an engine that builds the explored graph. Raises InputError if the engine is not available."""
     function: Explore = _load(name, "explore")
     return function
 
 
 def spark_options(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> SparkOptions:
-    """Options of the Spark engine. Raises InputError if they or the engine are not available.
+    """The options of the Spark engine. Raises InputError if they or the engine are not available.
 
     A checkpoint belongs to one scenario. ``master`` None means all cores of this machine.
     """
@@ -144,7 +147,7 @@ def _refuse_checkpoint(checkpoint: str | None, resume: bool, scenarios: int) -> 
 
 
 def simulate(name: str) -> Simulate:
-    """An engine's random walks. Raises InputError if they are not available."""
+    """The function of an engine that walks at random. Raises InputError if the engine has none."""
     function: Simulate = _load(name, "simulate")
     return function
 

@@ -39,21 +39,21 @@ _HOUR = 3600
 
 
 class Cache:
-    """A directory of contents by key. If they take too many bytes, the least recently used are removed."""
+    """A directory of cached contents by key. If they exceed a size, the least recently used are removed."""
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
         self.directory, self._most = directory, most_bytes
         self._put = most_bytes  # bytes since the directory was last measured; the first write measures it
 
     def get(self, key: bytes) -> bytes | None:
-        """The content of a key of 32 bytes; None if there is no trusted content."""
+        """The content for a key of 32 bytes; None if there is no trusted content."""
         with suppress(OSError), self._open() as folder:
             if folder is not None:
                 return self._read(folder, key)
         return None
 
     def put(self, key: bytes, content: bytes) -> None:
-        """Store a content, if the directory can be written."""
+        """Store a content for a key, if the directory can be written."""
         with suppress(OSError):
             self.directory.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
@@ -68,7 +68,7 @@ class Cache:
 
     @contextmanager
     def _open(self) -> Iterator[int | None]:
-        """The opened directory; None if another user could have written in it."""
+        """Open the cache's directory while inside. Yields its descriptor; None if another user could write in it."""
         folder = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             trusted = _ours(os.fstat(folder))
@@ -105,9 +105,9 @@ class Cache:
             raise
 
     def _trim(self, folder: int) -> None:
-        """Remove unfinished files.
+        """Remove unfinished files. Above the size limit, also remove contents.
 
-        Above the limit, also remove the least recently used, down to three quarters of it.
+        The least recently used contents are removed, until three quarters of the limit are in use.
         """
         kept: list[tuple[float, int, str]] = []
         with os.scandir(folder) as entries:
@@ -177,7 +177,10 @@ Fact = TypeVar("Fact")
 
 
 def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | None:
-    """The cached fact of this kind, a dataclass; None if there is none, or the request has no key."""
+    """The cached fact of this kind (a dataclass) for a model's identity and a request.
+
+    None if there is none, or if ``identity`` is None: the model has no key.
+    """
     place = None if identity is None else chosen()
     content = None if place is None else place.get(_key(kind, identity, asked))
     if content is None:
@@ -189,7 +192,7 @@ def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | No
 
 
 def keep(fact: object, identity: bytes | None, *asked: object) -> None:
-    """Cache a fact, if the request has a key."""
+    """Cache a fact for a model's identity and a request; if ``identity`` is None, nothing is cached."""
     place = None if identity is None else chosen()
     if place is not None:
         place.put(_key(type(fact), identity, asked), msgspec.json.encode(fact))

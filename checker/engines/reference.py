@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively; the first Ctrl-C ends it with the result so far."""
+    """Explore a model exhaustively. The first Ctrl-C ends the search with the result so far."""
     started = time.perf_counter()
     interpreter = Interpreter(model)
     names = model.safety + [DEADLOCK] * options.deadlock
@@ -135,7 +135,7 @@ def _violation(
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
-    """All states of a model and the steps between them; a limit or the first Ctrl-C ends it with the result so far."""
+    """The explored graph of a model. A limit or the first Ctrl-C ends the search with the graph so far."""
     import numpy as np  # the reference search does not need these
 
     from highwater.checker.engines.state_graph import Explored, Layout

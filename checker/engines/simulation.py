@@ -26,7 +26,7 @@ from highwater.model.language.model import Model
 
 @dataclass(frozen=True)
 class SimulationOptions:
-    """Options of a simulation. ``depth`` is the most states of a walk; ``workers`` 0 means all cores."""
+    """The options of a simulation. ``depth`` is the largest number of states in a walk; ``workers`` 0: all cores."""
 
     walks: int = 10_000
     depth: int = 100
@@ -40,9 +40,9 @@ class SimulationOptions:
 class SimulationResult(SearchResult):
     """The result of a simulation. ``generated_states`` counts every visited state; ``distinct_states`` is 0.
 
-    ``walks`` is the number of walks begun, ``depth`` the states of the longest one, ``seed`` reproduces them.
-    A violation's run is the first walk that found it, not a shortest run. The premise of a step property is counted
-    for every step that is enabled in a visited state.
+    ``walks`` is the number of walks begun, ``depth`` the number of states in the longest walk. ``seed`` reproduces
+    the walks. A violation's run is the first walk that found it, not a shortest run. The premise of a step property
+    is counted for every step that is enabled in a visited state.
     """
 
     walks: int = 0
@@ -50,7 +50,7 @@ class SimulationResult(SearchResult):
 
     @property
     def complete(self) -> bool:
-        """Never: walks do not prove that they saw every state."""
+        """Always False: walks do not prove that they visited every state."""
         return False
 
 
@@ -60,7 +60,7 @@ Simulate = Callable[[Model, SimulationOptions, ProgressCallback | None], Simulat
 def simulate(
     model: Model, options: SimulationOptions, progress: ProgressCallback | None = None
 ) -> SimulationResult:
-    """Walk at random with the interpreter, in one thread; KeyboardInterrupt ends it with the result so far."""
+    """Walk at random with the interpreter, in one thread. Ctrl-C ends the simulation with the result so far."""
     started = time.perf_counter()
     interpreter = Interpreter(model)
     result = SimulationResult(
@@ -101,14 +101,14 @@ def simulate(
 
 
 class _Walk:
-    """One walk; it adds to the result's counts and violations."""
+    """One random walk. It adds to the counts and violations of the simulation's result."""
 
     def __init__(self, model: Model, interpreter: Interpreter, dice: random.Random, result: SimulationResult):
         self.model, self.interpreter, self.dice, self.result = model, interpreter, dice, result
         self.numbers = {id(instance): i for i, instance in enumerate(model.instances)}
 
     def go(self, depth: int, deadlock: bool) -> None:
-        """Walk on until the depth, a dead end, or a violation."""
+        """Walk until ``depth`` states, a dead end, or a violation."""
         state = initial = self.dice.choice(self.model.initial)
         path: list[int] = []
         broken: list[str] = []

@@ -21,7 +21,10 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Slot:
-    """A scalar's place: ``bits`` bits from bit ``shift`` of word ``word``; the stored value is relative to ``low``."""
+    """The place of a scalar in a packed state: ``bits`` bits from bit ``shift`` of word ``word``.
+
+    The stored value is the scalar's value minus ``low``.
+    """
 
     word: int
     shift: int
@@ -35,7 +38,7 @@ class Slot:
 
 
 class Layout:
-    """The places of all scalars: each in the first word with enough room; no scalar crosses words."""
+    """The places of all scalars in a packed state: each in the first word with enough room, none in two words."""
 
     def __init__(self, leaves: Sequence[Leaf]) -> None:
         used: list[int] = []
@@ -61,7 +64,7 @@ class Layout:
         return both
 
     def pack(self, state: Sequence[int]) -> Words:
-        """The words of a state."""
+        """The packed words of a state."""
         words = [0] * self.words
         for slot, value in zip(self.slots, state, strict=True):
             words[slot.word] |= (value - slot.low) << slot.shift
@@ -78,13 +81,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Explored:
-    """All states of a search and all steps between them.
+    """All states of a search and all steps between them: the explored graph.
 
     States are numbered level by level, the initial ones first; the order within a level depends on the engine. Steps
-    are sorted by their source state: those of state ``i`` are ``offsets[i]:offsets[i + 1]`` of ``targets`` and
+    are sorted by their source state: the steps of state ``i`` are ``offsets[i]:offsets[i + 1]`` of ``targets`` and
     ``instances``. Steps that are pruned at a bound lead nowhere and have their own arrays.
 
-    If the search ended early, only the states before ``expanded`` have steps, and they have all of them. With
+    If the search ended early, only the states before ``expanded`` have steps, and all their steps are included. With
     symmetry, a state represents all its renamings, and a step leads to the representative of its target.
     """
 
@@ -116,7 +119,7 @@ class Explored:
 
     @property
     def complete(self) -> bool:
-        """True if all states and all steps are here."""
+        """True if the graph has all states and all steps."""
         return self.stopped_by is None
 
     @cached_property
@@ -126,7 +129,10 @@ class Explored:
 
     @cached_property
     def sources(self) -> NDArray[np.uint32]:
-        """The state that each step starts from, parallel to ``targets``. Computed on first use, 4 bytes a step."""
+        """The source state of each step, parallel to ``targets``.
+
+        It is computed on first use and takes 4 bytes a step.
+        """
         return np.repeat(np.arange(len(self.states), dtype=np.uint32), np.diff(self.offsets))
 
     def depths(self, start: int = 0, end: int | None = None) -> NDArray[np.int64]:
@@ -135,11 +141,11 @@ class Explored:
         return np.searchsorted(self.level_starts, numbers, side="right")
 
     def scalars(self, state: int) -> Scalars:
-        """The scalars of a state."""
+        """The scalars of the state with this number."""
         return self.layout.unpack(self.states[state])
 
     def path(self, state: int) -> tuple[int, tuple[int, ...]]:
-        """A shortest run to a state: the number of its initial state, and the instances of its steps."""
+        """A shortest run to a state: the number of its initial state, and the numbers of its steps' instances."""
         steps: list[int] = []
         while self.parents[state] >= 0:
             steps.append(int(self.parent_instances[state]))

@@ -1,1 +1,1 @@
-"""Manual exploration of a state space: a session over states, conditions in the protocol's terms, the page's server."""
+"""Manual exploration: a session over states, conditions in the protocol's terms, and the page's server."""

@@ -1,4 +1,4 @@
-"""Typed conditions on a state: ``brokers[1].hwm < brokers[0].hwm and partition.elr.is_empty``.
+"""Conditions on a state that a user types: ``brokers[1].hwm < brokers[0].hwm and partition.elr.is_empty``.
 
 The text is parsed, never executed. Names are fields of the state, indices and enumerations of the protocol, and
 variables of ``any(… for b in broker)``. Values are the language's own, so a condition means the same as in a
@@ -54,7 +54,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 
 def condition(model: Model, text: str) -> Node:
-    """The condition as an expression over the model's scalars.
+    """Parse a condition to an expression over the model's scalars.
 
     If the text is not a condition, raises an InputError of one line with the place in the text.
     """
@@ -65,7 +65,10 @@ def condition(model: Model, text: str) -> Node:
 
 
 def value(model: Model, text: str) -> tuple[Type | None, tuple[Node, ...]]:
-    """The type and the expressions of a text that reads a value; a constant has no type. Raises as ``condition``."""
+    """Parse a text that reads a value: its type and its expressions. The type of a number or condition can be None.
+
+    Raises as ``condition``.
+    """
     found = _read(model, text)
     if isinstance(found, bool):
         found = values.as_bool(found)
@@ -96,7 +99,7 @@ def _read(model: Model, text: str) -> Any:
 
 
 class _Reading:
-    """Converts parts of a text to values."""
+    """Converts the syntax tree of a text to symbolic values."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -108,7 +111,7 @@ class _Reading:
         self._bound: dict[str, Any] = {}
 
     def of(self, tree: ast.expr) -> Any:
-        """The value of a part."""
+        """The value of a part of the syntax tree. Raises InputError if the grammar does not have it."""
         make = getattr(self, f"_{type(tree).__name__.lower()}", None)
         if make is None:
             raise _refuse(tree, "has no meaning here")
@@ -217,7 +220,7 @@ class _Reading:
         raise _refuse(tree, "is called; there is size, any, all, count, enabled")
 
     def _each(self, tree: ast.GeneratorExp) -> list[Any]:
-        """``… for i in index [if …]``: the part's value for each value of the index."""
+        """The values of the part before ``for``, one for each value of the index: ``… for i in index [if …]``."""
         (loop, *more) = tree.generators
         over = self.of(loop.iter)
         if more or not isinstance(loop.target, ast.Name) or not isinstance(over, Index | Enum):

@@ -1,4 +1,4 @@
-"""The page's server: only for this machine, with a secret in the address, and read-only.
+"""The server of the explorer's page: only for this machine, with a secret in the address, and read-only.
 
 A reader with the address can only look: every answer is a function of the request. The host name in a request must be
 this machine's own, so no other site's page can redirect its name to this server.
@@ -27,13 +27,13 @@ _MOST = 64 << 10
 
 
 class Application:
-    """WSGI: ``/TOKEN/`` is the page, and ``/TOKEN/NAME?…`` returns the result of ``Answers`` as JSON."""
+    """The WSGI application. ``/TOKEN/`` is the page, and ``/TOKEN/NAME?…`` the result of ``Answers`` as JSON."""
 
     def __init__(self, views: Answers, page: str, token: str) -> None:
         self.views, self.page, self.token = views, page, token
 
     def __call__(self, environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        """The answer to one request."""
+        """Answer one request in the form of WSGI."""
         request = Request(environment)
         try:
             response = self.answer(request)
@@ -45,7 +45,7 @@ class Application:
         return response(environment, start)
 
     def answer(self, request: Request) -> Response:
-        """The page, or data. Raises HTTPException for an unknown address."""
+        """The page, or data as JSON. Raises HTTPException for an unknown address."""
         if request.host.rpartition(":")[0] not in (HOST, "localhost"):
             raise NotFound
         token, _, name = request.path.removeprefix("/").partition("/")
@@ -66,11 +66,11 @@ class Application:
 
 class _Quiet(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Requests are not logged."""
+        """Do nothing: requests are not logged."""
 
 
 def serve(views: Answers, page: str, port: int = 0) -> tuple[BaseWSGIServer, str]:
-    """A listening server, and its address; port 0 means any free port.
+    """Start a server, and return it with its address; port 0 means any free port.
 
     Raises InputError if the port is not available.
     """
@@ -83,12 +83,12 @@ def serve(views: Answers, page: str, port: int = 0) -> tuple[BaseWSGIServer, str
 
 
 def page_file(name: str) -> str:
-    """The text of a file beside this one."""
+    """The text of a file in this package's folder."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def explorer_page(views: Answers) -> str:
-    """The text of the page, which requests its data from the server."""
+    """The text of the explorer's page, which requests its data from the server."""
     request = views.request
     data: dict[str, Any] = {
         "title": f"Exploring {request.scenario.name}",

@@ -1,8 +1,8 @@
 """Manual exploration of one model: take a step, see why another is refused, search for a state.
 
 A path is the number of an initial state followed by the numbers of the instances taken. Its text is the address of a
-state: ``0.17.3``. Every answer is a function of a path, so the address is enough to go back, to branch and to
-restore.
+state: ``0.17.3``. Every answer is a function of a path, so the address is enough to go back, to branch and to restore
+the exploration.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _SOUGHT = "the state that is looked for"
 
 @dataclass(frozen=True)
 class Path:
-    """An initial state by its number, and the instances taken from there."""
+    """A path to a state: the number of an initial state, and the numbers of the instances taken from there."""
 
     initial: int = 0
     steps: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Path:
-        """Parse an address. Raises InputError if it is invalid."""
+        """Parse the text of a path. Raises InputError if it is invalid."""
         parts = text.split(".")
         if len(text) > 8 * LONGEST or not all(p.isascii() and p.isdecimal() and len(p) < 10 for p in parts):
             raise InputError(f"{text[:60]!r} is no address of a state: numbers with dots between them")
@@ -59,20 +59,20 @@ class Path:
         return ".".join(map(str, (self.initial, *self.steps)))
 
     def then(self, *steps: int) -> Path:
-        """The path with these further steps."""
+        """The path extended by these steps."""
         return Path(self.initial, (*self.steps, *steps))
 
 
 @dataclass(frozen=True)
 class NearestState:
-    """The path to a state that a search found, or None, and the search's result."""
+    """The result of a search for a state: the path to it, or None, and the counts of the search."""
 
     path: Path | None
     result: SearchResult
 
 
 class Session:
-    """One model, with queries about its states."""
+    """Explores one model by hand: it takes steps and evaluates conditions in states."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -80,7 +80,7 @@ class Session:
         self.choices = Choices(model)
 
     def states(self, path: Path) -> list[Scalars]:
-        """The states of a path, the initial one first. Raises InputError if the model has no such path."""
+        """The states along a path, the initial one first. Raises InputError if the model has no such path."""
         initial = self.model.initial
         if path.initial >= len(initial):
             raise InputError(
@@ -94,9 +94,10 @@ class Session:
         return found
 
     def after(self, state: Scalars, number: int, what: str = "the step") -> Scalars:
-        """The state that an instance leads to.
+        """The state after a step of the instance with this number.
 
-        If it cannot be taken, raises InputError with the guard that refuses.
+        If the step cannot be taken, raises InputError with the guard that refuses it. ``what`` names the step in the
+        error.
         """
         if number >= len(self.model.instances):
             raise InputError(f"{what}: there is no step {number}: there are {len(self.model.instances):,}")
@@ -109,7 +110,10 @@ class Session:
         return step.state
 
     def number(self, action: str, parameters: Mapping[str, Any]) -> int:
-        """The instance of an action with these plain parameters. Raises InputError unless there is exactly one."""
+        """The number of the instance of an action with these plain parameters.
+
+        Raises InputError unless exactly one instance fits.
+        """
         fitting = [
             number
             for number, i in enumerate(self.model.instances)
@@ -122,27 +126,30 @@ class Session:
         return fitting[0]
 
     def fates(self, state: Scalars) -> list[int]:
-        """The fate of each instance in a state (``Choices.fates``)."""
+        """For each instance, whether it can be taken in a state, as ``Choices.fates`` codes it."""
         return self.choices.fates(state)
 
     def possible(self, state: Scalars) -> list[int]:
-        """The instances that can be taken and are not pruned at a bound."""
+        """The numbers of the instances that can be taken in a state and are not pruned at a bound."""
         return [number for number, fate in enumerate(self.fates(state)) if fate == POSSIBLE]
 
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
-        """All guards that refuse an instance."""
+        """The names of all guards that refuse an instance in a state."""
         return self.interpreter.refusals(state, instance)
 
     def violated(self, state: Scalars) -> list[str]:
-        """The invariants that are false in a state."""
+        """The names of the invariants that are false in a state."""
         return self.interpreter.violated(state)
 
     def broken(self, states: Sequence[Scalars]) -> list[str]:
-        """The properties of steps that the last step of a path violates."""
+        """The names of the step properties that the last step of a path violates."""
         return list(self.interpreter.broken(states[-2], states[-1])) if len(states) > 1 else []
 
     def walk(self, path: Path, steps: int, seed: int) -> Path:
-        """The path with this many random steps more, fewer if no step can be taken; ``seed`` determines the steps."""
+        """The path extended by up to ``steps`` random steps, fewer if no step can be taken.
+
+        ``seed`` determines the steps.
+        """
         chance, state = random.Random(seed), self.states(path)[-1]
         taken: list[int] = []
         for _ in range(min(steps, LONGEST - len(path.steps))):
@@ -154,7 +161,7 @@ class Session:
         return path.then(*taken)
 
     def holds(self, state: Scalars, text: str) -> bool:
-        """True if a condition holds in a state; see ``condition``.
+        """True if the condition in the text holds in a state; see ``condition``.
 
         Raises InputError if the text is not a condition.
         """
@@ -162,7 +169,7 @@ class Session:
         return bool(holds)
 
     def value(self, state: Scalars, text: str) -> Any:
-        """The value of an expression in a state, as a plain value. Raises InputError if the text is invalid."""
+        """The plain value of an expression in a state. Raises InputError if the text is invalid."""
         type_, nodes = condition.value(self.model, text)
         found = compile_nodes(nodes)(state)
         if type_ is not None:
@@ -170,7 +177,7 @@ class Session:
         return found[0]
 
     def said(self, state: Scalars, text: str) -> str:
-        """The value of an expression in a state, as text. Raises InputError if the text is invalid."""
+        """The value of an expression in a state, as text for people. Raises InputError if the text is invalid."""
         type_, nodes = condition.value(self.model, text)
         found = [int(v) for v in compile_nodes(nodes)(state)]
         if type_ is not None:
@@ -179,9 +186,9 @@ class Session:
         return str(found[0]) if sort != graph.BOOL else "true" if found[0] else "false"
 
     def nearest(self, path: Path, text: str, options: SearchOptions | None = None) -> NearestState:
-        """A shortest path from the end of a path to a state in which a condition holds.
+        """Search for the nearest state in which a condition holds, from the last state of a path on.
 
-        The compiled engine searches for it. Raises InputError if the text is not a condition.
+        The compiled engine does the search. Raises InputError if the text is not a condition.
         """
         sought = condition.condition(self.model, text)
         state = self.states(path)[-1]
@@ -195,7 +202,7 @@ class Session:
 
 
 def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str, Mapping[str, Any]]) -> str:
-    """A path as a pytest test: it repeats the steps, and checks that the invariants have the same verdicts at its end.
+    """A path as the text of a pytest test, which repeats the steps and checks the same verdicts at the end.
 
     ``changed`` are the parameters and rules that differ from the scenario's.
     """
@@ -228,7 +235,7 @@ def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def read_trace(file: File) -> tuple[Request, list[StepLine]]:
-    """A trace's request and its lines. Raises InputError if it cannot be read, or does not name every step."""
+    """The request and the lines of a trace. Raises InputError if it cannot be read, or a step has no action."""
     try:
         trace = read_run(file)
         meta = trace.meta
@@ -254,7 +261,7 @@ def read_trace(file: File) -> tuple[Request, list[StepLine]]:
 
 
 def path_of(session: Session, lines: list[StepLine]) -> Path:
-    """The path of these lines. If a line is not a step of the model, raises InputError with the line."""
+    """The path that the lines of a trace describe. Raises InputError, with the line, if one is no step of the model."""
     path = Path(_initial(session, lines))
     state = session.states(path)[-1]
     for line in lines:
@@ -270,7 +277,7 @@ def path_of(session: Session, lines: list[StepLine]) -> Path:
 
 
 def _initial(session: Session, lines: list[StepLine]) -> int:
-    """The number of the initial state in line 0; 0 if there is no such line."""
+    """The number of the initial state in line 0 of a trace; 0 if the trace has no such line."""
     first = next((line for line in lines if line.step == 0 and line.has_state), None)
     if first is None:
         return 0
@@ -289,7 +296,7 @@ Arguments = Mapping[str, str]
 
 
 class Answers:
-    """The answers for one scenario, each a function of the page's request."""
+    """The answers to the page's requests about one scenario. Each answer is a function of the request."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -304,7 +311,7 @@ class Answers:
         }
 
     def _with(self, switched: frozenset[str]) -> Session:
-        """The session with these rules switched."""
+        """The session of the scenario with these rules switched on or off."""
         if switched not in self._sessions:
             rules = {name: not self.request.rules[name] for name in switched}
             if switched:
@@ -323,7 +330,10 @@ class Answers:
         return Path.parse(arguments.get("path") or "0")
 
     def run(self, arguments: Arguments) -> dict[str, Any]:
-        """The run to the state of ``path``, its violated properties, and the expressions of ``watch``, one per line."""
+        """The run to the state of ``path``, its violated properties, and the values of the expressions in ``watch``.
+
+        ``watch`` has one expression per line.
+        """
         path = self._path(arguments)
         states = self.session.states(path)
         data = content("", [_shown(self.session.model, path)])
@@ -338,7 +348,7 @@ class Answers:
         }
 
     def _watched(self, states: list[Any], text: str) -> tuple[bool, list[str]]:
-        """True if the text is valid, with its value in each shown state; else False with the error."""
+        """The values of an expression in the shown states, after True. If the text is invalid: False and the error."""
         try:
             values = [self.session.said(state, text) for state in states]
         except InputError as wrong:
@@ -346,7 +356,7 @@ class Answers:
         return True, values
 
     def nearest(self, arguments: Arguments) -> dict[str, Any]:
-        """The nearest state, continuing from ``path``, in which the condition ``where`` holds."""
+        """The path to the nearest state in which the condition ``where`` holds, continued from ``path``."""
         options = SearchOptions(stop_at_first=True, limit_seconds=SEARCH_SECONDS)
         found = self.session.nearest(self._path(arguments), arguments.get("where", ""), options)
         return {
@@ -357,12 +367,15 @@ class Answers:
         }
 
     def random(self, arguments: Arguments) -> dict[str, Any]:
-        """``steps`` random steps after ``path``, by a ``seed``."""
+        """The path extended by ``steps`` random steps; ``seed`` determines them."""
         steps, seed = (_number(arguments, name, default) for name, default in (("steps", 10), ("seed", 0)))
         return {"path": str(self.session.walk(self._path(arguments), steps, seed))}
 
     def rule(self, arguments: Arguments) -> dict[str, Any]:
-        """The instances whose fate in the state of ``path`` differs if the rule ``name`` is switched."""
+        """The instances that the rule ``name`` affects in the state of ``path``.
+
+        The fate of such an instance differs if the rule is switched.
+        """
         name = arguments.get("name", "")
         if name not in self.request.rules:
             raise InputError(f"there is no rule {name!r}")
@@ -388,13 +401,13 @@ class Answers:
         }
 
     def test(self, arguments: Arguments) -> dict[str, Any]:
-        """The path as the text of a test."""
+        """The path as the text of a pytest test."""
         name = self.request.scenario.name
         return {"text": pytest_of(self.session, self._path(arguments), name, self.changed)}
 
     @property
     def changed(self) -> dict[str, Mapping[str, Any]]:
-        """The parameters and rules that differ from the scenario's."""
+        """The parameters and rules that differ from the scenario's own."""
         own = Request.of(self.request.scenario, Overrides())
         return {
             "parameters": {k: v for k, v in self.request.parameters.items() if own.parameters[k] != v},
@@ -414,7 +427,7 @@ def _number(arguments: Arguments, name: str, default: int) -> int:
 
 
 def examples(state: Struct) -> tuple[str, str]:
-    """A condition, and an expression to watch; each empty if the state has no simple field for it."""
+    """An example of a condition, and of an expression to watch; "" if the state has no simple field for it."""
     every = sorted(_simple(state, ""), key=lambda found: found[0].count("."))
     of_someone = sorted(every, key=lambda found: "[" not in found[0])
     number = next((f"{path} > {type.low}" for path, type in of_someone if isinstance(type, IntType)), "")
@@ -423,7 +436,7 @@ def examples(state: Struct) -> tuple[str, str]:
 
 
 def _simple(type: Type, path: str) -> Iterator[tuple[str, Type]]:
-    """The parts of a state whose path consists of names and indices only."""
+    """The scalars, sets and sequences of a state whose path has only names and indices, each with its type."""
     if isinstance(type, Struct):
         for name, field in type.fields.items():
             yield from _simple(field, f"{path}.{name}" if path else name)

@@ -1,1 +1,1 @@
-"""``replay --follow``: the loop beside a running cluster, and what it writes for people and for other programs."""
+"""``replay --follow``: the loop beside a running cluster, and its outputs for people and for other programs."""

@@ -1,4 +1,4 @@
-"""The loop of ``replay --follow``: poll, tell, write the state; until a signal ends it."""
+"""The loop of ``replay --follow``: poll the logs, report incidents, write the state, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATE_SECONDS = 2.0
 
 @contextmanager
 def _stopped_by_signals(stop: threading.Event) -> Iterator[list[int]]:
-    """While inside, SIGTERM and the first SIGINT ask to stop; the list has the signal."""
+    """While inside, SIGTERM and the first SIGINT set ``stop``. The yielded list gets the signal's number."""
     seen: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -43,7 +43,7 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[list[int]]:
 
 
 class Outputs(NamedTuple):
-    """The outputs by the options of the command."""
+    """The outputs of a follower; None for each output that no option requests."""
 
     events: EventFile | None
     state: StateFile | None
@@ -54,7 +54,7 @@ class Outputs(NamedTuple):
     def opened(
         cls, events: str | None, state: Path | None, metrics: str | None, command: str | None
     ) -> Outputs:
-        """The outputs by the values of their options. Raises InputError."""
+        """Open the outputs that the options request. Raises InputError."""
         return cls(
             None if events is None else EventFile(events),
             None if state is None else StateFile(state),
@@ -73,8 +73,8 @@ def follow(
 ) -> Status:
     """Follow the metadata log in the first directory until SIGTERM (status 0) or SIGINT (130).
 
-    Further directories hold brokers' logs. Raises InputError, LanguageError for an unknown profile.
-    An event is written before the state behind it; an event that the file already has is not repeated.
+    Further directories hold brokers' logs. An event is written before the state that follows it; an event that the
+    file already has is not repeated. Raises InputError, and LanguageError for an unknown profile.
     """
     for path in paths:
         if path.exists() and not path.is_dir():
@@ -124,10 +124,10 @@ def follow(
 
 
 def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> FollowerState | None:
-    """The place after the last event in the file: a follower that was killed wrote events after its last state.
+    """The follower's state after the last event in the file.
 
-    How brokers' logs and the metadata log interleave differs when they are read again, so these events cannot be
-    recognized by their numbers.
+    A follower that was killed may have written events after its last state. How brokers' logs and the metadata log
+    interleave differs when they are read again, so these events cannot be recognized by their numbers.
     """
     for event in events.after(0 if place is None else place.seq):
         place = FollowerState(0, 0, 0, {}) if place is None else place
@@ -166,7 +166,7 @@ def _tell(
 
 
 def _say(said: IncidentEvent | Notice) -> None:
-    """A line for people."""
+    """Print an event or a notice for people."""
     if isinstance(said, Notice):
         where = "" if said.offset is None else f" at offset {said.offset}"
         note(f"{said.kind}{where}: {said.text}")

@@ -1,4 +1,4 @@
-"""The outputs of a follower: events, its state, metrics, and the user's command that is given each event."""
+"""The outputs of a follower: events, its state, metrics, and the user's command that receives each event."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _TAIL = 1 << 20
 
 
 def note(text: str) -> None:
-    """A line for people, on standard error."""
+    """Print a line for people on standard error."""
     click.echo(f"highwater: {printable(text, 2000)}", err=True)
 
 
 class EventFile:
-    """One JSON object a line, in a file that is appended to, or on standard output (``-``).
+    """Writes events, one JSON object a line, to a file that is appended to, or to standard output (``-``).
 
-    An event that the file already has is not written again; a line that was cut off is removed first. While the disk
-    is full events wait.
+    An event that the file already has is not written again. An incomplete last line is removed first. While the disk
+    is full, events wait.
     """
 
     def __init__(self, target: str) -> None:
@@ -74,7 +74,7 @@ class EventFile:
         return file
 
     def after(self, seq: int) -> list[Mapping[str, Any]]:
-        """The events of incidents in the file that come after this one."""
+        """The events of incidents in the file with a number (``seq``) above this one."""
         if self._file is None or seq >= self.last_seq:
             return []
         size, window = os.fstat(self._file).st_size, _TAIL
@@ -85,7 +85,7 @@ class EventFile:
             window *= 4
 
     def write(self, event: Mapping[str, Any]) -> None:
-        """Write an event, behind those that wait; one that the file has already is left out."""
+        """Write an event after the waiting ones, unless the file already has it."""
         seq = event.get("seq")
         if seq is not None and seq <= self.last_seq:
             return
@@ -96,7 +96,7 @@ class EventFile:
         self.flush()
 
     def flush(self) -> bool:
-        """Write what waits; whether all of it was written."""
+        """Write the waiting events. Returns True if all of them were written."""
         while self._pending:
             data = self._pending[0].encode()
             try:
@@ -119,7 +119,7 @@ class EventFile:
         return True
 
     def _append(self, data: bytes) -> None:
-        """All of it or nothing. Raises OSError."""
+        """Append data to the file completely or not at all. Raises OSError."""
         assert self._file is not None
         before, done = os.fstat(self._file).st_size, 0
         try:
@@ -131,13 +131,13 @@ class EventFile:
             raise
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of events."""
         if self._file is not None:
             os.close(self._file)
 
 
 def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
-    """The events of incidents in lines of JSON whose number is larger."""
+    """The events of incidents in lines of JSON whose number (``seq``) is above this one."""
     found = []
     for line in data.splitlines():
         try:
@@ -151,7 +151,10 @@ def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
 
 
 class StateFile:
-    """Where a follower goes on after a restart: whole or not at all, with a checksum."""
+    """The file with the state from which a follower continues after a restart.
+
+    It is written as a whole or not at all, with a checksum.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -159,7 +162,10 @@ class StateFile:
         self._failed = False
 
     def read(self, directory: Path) -> FollowerState | None:
-        """The state that was written; None if there is none, or, with a line for people, if it cannot be used."""
+        """Read the follower's state; None if there is none.
+
+        If it cannot be used, a line for people gives the reason.
+        """
         try:
             found = read_json(self.path)
             if found["checksum"] != _sum(found["state"]):
@@ -181,7 +187,7 @@ class StateFile:
         return place
 
     def write(self, directory: Path, place: FollowerState) -> bool:
-        """Write where the follower is; whether that was possible. An unchanged state is not written."""
+        """Write the follower's state, if it has changed. Returns True unless the file could not be written."""
         state = {
             "format": FORMAT,
             "engine": versions("report")["highwater"],
@@ -212,7 +218,7 @@ def _sum(state: Any) -> int:
 
 
 class Metrics:
-    """Counts for Prometheus: served on a port (``:9464``, on loopback; ``HOST:PORT``), or written to a file."""
+    """Metrics for Prometheus: served on a port (``:9464``, on loopback; ``HOST:PORT``), or written to a file."""
 
     def __init__(self, target: str) -> None:
         try:
@@ -260,11 +266,11 @@ class Metrics:
 
     @property
     def port(self) -> int:
-        """The port that was chosen, 0 for a file."""
+        """The port on which the metrics are served; 0 if they are written to a file."""
         return 0 if self._file is not None else int(self._server.server_port)
 
     def count(self, event: IncidentEvent) -> None:
-        """Count an incident that is opened, or changes to another severity."""
+        """Count an incident that was opened or changed to another severity."""
         id, severity = str(event.incident["id"]), str(event.incident["severity"])
         if event.event == CLOSED:
             self.severities.pop(id, None)
@@ -273,7 +279,7 @@ class Metrics:
             self._opened.labels(severity).inc()
 
     def update(self, counts: Counts, severities: Sequence[str], is_waiting: bool) -> None:
-        """Set the counts of now; ``severities`` are those of the open incidents."""
+        """Set the present counts. ``severities`` has the severity of each open incident."""
         for state in STATES:
             self._partitions.labels(state).set(counts.partitions[state])
         for severity in SEVERITIES:
@@ -300,7 +306,7 @@ class Metrics:
             self._failed = True
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop serving the metrics."""
         if self._file is None:
             self._server.shutdown()
             self._server.server_close()
@@ -308,7 +314,10 @@ class Metrics:
 
 
 class Hook:
-    """A command that is given each event on standard input, one after the other, for at most ``SECONDS`` each."""
+    """Runs a command for each event, which it gets on standard input, one event after the other.
+
+    A command that takes longer than ``SECONDS`` is ended.
+    """
 
     SECONDS = 30.0
     MAX_WAITING = 1000
@@ -327,7 +336,7 @@ class Hook:
         self._thread.start()
 
     def give(self, event: Mapping[str, Any]) -> None:
-        """Give the command an event, behind those that wait; with too many waiting it is left out, and told."""
+        """Queue an event for the command. If too many events wait, the event is dropped and a line reports that."""
         with self._changed:
             if len(self._waiting) >= self.MAX_WAITING:
                 note(f"--on-incident: {self.MAX_WAITING} events wait; event {event['seq']} is not given")
@@ -363,7 +372,7 @@ class Hook:
             note(f"--on-incident {self._command[0]}: exit status {process.returncode}")
 
     def close(self) -> None:
-        """Wait for the events that were given, each for its time at most."""
+        """Wait until the command has received all queued events, each for at most ``SECONDS``."""
         with self._changed:
             self._ends = True
             self._changed.notify()

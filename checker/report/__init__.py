@@ -1,1 +1,1 @@
-"""Reports of a run: counterexamples, charts, reports, pages, JSON."""
+"""Reports of a search or a run: counterexamples, charts, summaries, pages, JSON."""

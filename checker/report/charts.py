@@ -1,4 +1,4 @@
-"""A run as a chart: the lanes of the parties, and the messages between them."""
+"""A run as a sequence chart: the lanes of the parties, and the messages between them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _NOWHERE = Drawing((Lane("the system", ()),))
 
 @dataclass(frozen=True)
 class InFlight:
-    """A message in the state: the field and element that hold it, and its receiver's lane.
+    """A message in flight in a state: the field and element that hold it, and its receiver's lane.
 
-    ``title`` is its kind, ``shown`` the fields that a chart shows, ``known_by`` distinguishes it from others.
+    ``title`` is the kind of message, ``shown`` are the fields that a chart shows, and ``known_by`` distinguishes the
+    message from others.
     """
 
     field: str
@@ -41,7 +42,10 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Delivered:
-    """A delivery by a step from lane to lane; ``left`` is the element of the state that held it: field and place."""
+    """A delivery that a step makes from one lane to another.
+
+    ``left`` is the element of the state that held the value, as (field, place); None if the step itself sent it.
+    """
 
     title: str
     sender: int
@@ -50,9 +54,9 @@ class Delivered:
 
 
 class Lanes:
-    """The lanes of one protocol, each known by its place, counted from 0.
+    """The lanes of one protocol's chart, each known by its number, counted from 0.
 
-    With ``outside`` also those of parties that are no part of the state.
+    With ``outside``, parties that are no part of the state have lanes too.
     """
 
     def __init__(self, protocol: Protocol, *, outside: bool = False) -> None:
@@ -77,7 +81,7 @@ class Lanes:
                 self.titles.append(lane.title.format(value))
 
     def named(self, sentence: str) -> list[int]:
-        """The lanes that a sentence names, in its order."""
+        """The lanes that a sentence names, in the order of the sentence."""
         found = []
         for name, lane in self.called:
             if match := re.search(rf"(?<!\w){re.escape(name)}(?!\w)", sentence):
@@ -85,13 +89,16 @@ class Lanes:
         return list(dict.fromkeys(lane for _, lane in sorted(found)))
 
     def lane(self, sentence: str) -> int | None:
-        """The lane that a step's sentence names first; None where it names none."""
+        """The lane that a step's sentence names first; None if it names none."""
         if not self.called:
             return 0
         return next(iter(self.named(sentence)), None)
 
     def sent(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[InFlight]:
-        """The messages that a step left under way: in a queue those that a reader can tell from what was there."""
+        """The messages that a step sent and that are in flight after it.
+
+        In a queue, messages equal to earlier ones are not distinguished from these.
+        """
         earlier = _by_place(self.in_flight(before))
         for place, now in _by_place(self.in_flight(after)).items():
             left = list(earlier.get(place, ()))
@@ -102,13 +109,16 @@ class Lanes:
                     yield message
 
     def in_flight(self, state: Mapping[str, Any], *, waiting: bool = False) -> Iterator[InFlight]:
-        """The messages that are under way in a state; with ``waiting`` also those in the other fields of a message."""
+        """The messages in flight in a state.
+
+        With ``waiting``, also messages in the further fields (``Message.also``).
+        """
         for name, message in self.drawing.messages.items():
             for field in (name, *message.also) if waiting else (name,):
                 yield from self._in_field(state, name, message, field)
 
     def delivered(self, action: str, parameters: Mapping[str, Any]) -> Delivered | None:
-        """The delivery that a step with these parameters makes, by the protocol's drawing."""
+        """The delivery of a step with these parameters, according to the protocol's drawing; None if it has none."""
         found = self.drawing.deliveries.get(action)
         if found is None:
             return None
@@ -151,7 +161,7 @@ class Lanes:
         return self.lane_of(type.fields[message.to], value[message.to])
 
     def lane_of(self, index: Type, value: int | str) -> int:
-        """The lane of an index's value."""
+        """The lane of a value of an index."""
         assert isinstance(index, (Index, Enum))
         number = (
             index.members.index(value) if isinstance(index, Enum) and isinstance(value, str) else int(value)
@@ -160,13 +170,13 @@ class Lanes:
 
 
 def count(index: object) -> int:
-    """How many values an index has."""
+    """The number of values of an index."""
     assert isinstance(index, (Index, Enum))
     return index.size
 
 
 def content_type(element: Type) -> Struct:
-    """The type of the messages that an element holds: one, one or none, or a queue of them."""
+    """The type of the message in an element of the state: a struct, an Option of one, or a sequence of them."""
     if isinstance(element, Option):
         element = element.content_type
     elif isinstance(element, Seq):
@@ -194,13 +204,13 @@ _WIDTH = 44
 
 
 class SequenceChart:
-    """The chart of runs of one protocol. A lane is known by its place, counted from 0."""
+    """The chart of runs of one protocol."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.lanes = Lanes(protocol)
 
     def mermaid(self, example: Counterexample) -> str:
-        """The chart of a run as the text of a Mermaid sequenceDiagram; steps have the numbers of the told run."""
+        """The chart of a run as a Mermaid sequenceDiagram. Steps are numbered as in the printed counterexample."""
         lines = ["sequenceDiagram"]
         lines += [f"    participant L{i} as {escape(title)}" for i, title in enumerate(self.lanes.titles)]
         for number, (before, step) in enumerate(itertools.pairwise(example.steps), 2):
@@ -227,11 +237,14 @@ class SequenceChart:
         return f"L0,L{last}" if last else "L0"
 
     def lane(self, step: Step) -> int | None:
-        """The lane that a step's sentence names first; None where it names none."""
+        """The lane that a step's sentence names first; None if it names none."""
         return self.lanes.lane(step.sentence)
 
     def told(self, step: Step, lane: int | None) -> list[str]:
-        """The changes that the protocol's drawing selects, a text each; the lane's own fields without their path."""
+        """The changes of a step that the protocol's drawing selects, as texts.
+
+        The fields of the lane's own party are named without their path.
+        """
         own = "" if lane is None else self.lanes.own[lane]
         texts = []
         for path, (before, after) in step.changes.items():
@@ -244,18 +257,18 @@ class SequenceChart:
 
 
 def tells(drawing: Drawing, path: str) -> bool:
-    """Whether a drawing selects changes at a path of the state."""
+    """True if the drawing selects changes at this path of the state."""
     bare = re.sub(r"\[\w+\]", "", path)
     return any(bare == told or bare.startswith(f"{told}.") for told in drawing.tells)
 
 
 def escape(text: str) -> str:
-    """A text that Mermaid takes as plain text: ``;`` and ``#`` by their codes, on one line, no ``end``."""
+    """The text in a form that Mermaid shows unchanged: one line, with ``;`` and ``#`` as codes, and no ``end``."""
     coded = re.sub(r"[#;<>]", lambda found: f"#{ord(found[0])};", " ".join(text.split()))
     return re.sub(r"\bend\b", "e#110;d", coded)
 
 
 def _paragraphs(texts: Sequence[str], width: int = _WIDTH) -> str:
-    """Texts as lines of a note, folded."""
+    """The texts folded to lines of a Mermaid note."""
     folded = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
     return "<br/>".join(escape(line) for line in folded)

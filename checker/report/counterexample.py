@@ -1,7 +1,7 @@
 """Counterexamples: a run that violates a property, step by step.
 
-An engine reports instance numbers. Here the interpreter replays the run, so the reference has checked every run that is
-reported, whichever engine found it.
+An engine reports instance numbers. This module replays the run with the interpreter, so the reference has checked
+every run that is reported, whichever engine found it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from highwater.traces.reports.text import fold
 
 
 class BrokenRunError(InternalError):
-    """An engine's run is invalid, or does not violate the property: a defect of the engine, and no counterexample."""
+    """An engine's run is invalid or does not violate the property: the engine has a defect."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A state of the run and the step that led to it; ``changes`` is path to (value before, value after)."""
+    """A step of a run, and the state that it leads to.
+
+    ``changes`` maps the path of each changed value to a pair: the value before and the value after.
+    """
 
     action: str
     parameters: Mapping[str, Any]
@@ -44,11 +47,12 @@ class Step:
 
 @dataclass(frozen=True)
 class LoopBack:
-    """The loop of a run: its last state is the same as that of step ``start``.
+    """The loop of a run: its last state equals the state of step ``start``.
 
-    ``start`` and ``due``, the step from which on the goal is missed, count from 0; if ``start`` is the last step,
-    the run stays there. ``kind`` is the property's, ``fairness`` says why the loop is fair, an assumption each.
-    If the goal must last, ``missed`` has for each of its alternatives a step of the loop in whose state it is false.
+    ``start`` and ``due``, the step from which on the goal is missed, count from 0. If ``start`` is the last step, the
+    run stays there. ``kind`` is the property's. ``fairness`` has, for each assumption, the reason why the loop is
+    fair. If the goal must last, ``missed`` has for each of its alternatives a step of the loop in whose state it is
+    false.
     """
 
     start: int
@@ -60,11 +64,12 @@ class LoopBack:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A property, its source and meaning, and the run; the first step is the initial state.
+    """A run that violates a property. The first of ``steps`` is the initial state.
 
-    A run that violates a liveness property has a ``loop``. If the property has parameters, ``parameters`` are those
-    of this run and ``others`` the other values that violate it. With ``of_step`` its last step violates a property of
-    steps. ``abstract`` is the run as the abstract protocol of a refinement sees it; its last step is none there.
+    A run that violates a liveness property has a ``loop``. If the property has parameters, ``parameters`` are the
+    values of this run and ``others`` the other values that violate it. With ``of_step`` the last step violates a step
+    property. ``abstract`` is the run as the abstract protocol of a refinement sees it, where the last step is no
+    step.
     """
 
     name: str
@@ -86,22 +91,22 @@ class Counterexample:
 
     @property
     def outcome(self) -> str:
-        """The verb for the property or the goal."""
+        """The predicate for the property or the goal: "is violated" or "is reached"."""
         return "is reached" if self.goal else "is violated"
 
     @property
     def called(self) -> str:
-        """The property's name, with this run's parameters."""
+        """The property's name, followed by the parameters of this run if it has any."""
         return f"{self.name}({_said(self.parameters)})" if self.parameters else self.name
 
     @property
     def depth(self) -> int:
-        """The violating state's level, or that of the state after the violating step; initial states have level 1."""
+        """The level of the violating state, or of the state after the violating step; initial states have level 1."""
         return len(self.steps)
 
     @property
     def where(self) -> str:
-        """The place of the violation in the run, in words. Step numbers are those of the printed lines."""
+        """Where the violation is in the run, in words. Step numbers are those of the printed lines."""
         depth = self.depth
         if self.of_step:
             return f"by step {depth}, which leads from depth {depth - 1} to depth {depth}"
@@ -124,7 +129,7 @@ def follow(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> C
 
 
 def _asked(model: Model, violation: ViolatingRun) -> dict[str, Any]:
-    """The facts for the report of a broken run."""
+    """The facts about a broken run, for the report of the internal error."""
     return {
         "protocol": model.protocol.name,
         "parameters": dict(sorted(model.protocol.parameter_values.items())),
@@ -183,7 +188,10 @@ def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -
 def _as_abstract(
     model: Model, found: StepProperty, states: list[Scalars], parameters: list[Mapping[str, Any]]
 ) -> AbstractRun | None:
-    """The run as the abstract protocol of a refinement sees it. Raises BrokenRunError if that allows its last step."""
+    """The run as the abstract protocol of a refinement sees it; None if the property is no refinement.
+
+    Raises BrokenRunError if the abstract protocol allows the last step.
+    """
     if not isinstance(found, Refinement):
         return None
     run = Abstract(found.of(model.protocol)).run(states, parameters)
@@ -217,7 +225,7 @@ def _follow_loop(
 
 
 def follow_all(model: Model, violations: Iterable[ViolatingRun]) -> tuple[Counterexample, ...]:
-    """Replay all runs; the shortest come first, then the order of the model's properties."""
+    """Replay all runs. The shortest come first; runs of one length are in the order of the model's properties."""
     violations = list(violations)
     if not violations:
         return ()
@@ -234,7 +242,7 @@ def tell(
     """The lines of a counterexample: the property, one line a step, and the state that violates it.
 
     A run with a loop ends with the state that repeats. With a ``width`` (a terminal's) changes are folded below their
-    step; without one a step is one line. ``full`` adds the whole state after each step, and why the loop is fair.
+    step; without it a step is one line. ``full`` adds the whole state after each step, and why the loop is fair.
     """
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
@@ -285,7 +293,10 @@ def tell(
 
 
 def read_by(model: Model, example: Counterexample) -> list[str] | None:
-    """The paths of the scalars that a run's property reads; None if it reads all, or is not in the model."""
+    """The paths of the scalars that a run's property reads.
+
+    None if the property reads all scalars, or is not in the model.
+    """
     nodes = [p.node for p in model.properties if p.name == example.name]
     cases = [case for p in model.liveness if p.name == example.name for case in p.cases]
     for case in cases:
@@ -313,12 +324,15 @@ def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None
 
 
 def plain(model: Model, example: Counterexample) -> Iterator[str]:
-    """The same lines without colours, a step each: for messages and reports of other programs."""
+    """The lines of ``tell`` without colours, a step each: for messages, and for reports of other programs."""
     return map(click.unstyle, tell(model, example))
 
 
 def _changes(type: Any, changes: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
-    """The changes, fields of one struct together: ``quorum: leader none → 0, leader_epoch none → 0``."""
+    """The changes of a step as texts, fields of one struct together.
+
+    For example: ``quorum: leader none → 0, leader_epoch none → 0``.
+    """
     groups: dict[str, list[str]] = {}
     for path, (before, after) in changes.items():
         place, _, name = path.rpartition(".")
@@ -347,14 +361,17 @@ def _state(
 
 
 def _said(parameters: Mapping[str, Any]) -> str:
-    """Parameters in words: ``c=c1, r=r2``."""
+    """The parameters as text: ``c=c1, r=r2``."""
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def _both_states(
     type: Any, before: Any, after: Any, indent: str, width: int | None, *, same_too: bool = True
 ) -> Iterator[str]:
-    """Two states beside each other: equal values are shown once, or not at all."""
+    """The lines of two states beside each other.
+
+    Equal values are shown once or, without ``same_too``, not at all.
+    """
     old, new = dict(lines(type, before)), dict(lines(type, after))
     paths = [path for path in dict.fromkeys((*old, *new)) if same_too or old.get(path) != new.get(path)]
     longest = max((len(path) for path in paths), default=0)
@@ -365,7 +382,7 @@ def _both_states(
 
 
 def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[str]:
-    """A step as the abstract protocol sees it; no line if it changes nothing there."""
+    """The lines of a step as the abstract protocol sees it; none if the step changes nothing there."""
     step = run.steps[number]
     if step.changes or step.leaves:
         told = (
@@ -376,7 +393,7 @@ def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[
 
 
 def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
-    """Both states of the last step as the abstract protocol sees them, and its nearest actions."""
+    """The lines about the last step: its abstract states before and after, and the abstract actions nearest to it."""
     step = run.steps[-1]
     before = run.steps[-2].state if len(run.steps) > 1 else run.initial
     if step.leaves:
@@ -392,7 +409,7 @@ def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
 
 
 def _nearly(run: AbstractRun, near: NearestAction) -> str:
-    """A nearest action: the guards that refuse it, and how its result differs from the step's."""
+    """A nearest action as text: the guards that refuse it, and how its result differs from the step's."""
     told = [f"{near.sentence} ({near.action})"]
     if near.refused_by:
         told.append(f"refused by {', '.join(repr(name) for name in near.refused_by)}")
@@ -415,9 +432,9 @@ MOST = 3
 
 @dataclass(frozen=True)
 class NearestAction:
-    """An abstract action that does some of what a step does: the guards that refuse it, and where it differs.
+    """An abstract action that does part of what a step does: the guards that refuse it, and how it differs.
 
-    ``differs`` is path to (the value that the action would leave, the value that the step leaves).
+    ``differs`` maps a path to a pair: the value that the action would leave, and the value that the step leaves.
     """
 
     action: str
@@ -429,10 +446,11 @@ class NearestAction:
 
 @dataclass(frozen=True)
 class AbstractStep:
-    """A step as the abstract protocol sees it: one of its actions, or none where nothing changes.
+    """A step as the abstract protocol sees it: one of its actions, or no action if nothing changes.
 
-    ``changes`` is path to (value before, value after). ``near`` are the nearest actions of a step that is none;
-    ``leaves`` are the types of the abstract protocol that the state after it leaves.
+    ``changes`` maps the path of each changed value to a pair: the value before and the value after. ``near`` are the
+    actions nearest to a step that is not ``allowed``. ``leaves`` are the types of the abstract protocol that the state
+    after the step leaves.
     """
 
     action: str | None
@@ -447,7 +465,7 @@ class AbstractStep:
 
 @dataclass(frozen=True)
 class AbstractRun:
-    """A run as the abstract protocol sees it: its name, its type of state, its initial state, and the steps."""
+    """A run as the abstract protocol sees it: the protocol's name and state type, the initial state, and the steps."""
 
     name: str
     type: Any
@@ -456,7 +474,7 @@ class AbstractRun:
 
 
 class _Attempt:
-    """An abstract instance tried in an abstract state, whether or not its guards allow it."""
+    """The result of an abstract instance in an abstract state, whether or not its guards allow it."""
 
     def __init__(self, instance: Instance, before: Scalars) -> None:
         guards, checks, writes = instance.guards, instance.checks, instance.writes
@@ -473,14 +491,14 @@ class _Attempt:
 
 
 class Abstract:
-    """The steps of a protocol as the abstract protocol that it implements sees them."""
+    """Shows the steps of a protocol as the abstract protocol that it implements sees them."""
 
     def __init__(self, implementation: Implementation) -> None:
         self.implementation = implementation
         self.model = implementation.model
 
     def run(self, states: Sequence[Scalars], parameters: Sequence[Mapping[str, Any]]) -> AbstractRun:
-        """A run of the protocol that implements it, as the abstract one sees it; with each step's parameters."""
+        """A run of the implementing protocol as the abstract protocol sees it; ``parameters`` has each step's."""
         seen = [self.implementation.state(state) for state in states]
         pairs = zip(itertools.pairwise(seen), parameters, strict=True)
         steps = tuple(self.step(a, b, given) for (a, b), given in pairs)
@@ -492,9 +510,9 @@ class Abstract:
     def step(
         self, before: Scalars, after: Scalars, given: Mapping[str, Any] = MappingProxyType({})
     ) -> AbstractStep:
-        """A step from one abstract state to another.
+        """The abstract step from one abstract state to another.
 
-        Where several abstract instances take it, it is the one that has most parameters in common with what is given.
+        If several abstract instances take it, the result is the instance that shares most parameters with ``given``.
         """
         if leaves := self.implementation.left(after):
             return AbstractStep(None, {}, "", {}, {}, False, (), tuple(leaves))
@@ -514,7 +532,10 @@ class Abstract:
     def _near(
         self, attempts: Sequence[_Attempt], before: Scalars, after: Scalars
     ) -> tuple[NearestAction, ...]:
-        """The actions with most of a step's changes, each once; those with fewest refusals and other changes first."""
+        """The actions that make most of a step's changes, each once.
+
+        Actions with fewer refusing guards and fewer other changes come first.
+        """
         changed = self._changed(before, after)
         best: dict[str, tuple[tuple[int, int, int], _Attempt]] = {}
         for attempt in attempts:
@@ -540,7 +561,7 @@ class Abstract:
         )
 
     def _changed(self, before: Scalars, after: Scalars) -> set[str]:
-        """The fields of the abstract state that differ."""
+        """The names of the fields in which two abstract states differ."""
         fields = self.implementation.fields.items()
         return {name for name, leaves in fields if any(before[i] != after[i] for i in leaves)}
 

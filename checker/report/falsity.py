@@ -1,4 +1,4 @@
-"""The part of a property that is false in a state, read off its expression graph.
+"""The part of a property that is false in a state, derived from its expression graph.
 
 A false conjunction is false by its false conjuncts, a false disjunction by all of its disjuncts. The walk ends at
 comparisons, which are written with the paths of the state's scalars; array accesses and choices are resolved by the
@@ -36,7 +36,8 @@ _NEGATED = {"eq": "!=", "lt": ">="}
 class PropertyPart:
     """A part of a property: its expression, its value, and the values of the scalars in it.
 
-    ``parts`` decide it, and ``says`` introduces them. A part that is only ``given`` is a premise.
+    ``parts`` are the parts that decide its value, and ``says`` introduces them. A part that is only ``given`` is a
+    premise.
     """
 
     says: str = ""
@@ -47,7 +48,7 @@ class PropertyPart:
     given: bool = False
 
     def as_data(self) -> dict[str, Any]:
-        """The part as a page has it."""
+        """The part as plain data for a page."""
         return {
             "says": self.says,
             "text": self.text,
@@ -57,7 +58,7 @@ class PropertyPart:
         }
 
     def leaves(self, given: bool = False) -> Iterator[tuple[PropertyPart, bool]]:
-        """The parts without parts of their own, and whether they are only given."""
+        """The parts that have no parts of their own, each with True if it is only given."""
         given = given or self.given
         if not self.parts:
             yield self, given
@@ -66,7 +67,7 @@ class PropertyPart:
 
 
 def false_part(model: Model, node: Node, *states: Scalars) -> PropertyPart | None:
-    """Why a condition is false in a state, or of a step with the states before and after it; None where it is true."""
+    """The part of a condition that makes it false in a state, or in the two states of a step; None if it is true."""
     found = _Explanation(model, node, states)
     return None if found.value(node) and found.value(where_defined(node)) else found.why(node, False, _DEEP)
 
@@ -82,11 +83,11 @@ class _Explanation:
         self._values = {node.id: int(value) for node, value in zip(nodes, found, strict=True)}
 
     def value(self, node: Node) -> int:
-        """The value of an expression."""
+        """The value of an expression in the state or step."""
         return node.value if node.is_const else self._values[node.id]
 
     def why(self, node: Node, value: bool, deep: int) -> PropertyPart:
-        """The part of a condition that makes it true, or false."""
+        """The part of a condition that makes it ``value`` (True or False); ``deep`` limits the nesting of parts."""
         if node.op == "not" and node.args[0].op not in _NEGATED:
             return self.why(node.args[0], not value, deep)
         if deep and node.op == "select":
@@ -129,7 +130,7 @@ class _Explanation:
     # --- expressions in words -----------------------------------------------------------------------------
 
     def _text(self, node: Node, shown: dict[str, str]) -> str:
-        """An expression; ``shown`` collects the values of the scalars in it."""
+        """An expression as text; the values of the scalars in it are added to ``shown``."""
         self._budget -= 1
         if self._budget < 0:
             return "…"
@@ -170,7 +171,7 @@ class _Explanation:
         return f"({text})" if " " in text and not text.endswith(")") else text
 
     def _sides(self, node: Node, shown: dict[str, str]) -> tuple[str, str]:
-        """Both operands; a constant beside a scalar of the state is written as the scalar's type has it."""
+        """Both operands as text. A constant beside a scalar of the state is written as a value of the scalar's type."""
         sides = [self._resolved(part) for part in node.args]
         bare = node.op in _NEGATED and not {"and", "or", *_NEGATED} & {part.op for part in sides}
         texts = [(self._text if bare else self._inner)(part, shown) for part in node.args]
@@ -188,7 +189,7 @@ class _Explanation:
         return node
 
     def _is_fixed(self, node: Node) -> bool:
-        """Whether an expression has no scalar of the state left in it once its choices are resolved."""
+        """True if an expression reads no scalar of the state once its choices are resolved."""
         node = self._resolved(node)
         return node.is_const or (node.op != "input" and all(map(self._is_fixed, node.args)))
 
@@ -199,7 +200,7 @@ class _Explanation:
         return f"{'after' if node.value >= len(self._leaves) else 'before'}.{path}"
 
     def _said(self, node: Node, value: int) -> str:
-        """A value of a scalar of the state, as its type has it."""
+        """The value of a scalar of the state as text, according to the scalar's type."""
         path = self._leaves[node.value % len(self._leaves)].path
         if node.sort == graph.BOOL or path.endswith(".length"):
             return _plain(node, value)
@@ -212,7 +213,7 @@ class _Explanation:
 
 
 def _operands(node: Node, op: str) -> list[Node]:
-    """The operands of a chain of one connective, each once, in the order of their creation."""
+    """The operands of a chain of one operation ``op``, each once, in the order of their creation."""
     found: dict[int, Node] = {}
     left = [node]
     while left:

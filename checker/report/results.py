@@ -1,4 +1,4 @@
-"""The result of a scenario: the verdict, whether it is as expected, its JSON, and its text.
+"""The result of a scenario: its verdict, whether it is as expected, its JSON, and its text.
 
 The form of the JSON is described in ``docs/results.md`` and in ``checker/report/result.schema.json``.
 """
@@ -44,7 +44,7 @@ STOPPED = {
 
 
 def status_of(stopped_by: str | None, *, violated: bool, decided: bool) -> Status:
-    """The exit status of a result: an interruption comes first, then a violation, then a limit."""
+    """The exit status of a result: an interruption takes precedence, then a violation, then a limit."""
     if stopped_by == "interrupted":
         return Status.INTERRUPTED
     if violated:
@@ -54,7 +54,7 @@ def status_of(stopped_by: str | None, *, violated: bool, decided: bool) -> Statu
 
 @dataclass(frozen=True, repr=False)
 class Violation:
-    """A violated property with its counterexample; printed, it lists the run step by step."""
+    """A violated property with its counterexample. As text, it lists the run step by step."""
 
     result: Result
     model: Model
@@ -67,22 +67,25 @@ class Violation:
 
     @property
     def rule(self) -> str:
-        """Where the property comes from: the number of a rule, or a KIP."""
+        """The source of the property: the number of a rule, or a KIP."""
         return self.example.source
 
     @property
     def meaning(self) -> str:
-        """The property in a sentence."""
+        """The property's meaning as a sentence."""
         return self.example.meaning
 
     @property
     def depth(self) -> int:
-        """The number of states of the run; 1 if an initial state violates. The last step may be the violation."""
+        """The number of states in the run; 1 if an initial state violates. The last step may be the violation."""
         return self.example.depth
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The run, from the initial state: each step's action, parameters, sentence, changes, and the state after."""
+        """The run from the initial state on.
+
+        Each step has its action, parameters, sentence, changes, and the state after it.
+        """
         return self.example.steps
 
     def write_trace(self, path: str | PathLike[str]) -> None:
@@ -93,14 +96,14 @@ class Violation:
         )
 
     def __str__(self) -> str:
-        """The run in words, and the state, or the step, that violates."""
+        """The run as text, with the state or the step that violates the property."""
         return "\n".join(counterexample.plain(self.model, self.example))
 
     def __repr__(self) -> str:
         return f"<Violation of {self.name} at depth {self.depth}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """The violation as HTML, for notebooks."""
         how = "by the step to" if self.example.of_step else "at"
         title = escape(f"{self.example.called} is violated {how} depth {self.depth}")
         return f"<details open><summary>{title}</summary><pre>{escape(str(self))}</pre></details>"
@@ -108,9 +111,9 @@ class Violation:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Result:
-    """The result of exploring a scenario, or of random walks; printed, it lists the runs, the verdict and the notes.
+    """The result of exploring a scenario, or of random walks. As text, it lists the runs, the verdict and the notes.
 
-    ``to_json()`` has all of it, in the form of docs/results.md.
+    ``to_json()`` returns the whole result, in the form of docs/results.md.
     """
 
     request: Request
@@ -148,8 +151,8 @@ class Result:
     def verdict(self) -> str:
         """``violated``, ``not reached``, ``holds``, ``reached`` or ``inconclusive``.
 
-        The first that applies counts: a property is violated; all states were seen, and a goal is not among them; every
-        property holds; or, if goals alone are checked, the search reached them.
+        The first that applies counts: a property is violated; all states were explored, and a goal was not reached;
+        every property holds; or, if goals alone are checked, the search reached them.
         """
         if self.examples:
             return "violated"
@@ -161,12 +164,12 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether every reachable state was seen and every property holds in all of them."""
+        """True if every reachable state was explored and every property holds in all of them."""
         return self.verdict == "holds"
 
     @property
     def expected(self) -> bool | None:
-        """Whether all expectations are met; None if options override the scenario, or the search ended too early."""
+        """True if all expectations are met; None if options override the scenario, or the search ended too early."""
         if not self.request.as_written:
             return None
         if self.broken:
@@ -175,57 +178,57 @@ class Result:
 
     @property
     def status(self) -> Status:
-        """The exit status of a command with this result."""
+        """The exit status of a command that has this result."""
         return status_of(self.stopped_by, violated=bool(self.broken), decided=self.reached_end)
 
     @property
     def reached_end(self) -> bool:
-        """Whether no limit ended the search, or the walks."""
+        """True if no limit ended the search, or the walks."""
         return self.stopped_by in (None, "violation")
 
     @property
     def _decided(self) -> bool:
-        """Whether every property is decided: all states were seen, or all properties are violated."""
+        """True if every property is decided: all states were explored, or all properties are violated."""
         return self.complete or self.stopped_by == "violation"
 
     @property
     def complete(self) -> bool:
-        """Whether every reachable state was seen."""
+        """True if every reachable state was explored."""
         return self.search.complete
 
     @property
     def stopped_by(self) -> str | None:
-        """Why the search ended before its end, as in docs/results.md; None if it did not."""
+        """The reason why the search ended early, as in docs/results.md; None if it did not."""
         return self.search.stopped_by
 
     @property
     def distinct_states(self) -> int:
-        """States seen, each counted once; 0 for random walks."""
+        """The number of distinct states explored; 0 for random walks."""
         return self.search.distinct_states
 
     @property
     def generated_states(self) -> int:
-        """States that steps led to, each as often as it was reached, and the initial ones."""
+        """The number of initial states and of targets of steps, each target counted as often as it was reached."""
         return self.search.generated_states
 
     @property
     def depth(self) -> int:
-        """Levels of the search; the initial states are level 1."""
+        """The number of levels of the search; the initial states are level 1."""
         return self.search.depth
 
     @property
     def seconds(self) -> float:
-        """Seconds of the search, without preparation."""
+        """The seconds of the search, without its preparation."""
         return self.search.seconds
 
     @property
     def actions(self) -> Mapping[str, int]:
-        """How often each action was taken."""
+        """For each action, how often it was taken."""
         return self.search.actions
 
     @property
     def cut(self) -> Mapping[str, int]:
-        """How many steps were pruned at each bound."""
+        """For each bound, the number of steps pruned at it."""
         return self.search.cut
 
     @property
@@ -240,49 +243,52 @@ class Result:
 
     @property
     def states(self) -> int:
-        """The states that were explored, or seen by random walks."""
+        """The number of states that were explored, or visited by random walks."""
         return self.distinct_states if self.walks is None else self.generated_states
 
     @property
     def runs(self) -> tuple[Counterexample, ...]:
-        """All runs that were found: those to violations, then those to goals."""
+        """All runs that were found: those to violations, followed by those to goals."""
         return (*self.examples, *self.goal_runs)
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
-        """A run for each property that is violated, shortest first."""
+        """A violation with its run for each violated property, shortest run first."""
         return () if self.model is None else tuple(Violation(self, self.model, e) for e in self.examples)
 
     def violation(self, name: str) -> Violation | None:
-        """The violation of this property, if there is one."""
+        """The violation of the property of this name; None if it is not violated."""
         return next((v for v in self.violations if v.name == name), None)
 
     @property
     def reachable(self) -> dict[str, int | None]:
-        """For each goal the depth at which it was reached; None if it was not."""
+        """For each goal, the depth at which it was reached; None if it was not reached."""
         depths = {run.name: run.depth for run in self.goal_runs}
         return {goal.name: depths.get(goal.name) for goal in self.request.goals}
 
     @property
     def unreached(self) -> tuple[str, ...]:
-        """The goals that were not reached."""
+        """The names of the goals that were not reached."""
         return tuple(name for name, depth in self.reachable.items() if depth is None)
 
     @property
     def checked(self) -> Checked:
-        """The checked properties and the others: the request's, without liveness properties that were not reached."""
+        """The properties that were checked, and those that were not.
+
+        It is the request's list without the liveness properties that the search did not get to.
+        """
         found = {e.name for e in self.examples}
         missed = {p.name for p in self.request.liveness} - self.search.premises.keys() - found
         return self.request.checked.undecided(missed, "the search stopped first")
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Vacuous actions and properties that the scenario does not expect."""
+        """The warnings about vacuous actions and properties that the scenario does not expect."""
         return tuple(warning.text for warning in self.vacuous)
 
     @cached_property
     def broken(self) -> tuple[str, ...]:
-        """Unexpected violations and unmet expectations."""
+        """The unexpected violations and unmet expectations, each as text."""
         found = {e.name for e in self.examples}
         expect = self.request.scenario.expectation
         decided = self.complete or (self.stopped_by == "violation" and not self.stop_at_first)
@@ -350,13 +356,13 @@ class Result:
 
     @property
     def headline(self) -> str:
-        """The verdict, with the violated properties."""
+        """The verdict, with the violated properties and their depths."""
         shown = self.examples or (self.goal_runs if self.verdict == REACHED else ())
         where = ", ".join(f"{e.called} at depth {e.depth}" for e in shown)
         return f"{self.verdict}: {where}" if where else self.verdict
 
     def told_runs(self, *, full: bool = False, width: int | None = None) -> Iterator[str]:
-        """The counterexamples, with colours; a run that violates several properties is shown once."""
+        """The lines of the counterexamples, with colours. A run that violates several properties is shown once."""
         if self.model is None:
             return
         names: dict[tuple[object, ...], str] = {}
@@ -379,7 +385,7 @@ class Result:
             yield from counterexample.tell(self.model, example, full=full, width=width)
 
     def notes(self) -> Iterator[str]:
-        """Facts that the verdict and the counts do not show, a line each."""
+        """Facts that the verdict and the counts do not show, one line each."""
         search, request = self.search, self.request
         yield self.checked.sentence
         if self.explored_at is not None:
@@ -431,13 +437,13 @@ class Result:
 
     @property
     def never_met(self) -> list[str]:
-        """The properties whose premise holds in no explored state, or of no step."""
+        """The properties whose premise holds in no explored state, or for no explored step."""
         if not self.generated_states:
             return []
         return [name for name, met in self.search.premises.items() if not met]
 
     def warning_lines(self) -> Iterator[str]:
-        """The warnings for a terminal: a line for all with the same reason, and how to accept them."""
+        """The warnings for a terminal: one line for all with the same reason, and how to accept them."""
         alike: dict[tuple[str, str], list[str]] = {}
         for warning in self.vacuous:
             alike.setdefault((warning.kind, warning.text.removeprefix(warning.name)), []).append(warning.name)
@@ -448,7 +454,7 @@ class Result:
             yield f"highwater: warning: {self.name}: {what} (if this is intended, add [expect] {key} = [{expected}])"
 
     def __str__(self) -> str:
-        """The runs to the violations, the verdict, and the notes."""
+        """The runs to the violations, the verdict, and the notes, as text."""
         lines = [click.unstyle(line) for line in self.told_runs()]
         lines += ["", f"{self.name}: {self.headline}; {self._size}, {self.seconds:.2f} s"]
         lines += [f"! {line}" for line in self.broken]
@@ -464,7 +470,7 @@ class Result:
         return f"{seen}, depth {self.depth}"
 
     def _repr_html_(self) -> str:
-        """For notebooks: a table, the notes, and the runs, folded."""
+        """The result as HTML, for notebooks: a table, the notes, and the runs, folded."""
         row = {
             "scenario": self.name,
             "verdict": self.headline,

@@ -24,7 +24,7 @@ ENGINE = "z3"
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DepthResult(Result):
-    """A bounded check of a scenario. An expectation that needs a greater depth stays undecided."""
+    """The result of a bounded check of a scenario. An expectation that needs a greater depth stays undecided."""
 
     form: ClassVar[str] = "proof"
 
@@ -33,18 +33,18 @@ class DepthResult(Result):
 
     @property
     def reached_end(self) -> bool:
-        """Whether every depth up to the requested one is decided, or all states were explored before."""
+        """True if every depth up to the requested one is decided, or all states were explored before."""
         return self.stopped_by in (None, "depth", "violation")
 
     @property
     def verdict(self) -> str:
-        """As of other engines; ``holds`` also if every property holds up to the requested depth."""
+        """The verdict as for other engines; ``holds`` also if every property holds up to the requested depth."""
         verdict = super().verdict
         to_depth = self.reached_end and bool(self.request.properties or not self.request.goals)
         return "holds" if verdict == "inconclusive" and to_depth else verdict
 
     def to_json(self) -> dict[str, Any]:
-        """As of other engines, without counts of states, and with the verdicts at each depth."""
+        """The result as for other engines, without counts of states, and with the verdicts at each depth."""
         assert isinstance(self.search, BoundedResult)
         said = super().to_json()
         for uncounted in ("distinct_states", "generated_states"):
@@ -65,7 +65,7 @@ class DepthResult(Result):
         return said
 
     def _depth(self, done: DepthDone) -> dict[str, object]:
-        """The decisions at a depth: goals are reached, and do not count as holding."""
+        """The verdicts at one depth as plain data. Goals are listed as reached, and do not count as holding."""
         depths = self.reachable
         return {
             "depth": done.depth,
@@ -76,7 +76,7 @@ class DepthResult(Result):
         }
 
     def lines(self) -> Iterator[str]:
-        """The verdict in words."""
+        """The lines that state the verdict."""
         name = self.name
         for run in self.runs:
             yield f"{name}: {run.name} {run.outcome} at depth {run.depth}"
@@ -110,10 +110,11 @@ def _count(number: int, one: str, many: str) -> str:
 
 @dataclass(frozen=True)
 class DifferenceResult:
-    """The comparison of two requests, action by action.
+    """The result of comparing two requests, action by action.
 
-    ``rule`` is the only rule that was changed in the first, empty if all were; ``apart`` are the scalars that only one
-    of the two states has: they were not compared. With ``any_state`` states need not satisfy the invariants.
+    ``rule`` is the only rule that was changed in the first request; empty if all rules were changed. ``apart`` are
+    the scalars that only one of the two states has: they were not compared. With ``any_state`` states need not
+    satisfy the invariants.
     """
 
     requests: tuple[Request, Request]
@@ -125,30 +126,30 @@ class DifferenceResult:
 
     @cached_property
     def different(self) -> list[str]:
-        """The actions that differ."""
+        """The names of the actions that differ."""
         return [name for name, witness in self.found.actions.items() if witness]
 
     @property
     def whole(self) -> Model:
-        """The model whose states have all fields of both."""
+        """The model whose states have all fields of both models."""
         return max(self.models, key=lambda model: len(model.leaves))
 
     @property
     def verdict(self) -> str:
-        """``different``, ``equal``, or ``inconclusive``: a limit came first."""
+        """``different``, ``equal``, or ``inconclusive`` if a limit ended the comparison first."""
         if self.different:
             return "different"
         return "inconclusive" if self.found.stopped_by else "equal"
 
     @property
     def status(self) -> Status:
-        """The exit status of a command with this result."""
+        """The exit status of a command that has this result."""
         stopped = self.found.stopped_by
         return status_of(stopped, violated=bool(self.different), decided=not stopped)
 
     @cached_property
     def sides(self) -> tuple[str, str]:
-        """The names of the two sets of rules."""
+        """The names of the two sets of rules, for reports."""
         first, second = self.requests
         if first.profile != second.profile:
             return str(first.profile), str(second.profile)
@@ -160,12 +161,12 @@ class DifferenceResult:
 
     @cached_property
     def _changed(self) -> dict[str, tuple[bool, bool]]:
-        """The rules that are on in one and off in the other."""
+        """The rules that are on in one request and off in the other: name to (on in the first, on in the second)."""
         first, second = (request.rules for request in self.requests)
         return {rule: (on, second[rule]) for rule, on in first.items() if second[rule] != on}
 
     def lines(self, *, witnesses: bool) -> Iterator[str]:
-        """The verdict in words, after the states from which the sides differ if ``witnesses``."""
+        """The lines that state the verdict; with ``witnesses`` the differing states come first."""
         found, name = self.found, self.rule or self.requests[0].scenario.name
         for action, witness in found.actions.items():
             if witness and witnesses:
@@ -222,7 +223,7 @@ class DifferenceResult:
 
 @dataclass(frozen=True)
 class ProofResult:
-    """A proof by induction; ``helpers`` are the names of the helper invariants that were proved, too."""
+    """The result of a proof by induction. ``helpers`` are the names of the helper invariants proved with it."""
 
     request: Request
     model: Model
@@ -231,7 +232,7 @@ class ProofResult:
 
     @property
     def verdict(self) -> str:
-        """``holds``, ``violated`` (in an initial state), ``not_inductive``, or ``inconclusive``: a limit came first."""
+        """``holds``, ``violated`` (in an initial state), ``not_inductive`` or, after a limit, ``inconclusive``."""
         failures = self.found.failures
         if any(f.action == induction.INITIAL for f in failures):
             return "violated"
@@ -241,22 +242,25 @@ class ProofResult:
 
     @property
     def status(self) -> Status:
-        """The exit status of a command with this result."""
+        """The exit status of a command that has this result."""
         found = self.found
         return status_of(found.stopped_by, violated=bool(found.failures), decided=found.proved)
 
     @cached_property
     def actions(self) -> list[str]:
-        """The actions that were decided."""
+        """The names of the actions that have a verdict."""
         return list(dict.fromkeys(v.action for v in self.found.verdicts if v.action != induction.INITIAL))
 
     @property
     def checked(self) -> Checked:
-        """The properties that the proof covers, helpers included, and those that it does not."""
+        """The properties that the proof covers, helpers included, and those that it does not cover."""
         return self.request.checked.without(self.model.safety)
 
     def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:
-        """The verdict in words, after the failures where they are wanted; with every verdict where ``full``."""
+        """The lines that state the verdict, after the failures if ``failures``.
+
+        With ``full`` every verdict is listed.
+        """
         name, found = self.request.scenario.name, self.found
         if full:
             for verdict in found.verdicts:
@@ -291,7 +295,7 @@ class ProofResult:
             yield f"{name}: {rest}"
 
     def _groups(self) -> Iterator[list[induction.Preserved]]:
-        """Failures by the step that shows them."""
+        """The failing verdicts, grouped by the step that shows them."""
         groups: dict[int, list[induction.Preserved]] = {}
         for verdict in self.found.failures:
             groups.setdefault(id(verdict.failure), []).append(verdict)
@@ -326,7 +330,7 @@ class ProofResult:
         yield ""
 
     def meaning(self, name: str) -> str:
-        """A property in a sentence."""
+        """The meaning of the property of this name, as a sentence."""
         if name == induction.WITHIN_TYPES:
             return "A step leaves a type only at a declared bound."
         return self.model.stated(name).meaning

@@ -1,6 +1,6 @@
 """The output of `check` and `simulate`: the verdict table, the notes under it, and the last line.
 
-No line is longer than the width and no name is broken. Where the violated properties do not fit, the table has their
+No line is longer than the width, and no name is broken. If the violated properties do not fit, the table has their
 number; ``--verbose`` and the JSON have their names.
 """
 
@@ -38,7 +38,7 @@ _COLOURS = {
 
 @dataclass(frozen=True)
 class _Line:
-    """A scenario in the table."""
+    """A row of the verdict table: a scenario with its result, in the group of its protocol."""
 
     group: str
     name: str
@@ -46,7 +46,7 @@ class _Line:
 
     @property
     def verdict(self) -> str:
-        """In a word or two, without the properties."""
+        """The verdict in one or two words, without the violated properties."""
         word, as_expected = self.result.verdict, self.result.expected
         same = "" if self.result.explored_at is None else ", unchanged"
         if as_expected is False:
@@ -55,11 +55,14 @@ class _Line:
 
     @property
     def alarming(self) -> bool:
-        """Whether a reader must look at it."""
+        """True if a reader must look at the scenario: an expectation is not met, or the verdict is inconclusive."""
         return bool(self.result.broken) or self.result.verdict == "inconclusive"
 
     def fitted(self, room: int) -> str:
-        """The verdict with its properties and goals, or with their number, in so many columns."""
+        """The verdict with its properties and goals, in at most ``room`` columns.
+
+        If they do not fit, their number takes their place.
+        """
         result = self.result
         about = {"violated": result.examples, REACHED: result.goal_runs}.get(result.verdict, ())
         where = ", ".join(f"{run.called} at depth {run.depth}" for run in about)
@@ -75,7 +78,7 @@ class _Line:
         return self.verdict
 
     def numbers(self) -> tuple[str, ...]:
-        """States, depth and seconds."""
+        """The number of states, the depth, and the seconds, as texts."""
         result = self.result
         return f"{result.states:,}", str(result.depth), f"{result.seconds:.2f}"
 
@@ -84,7 +87,7 @@ _TABLE_HEADS = ("states", "depth", "seconds")
 
 
 def table(results: Sequence[Result], width: int = WIDTH) -> Iterator[str]:
-    """A line for each scenario, with colours."""
+    """The lines of the verdict table, one for each scenario, with colours."""
     shown = list(_table_lines(results))
     indent = "  " if any(line.group for line in shown) else ""
     first = max(len("scenario"), *(len(line.name) + len(indent) for line in shown))
@@ -113,7 +116,7 @@ def table(results: Sequence[Result], width: int = WIDTH) -> Iterator[str]:
 
 
 def by_protocol(results: Sequence[Result]) -> Iterator[str]:
-    """A line for each protocol: its scenarios, their states and seconds, and how many are as expected."""
+    """The lines of the table by protocol: scenarios, states, seconds, and how many scenarios are as expected."""
     heads = ("protocol", "scenarios", "states", "seconds", "verdict")
     rows: list[tuple[str, ...]] = []
     colours = []
@@ -144,7 +147,10 @@ def _numbers(cells: Iterable[str], widths: Sequence[int]) -> str:
 
 
 def _table_lines(results: Sequence[Result]) -> Iterator[_Line]:
-    """Under the protocols that scenarios are named after, where there are several; a file stands for itself."""
+    """The rows of the verdict table, grouped by protocol if there are several scenarios.
+
+    Scenarios given as files are not grouped.
+    """
     names = [result.name for result in results]
     grouped = len(names) > 1 and not any(map(is_path, names))
     for name, result in zip(names, results, strict=True):
@@ -153,7 +159,7 @@ def _table_lines(results: Sequence[Result]) -> Iterator[_Line]:
 
 
 def short_name(name: str) -> str:
-    """A name, or of a long path the last parts that there is room for, the file's name at least."""
+    """The name of a scenario; a long path is cut to the last parts that fit, and at least to the file's name."""
     parts = name.split("/")
     if len(name) <= _LONGEST_PATH or not is_path(name):
         return name
@@ -164,7 +170,7 @@ def short_name(name: str) -> str:
 
 
 def total_line(results: Sequence[Result], seconds: float) -> str:
-    """The last line: how many scenarios are as expected, states, and seconds; with its colour."""
+    """The last line, with its colour: how many scenarios are as expected, states, and seconds."""
     number, states = len(results), sum(o.states for o in results)
     searching = sum(o.seconds for o in results)
     dates = sorted(o.explored_at[:10] for o in results if o.explored_at is not None)
@@ -180,7 +186,7 @@ def total_line(results: Sequence[Result], seconds: float) -> str:
 
 
 def _kinds(results: Sequence[Result]) -> str:
-    """How many are as expected, or of what other kind; without numbers where all are of one kind."""
+    """The number of scenarios of each kind of result (as expected, …); only the kind if all are of one kind."""
     kinds = Counter(map(_kind, results))
     return next(iter(kinds)) if len(kinds) == 1 else ", ".join(f"{n} {k}" for k, n in kinds.most_common())
 
@@ -228,7 +234,7 @@ def _lines(
     notes_too: bool = True,
     verbose: bool = False,
 ) -> Iterator[str]:
-    """The table, violated expectations, the notes, and the last line, with colours."""
+    """The lines of the table, unmet expectations, the notes, and the last line, with colours."""
     yield ""
     listed = results
     if len(results) > LISTED and not verbose:
@@ -256,7 +262,7 @@ def _lines(
 
 
 def attention(results: Sequence[Result]) -> Iterator[str]:
-    """The notes of several scenarios: what they check, and how many check less than it seems."""
+    """The notes about several scenarios: what they check, and how many of them check less than it seems."""
     yield total([result.checked for result in results])
     counted = {
         "check a property vacuously (its premise never holds)": sum(bool(o.never_met) for o in results),
@@ -269,7 +275,7 @@ def attention(results: Sequence[Result]) -> Iterator[str]:
 
 
 def warn(results: Iterable[Result]) -> None:
-    """Print warnings about vacuous actions and properties on standard error, also with --quiet."""
+    """Print warnings about vacuous actions and properties on standard error, even with --quiet."""
     for result in results:
         for line in result.warning_lines():
             click.echo(line, err=True)

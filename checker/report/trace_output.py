@@ -1,4 +1,4 @@
-"""Where ``--trace-out`` writes one run: a file in the format of docs/trace-format.md, or in that of ``itf``."""
+"""The output of ``--trace-out``: one run as a file in the format of docs/trace-format.md, or of ``itf``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
-    """The option ``--trace-out``; ``what`` says which run it writes."""
+    """The option ``--trace-out``; ``what`` names in the help the run that it writes."""
     return click.option(
         "--trace-out",
         metavar="FILE",
@@ -27,7 +27,10 @@ def trace_option(what: str) -> Callable[[Command], Command]:
 
 
 class TraceOutput:
-    """The target of ``--trace-out``. It is checked immediately: a long search must not end without its trace."""
+    """The target of ``--trace-out``.
+
+    It is checked immediately, so that a long search does not end without its trace.
+    """
 
     def __init__(self, target: str | None) -> None:
         self.target = target
@@ -37,13 +40,16 @@ class TraceOutput:
     def write_violation(
         self, request: Request, model: Model, violations: Iterable[ViolatingRun], example: Counterexample
     ) -> str:
-        """Write the run of an example; return a sentence with its length and the property that it violates."""
+        """Write the run of a counterexample. Returns a line with its length and the violated property."""
         run = next(v for v in violations if v.property == example.name and v.depth == example.depth)
         violated = () if example.goal else (example.name,)
         return self._write(request, model, run.initial, run.path, violated, {}, run.loop_start)
 
     def write_walk(self, request: Request, model: Model, depth: int, seed: int) -> str:
-        """Write a walk of the reference engine: no engine keeps a walk that violates nothing."""
+        """Write a random walk of the interpreter, because no engine stores a walk that violates nothing.
+
+        Returns a line with its length.
+        """
         from highwater.traces.runs.writing import random_walk
 
         walk = random_walk(model, depth, seed)

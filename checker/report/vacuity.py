@@ -1,9 +1,10 @@
 """Vacuity in a scenario: actions that are never enabled, and properties that are constant.
 
 A mistake in a protocol's text often has no other sign: the action vanishes, and the verdict is "holds". But most
-vacuous actions are intended, as a scenario grants no budget or leaves a feature out. So the same text is traced with
-other parameters, and without rules: the scenario withholds each action that is possible there, and each that waits for
-a field that only withheld actions write. The others give a warning, unless the scenario expects them.
+vacuous actions are intended, because a scenario grants no budget or leaves a feature out. So the same text is traced
+with other parameters, and without rules. The scenario withholds each action that is possible there, and each action
+that waits for a field that only withheld actions write. The remaining vacuous actions give a warning, unless the
+scenario expects them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ IMPOSSIBLE, NEVER_TAKEN, CONSTANT = "impossible", "never taken", "constant"
 
 @dataclass(frozen=True)
 class Vacuous:
-    """A vacuous action or property that the scenario does not expect; ``kind`` is one of the three above."""
+    """A warning about a vacuous action or property. ``kind`` is one of this module's constants."""
 
     kind: str
     name: str
@@ -40,14 +41,14 @@ class Vacuous:
 
 @dataclass(frozen=True)
 class Idle:
-    """The constant properties, and the warnings."""
+    """The vacuity of a scenario: its constant properties, and the warnings."""
 
     constant: tuple[str, ...]
     warnings: tuple[Vacuous, ...]
 
 
 def idle(model: Model, request: Request, result: SearchResult) -> Idle:
-    """The vacuity of a search; cached for a request with a key."""
+    """The vacuity of a scenario after its search. It is cached if the request has a key."""
     expectation, never = request.scenario.expectation, _never_taken(model, request, result)
     asked = sorted(expectation.impossible), sorted(expectation.constant), never
     found = cache.found(Idle, model.identity, *asked)
@@ -58,7 +59,7 @@ def idle(model: Model, request: Request, result: SearchResult) -> Idle:
 
 
 def constant_properties(model: Model) -> dict[str, str]:
-    """The properties that are the same in every state, or of every step, each with how; goals are none of them."""
+    """The properties that are constant, name to how ("is true in every state"). Goals are left out."""
     found = {}
     for prop in model.properties:
         if prop.invariant.goal:
@@ -86,9 +87,10 @@ def constant_properties(model: Model) -> dict[str, str]:
 
 
 def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuous, ...]:
-    """Vacuous actions and properties that neither parameters nor rules explain, and that the scenario does not expect.
+    """Warnings about vacuous actions and properties that the scenario does not expect.
 
-    An action counts as never enabled only if every state was explored.
+    A warning is given only if neither parameters nor rules explain the vacuity. An action counts as never enabled
+    only if every state was explored.
     """
     expectation = request.scenario.expectation
     told = [
@@ -107,7 +109,10 @@ def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuo
 
 
 def _never_taken(model: Model, request: Request, result: SearchResult) -> list[str]:
-    """The actions that no reachable state enables, although tracing does not rule them out; without expected ones."""
+    """The actions that no reachable state enables, although tracing does not rule them out.
+
+    Actions that the scenario expects to be impossible are left out.
+    """
     if not result.complete:
         return []
     known = {*model.ruled_out, *request.scenario.expectation.impossible}
@@ -122,7 +127,7 @@ def _impossible(model: Model, name: str) -> Vacuous:
 
 
 def _refusing(model: Model, action: Action) -> Iterator[str]:
-    """The first guard that is false, for each choice of the action's parameters."""
+    """For each choice of the action's parameters, the name of the first guard that is constant false."""
     domains = [parameter_values(model.protocol, action, p) for p in action.domains]
     for choice in itertools.product(*domains):
         arguments = {p: value for p, (value, _) in zip(action.domains, choice, strict=True)}
@@ -138,9 +143,10 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
 
 
 def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
-    """Actions that other parameters or rules would allow, and idle ones that wait for such an action.
+    """The names of the actions that the scenario withholds: other parameters or rules would allow them.
 
-    An action waits for another if its guards read a field to which no taken action writes the other's values.
+    Of the actions in ``idle``, those are included that wait for such an action. An action waits for another if its
+    guards read a field to which no taken action writes the other's values.
     """
     left = {action.name: action for action in model.actions if action.name in model.ruled_out}
     withheld: set[str] = set()
@@ -172,14 +178,14 @@ def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
 
 
 class _Written:
-    """The values that steps write to each field; ``anything`` are fields with unknown values."""
+    """The values that steps write to each field; ``anything`` has the fields whose values are unknown."""
 
     def __init__(self) -> None:
         self.values: dict[str, set[int]] = {}
         self.anything: set[str] = set()
 
     def add(self, leaves: list[Leaf], instance: Instance) -> None:
-        """The writes of an instance."""
+        """Add the values that an instance writes."""
         for leaf, write in instance.writes.items():
             field = _field(leaves[leaf])
             self.values.setdefault(field, set())
@@ -194,13 +200,13 @@ class _Written:
                     self.anything.add(field)
 
     def beyond(self, other: _Written) -> set[str]:
-        """The fields to which these write values that the others do not."""
+        """The fields to which these steps write values that the steps of ``other`` do not write."""
         known = {f for f in self.values if f not in other.anything}
         return {f for f in known if f in self.anything or self.values[f] - other.values.get(f, set())}
 
 
 class _Other:
-    """A protocol with other parameters or rules; each action is traced once."""
+    """A protocol with other parameters or rules. Each of its actions is traced at most once."""
 
     def __init__(self, protocol: Protocol) -> None:
         self._protocol, self.leaves = protocol, protocol.state.leaves("")
@@ -208,7 +214,7 @@ class _Other:
         self._known: dict[str, Instance | None] = {}
 
     def first(self, action: Action) -> Instance | None:
-        """The first instance of an action that its guards allow, if there is one."""
+        """The first instance of an action that its guards do not rule out; None if there is none."""
         if action.name not in self._known:
             self._known[action.name] = self._traced(action)
         return self._known[action.name]
@@ -228,10 +234,10 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """Small protocols that allow nearly all that scenarios withhold, shared by scenarios of one protocol.
+    """Small protocols that can do almost every action; all scenarios of one protocol share them.
 
-    They have the default parameters, 1 where that is 0: first without rules, then with the scenario's. Their writes say
-    little about the scenario's.
+    They have the default parameters, or 1 for a default of 0: first without rules, then with the scenario's rules.
+    They may write other values than the scenario.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable
@@ -242,9 +248,10 @@ def _shared_others(request: Request) -> Iterator[_Other]:
 
 
 def _others(request: Request) -> Iterator[_Other]:
-    """Protocols that could allow what a scenario withholds: with parameters a step larger, or without rules.
+    """Protocols that could allow what a scenario withholds: with larger parameters, or without rules.
 
-    All parameters are a step larger; those that are 0 a step larger, or at their most; and the former without rules.
+    First all parameters are one larger. Then the parameters that are 0 are one larger, or at their maximum. Last come
+    the same parameters without rules.
     """
     definition, given = request.scenario.definition, dict(request.parameters)
     rules = [name for name, on in request.rules.items() if on]
@@ -265,12 +272,12 @@ def _shared(
 
 
 def _field(leaf: Leaf) -> str:
-    """The path of a scalar, whichever element of an array or a sequence it is of."""
+    """The path of a scalar without the positions of elements: ``logs[1]`` becomes ``logs[]``."""
     return re.sub(r"\[\d+\]", "[]", leaf.path)
 
 
 def _read(model: Model, instances: Iterable[Instance]) -> set[str]:
-    """The fields that guards read."""
+    """The fields that the guards of these instances read."""
     left = [guard.node for instance in instances for guard in instance.guards]
     seen: set[int] = set()
     found: set[str] = set()

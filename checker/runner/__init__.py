@@ -1,1 +1,1 @@
-"""Scenarios run: one, or many side by side, with their progress."""
+"""How scenarios are run: one, or several side by side, with progress."""

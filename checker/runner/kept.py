@@ -1,9 +1,9 @@
-"""Results of `check` that are kept: what has not changed is not explored again.
+"""Stored results of `check`: an unchanged scenario is not explored again.
 
-A result is kept under the key of its request, so that an unchanged protocol is not even traced. Its search is kept
-under the key of the traced model, too, so that a change of text alone explores nothing. Both keys have everything else
-that a result depends on: expectations, workers, libraries and environment variables. Only whole searches are kept: no
-limit ended them, and no option stopped them early.
+A result is stored under the key of its request, so that an unchanged protocol is not even traced. Its search is
+stored under the key of the traced model, too, so that a change of text alone explores nothing. Both keys have
+everything else that a result depends on: expectations, workers, libraries and environment variables. Only whole
+searches are stored: no limit ended them, and no option stopped them early.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WITHOUT_EFFECT = (cache.VARIABLE, "OPENBLAS_MAIN_FREE")
 
 
 class Reuse(Enum):
-    """How `check` uses kept results."""
+    """How `check` uses stored results."""
 
     NEVER = "a limit or another option applies: read and keep none"
     RENEW = "explore, and keep the result"
@@ -43,20 +43,20 @@ class Reuse(Enum):
 
     @classmethod
     def of(cls, engine: Engine, options: SearchOptions, *, fresh: bool) -> Reuse:
-        """The most that these options of the user allow."""
+        """How far the user's options allow reuse of stored results."""
         if engine != Engine(engines.DEFAULT) or options != SearchOptions(workers=options.workers):
             return cls.NEVER
         return cls.unless(fresh)
 
     @classmethod
     def unless(cls, fresh: bool) -> Reuse:
-        """REUSE; RENEW with the option ``--fresh``, and in continuous integration."""
+        """REUSE; with the option ``--fresh`` or in continuous integration RENEW."""
         return cls.RENEW if fresh or os.environ.get(CI) else cls.REUSE
 
 
 @dataclass(frozen=True)
 class KeptSearch:
-    """A whole search, and when it was made."""
+    """The result of a whole search, and the time when it was explored."""
 
     search: SearchResult
     explored_at: str
@@ -64,7 +64,7 @@ class KeptSearch:
 
 @dataclass(frozen=True)
 class KeptResult:
-    """A whole search with its runs."""
+    """A stored result: a whole search with its runs and vacuity."""
 
     kept: KeptSearch
     runs: tuple[Counterexample, ...]
@@ -75,20 +75,20 @@ class KeptResult:
 
 @dataclass(frozen=True)
 class TracedKey:
-    """The key of a traced model, under that of its request."""
+    """The key of a traced model, stored under the key of its request."""
 
     text: str
 
 
 def now() -> str:
-    """The time, for a result that is explored now."""
+    """The present time in UTC, as text, for a result that is explored now."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) -> dict[int, Result]:
-    """The kept results of unchanged requests, by position; nothing is traced.
+    """The stored results of unchanged requests, by the requests' positions. No protocol is traced.
 
-    They have no model to show runs with; without ``runs`` only results that have none are found.
+    The results have no model to show runs with. Without ``runs`` only results that have no runs are returned.
     """
     found: dict[int, Result] = {}
     for number, request in enumerate(requests):
@@ -112,14 +112,14 @@ def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) 
 
 
 def search(model: Model, request: Request, options: SearchOptions) -> KeptSearch | None:
-    """The kept search of an unchanged request, or of one whose traced model is unchanged."""
+    """The stored search for an unchanged request or an unchanged traced model; None if there is none."""
     asked = asked_of(request, options)
     known = cache.found(KeptResult, model.identity, *asked)
     return cache.found(KeptSearch, _traced(model, request), *asked) if known is None else known.kept
 
 
 def keep(result: Result, options: SearchOptions, explored_at: str) -> None:
-    """Keep the result of a whole search, if nothing that it depends on changed meanwhile."""
+    """Store the result of a whole search, unless something that it depends on changed meanwhile."""
     request, model, found = result.request, result.model, result.search
     if model is None or not result.reached_end or found.trouble or found.unspilled:
         return
@@ -133,12 +133,12 @@ def keep(result: Result, options: SearchOptions, explored_at: str) -> None:
 
 
 def _plain(run: Counterexample) -> Counterexample:
-    """A run without the abstract protocol's type, which is a part of a model."""
+    """The run without the abstract protocol's type, which cannot be stored."""
     return run if run.abstract is None else replace(run, abstract=replace(run.abstract, type=None))
 
 
 def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
-    """All that a result depends on beside the model and its engine."""
+    """Everything that a result depends on, besides the model and its engine."""
     expect = request.scenario.expectation
     expected = sorted(expect.violated), sorted(expect.impossible), sorted(expect.constant), expect.reachable
     settings = sorted(request.parameters.items()), sorted(request.rules.items()), request.properties
@@ -152,7 +152,10 @@ def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
 
 
 def _traced(model: Model, request: Request) -> bytes | None:
-    """The key of a traced model; of one that was traced before only if its key is known."""
+    """The stored key of the traced model.
+
+    None if the model cannot have a key, or if it was not traced and its key is unknown.
+    """
     if request.outside or not model_key.comes_with_the_checker(request):
         return None
     if isinstance(model, KnownModel):

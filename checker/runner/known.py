@@ -1,4 +1,4 @@
-"""Models of requests that were traced before: traced again only when needed.
+"""Models of requests that were traced before. They are traced again only when needed.
 
 A search needs names and machine code, which are cached. Replaying a counterexample, naming a step that left its type,
 compiling better code and drawing a page need instances, guards or nodes.
@@ -23,7 +23,7 @@ from highwater.model.language.step_properties import StepProperty, TracedStepPro
 
 
 def model_of(request: Request) -> Model:
-    """The request's model, with its key. Raises as ``Request.model``, unless it was traced before."""
+    """The request's model, with its key. Raises as ``Request.model``, unless the model was traced before."""
     identity = request_key(request)
     # Liveness needs the explored graph, and that needs the traced protocol.
     outline = None if request.liveness else cache.found(Outline, identity)
@@ -40,18 +40,18 @@ def model_of(request: Request) -> Model:
 
 @dataclass(frozen=True)
 class InstanceChoices:
-    """For each instance the choice of its action's parameters, as a text."""
+    """For each instance of a model, the parameter values of its action, as text."""
 
     texts: tuple[str, ...]
 
     @classmethod
     def of(cls, model: Model) -> InstanceChoices:
-        """Those of a model that is traced."""
+        """The parameter values of a traced model's instances."""
         return cls(tuple(repr([i.parameters[p] for p in i.action.domains]) for i in model.instances))
 
 
 class KnownModel(Model):
-    """A model with a cached outline; the rest is traced when it is first used, in any thread.
+    """A model with a cached outline. Everything else is traced on first use, in any thread.
 
     A run traces only the instances that it takes. Such a model has no liveness properties.
     """
@@ -70,33 +70,33 @@ class KnownModel(Model):
         super().__init__(protocol, invariants, liveness, step_properties)
 
     def _trace(self) -> None:
-        """Nothing is traced yet."""
+        """Do nothing: this model is traced later."""
 
     @property
     def outline(self) -> Outline:
-        """Names of what was traced."""
+        """The cached names of instances, bounds and properties."""
         return self._outline
 
     @cached_property
     def _choices(self) -> list[tuple[str, str]]:
-        """For each instance its action's name and choice; empty if they are not cached."""
+        """For each instance its action's name and parameter values; empty if they are not cached."""
         found = cache.found(InstanceChoices, self.identity)
         return [] if found is None else list(zip(self._outline.instances, found.texts, strict=False))
 
     def stated(self, name: str) -> Invariant | StepProperty:
-        """The property of this name, as it is stated."""
+        """The declaration of the invariant or step property of this name."""
         of_steps = (p for p in self._asked[2] if p.name == name and name in self._outline.step_properties)
         return next(of_steps, None) or super().stated(name)
 
     def step_condition(self, name: str) -> Node:
-        """The condition of one property of steps, for which no instance is traced."""
+        """The condition of one step property. No instance is traced for it."""
         if self._traced is not None:
             return self._traced.step_condition(name)
         with self._tracing:
             return condition_of_steps(self, next(p for p in self._asked[2] if p.name == name))[0]
 
     def instance(self, number: int) -> Instance:
-        """The instance of this number."""
+        """The instance with this number, traced alone if its parameters are cached."""
         if self._traced is not None or number >= len(self._choices):
             return self.instances[number]
         asked = name, text = self._choices[number]
@@ -111,7 +111,7 @@ class KnownModel(Model):
         return own[number - self._choices.index(asked)]
 
     def _whole(self) -> Model:
-        """The model with everything traced."""
+        """The completely traced model. Raises InternalError if its outline differs from the cached one."""
         with self._tracing:
             if self._traced is None:
                 traced = Model(self.protocol, *self._asked)
@@ -122,21 +122,21 @@ class KnownModel(Model):
 
     @cached_property
     def instances(self) -> list[Instance]:
-        """All instances."""
+        """All instances. They are traced now if they have not been."""
         return self._whole().instances
 
     @cached_property
     def properties(self) -> list[Property]:
-        """The invariants, for which no instance is traced."""
+        """The traced invariants. No instance is traced for them."""
         with self._tracing:
             return self._trace_invariants(self._asked[0])
 
     @cached_property
     def step_properties(self) -> list[TracedStepProperty]:
-        """All properties of steps."""
+        """All traced step properties. The model is traced now if it has not been."""
         return self._whole().step_properties
 
     @cached_property
     def bounds(self) -> list[str]:
-        """The bounds at which steps can be cut."""
+        """The names of the bounds at which steps can be pruned."""
         return self._whole().bounds

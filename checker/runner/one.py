@@ -35,7 +35,7 @@ _LIVE_SECONDS = 0.1
 
 
 class ProgressReporter:
-    """Reports a search's progress on standard error; as a context it removes its live line at the end."""
+    """Reports a search's progress on standard error. As a context manager it removes its live line at the end."""
 
     def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
         self.name = name
@@ -49,7 +49,7 @@ class ProgressReporter:
         self._samples: tuple[tuple[float, int], tuple[float, int]] = ((0.0, 0), (0.0, 0))
 
     def __call__(self, progress: Progress) -> None:
-        """Report the progress, if the last report is old enough."""
+        """Report the progress, if enough time has passed since the last report."""
         if self._quiet:
             return
         if self._preparing is not None:
@@ -63,7 +63,7 @@ class ProgressReporter:
             self._live(line, begin=progress.seconds >= self._next)
 
     def _live(self, line: str, *, begin: bool) -> None:
-        """Update the live line; with ``begin`` start it if there is none."""
+        """Update the live line. With ``begin``, create it if there is none."""
         with self._lock:
             if self._status is not None:
                 self._status.update(line)
@@ -74,7 +74,7 @@ class ProgressReporter:
                 self._status.start()
 
     def say(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a line that stays, in place of the live line."""
         if self._quiet:
             return
         self._take_away()
@@ -87,7 +87,7 @@ class ProgressReporter:
                 self._status = None
 
     def _rate(self, progress: Progress) -> float:
-        """States a second over the last one or two seconds."""
+        """The number of new states per second, over the last one or two seconds."""
         before, since = self._samples
         if progress.seconds - since[0] >= 1:
             before, since = self._samples = since, (progress.seconds, progress.distinct_states)
@@ -121,7 +121,7 @@ class ProgressReporter:
 
 
 class LiveLine:
-    """One line of progress: updated in a terminal, elsewhere printed every few seconds."""
+    """A line of progress. In a terminal it is updated; elsewhere a line is printed every few seconds."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet, self._terminal = quiet, sys.stderr.isatty()
@@ -129,7 +129,7 @@ class LiveLine:
         self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
 
     def __call__(self, done: str, under_way: str) -> None:
-        """Print what is done, the seconds since the beginning, and what is running, if the last line is old enough."""
+        """Show what is done, the elapsed seconds, and what is running, unless the last line is too recent."""
         seconds = time.perf_counter() - self._started
         if self._quiet or seconds < self._next:
             return
@@ -142,13 +142,13 @@ class LiveLine:
             print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Remove it."""
+        """Remove the line of progress from the terminal."""
         if self._terminal and not self._quiet:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 class TogetherProgress:
-    """The progress of several searches side by side, on one line: how many are done, and each that is running."""
+    """The progress of several searches on one line: how many are done, and each that is running."""
 
     def __init__(self, total: int, *, quiet: bool = False) -> None:
         self._total, self._done = total, 0
@@ -157,20 +157,20 @@ class TogetherProgress:
         self._live = LiveLine(quiet=quiet)
 
     def at(self, number: int, name: str, progress: Progress | None = None) -> None:
-        """The progress of one; None if its search has not begun."""
+        """Note the progress of the search with this number; None if it has not begun."""
         with self._lock:
             self._running[number] = name, progress
             self._say()
 
     def left(self, number: int, *, done: bool) -> None:
-        """One is no longer running: it is done, or must begin again."""
+        """Note that a search no longer runs: it is done or, if not ``done``, must begin again."""
         with self._lock:
             self._running.pop(number, None)
             self._done += done
             self._say()
 
     def end(self) -> None:
-        """Remove the line."""
+        """Remove the line of progress from the terminal."""
         self._live.end()
 
     def _say(self) -> None:
@@ -184,7 +184,7 @@ class TogetherProgress:
 
 
 def size(number: int) -> str:
-    """A number of bytes for a reader."""
+    """A number of bytes with its unit, for people."""
     value, unit = float(number), "B"
     for larger in ("KiB", "MiB", "GiB"):
         if value < 1024:
@@ -208,10 +208,10 @@ def explore(
     keep: bool = False,
     reuse: Reuse = Reuse.NEVER,
 ) -> Result:
-    """Trace, search, and replay the runs to violations.
+    """Trace a scenario, search it, and replay the runs to its violations.
 
-    ``keep`` says that the protocol's code is as its files have it, so the native engine caches facts about the request.
-    ``reuse`` says whether the search itself may be a kept one.
+    ``keep`` is true if the protocol's code equals its files, so the native engine may cache facts about the request.
+    ``reuse`` determines if the search may be a stored one.
     """
     model: Model | None = None
     found = SearchResult(stopped_by="interrupted")
@@ -244,7 +244,7 @@ def explore(
 def _search_outside(
     model: Model, search: engines.Search, options: SearchOptions, progress: ProgressCallback | None
 ) -> tuple[SearchResult, int]:
-    """The search of a widened model, and how many states outside the bounds a property is about."""
+    """Search a widened model. Returns the result, and the number of states outside the bounds that were checked."""
     seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))
     own = model.properties
     model.properties = [*own, seen]
@@ -258,7 +258,7 @@ def _search_outside(
 def walk(
     request: Request, engine: str, simulate: Simulate, options: SimulationOptions, *, quiet: bool
 ) -> Result:
-    """Trace, walk at random, and replay the runs to violations; otherwise as ``explore``."""
+    """Trace a scenario, walk at random, and replay the runs to its violations. The rest is as in ``explore``."""
     model: Model | None = None
     found = SimulationResult(stopped_by="interrupted", seed=options.seed)
     try:

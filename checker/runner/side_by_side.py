@@ -1,7 +1,7 @@
 """Scenarios side by side: this process explores one after the other, and helper processes take others meanwhile.
 
-Most of a short scenario's time is tracing and compiling, which one thread does; so a core is worth more to another
-scenario than to the same one. A helper gets names, and returns results. A result does not depend on the process that
+Most of a short scenario's time is tracing and compiling, which uses one thread. So a core saves more time on another
+scenario than on the same one. A helper gets names and returns results. A result does not depend on the process that
 found it.
 """
 
@@ -40,7 +40,7 @@ _SAY_EVERY = 0.2
 
 @dataclass(frozen=True)
 class Batch:
-    """Scenarios by name, with the settings of all of them."""
+    """A list of scenarios by name, with the settings that apply to all of them."""
 
     names: tuple[str, ...]
     overrides: Overrides
@@ -51,11 +51,11 @@ class Batch:
     quiet: bool = False
 
     def request(self, number: int) -> Request:
-        """The request of one scenario."""
+        """The request of the scenario with this number."""
         return engines.Engine(self.engine).request(scenario_files.find(self.names[number]), self.overrides)
 
     def explore(self, request: Request, memory: int | None, progress: ProgressCallback | None) -> ScenarioRun:
-        """One scenario explored, with so much memory."""
+        """Explore a scenario, with at most ``memory`` bytes; None: the memory that the options allow."""
         options = replace(
             self.options,
             symmetry=request.symmetry,
@@ -80,7 +80,7 @@ class ScenarioRun:
 
     @classmethod
     def of(cls, result: Result, verbose: bool) -> ScenarioRun:
-        """With the lines of its counterexamples if it is not as expected, or with ``verbose``."""
+        """The run for a result. It has lines if the result is not as expected, or with ``verbose``."""
         lines = result.told_runs(full=verbose, width=width()) if verbose or result.broken else ()
         return cls(replace(result, model=None), tuple(lines))
 
@@ -88,8 +88,9 @@ class ScenarioRun:
 def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> Iterator[ScenarioRun]:
     """Explore scenarios, ``processes`` at a time, and yield their results in order.
 
-    The first Ctrl-C ends the running ones with what they found; the others are left out. An exception of a scenario is
-    raised in its turn. A scenario that had too little memory beside others is explored again, alone.
+    The first Ctrl-C ends the running scenarios with what they found; the others are left out. An exception of a
+    scenario is raised when its turn comes. A scenario that had too little memory beside others is explored again,
+    alone.
     """
     together = _Together(asked, requests, processes)
     try:
@@ -99,7 +100,7 @@ def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> It
 
 
 class _Together:
-    """The state of a batch: scenarios left, results, and the helper processes."""
+    """A batch of scenarios in progress: the scenarios left, the results, and the helper processes."""
 
     def __init__(self, asked: Batch, requests: Sequence[Request], processes: int) -> None:
         self.asked, self.requests, self.processes = asked, requests, processes
@@ -117,7 +118,7 @@ class _Together:
         self.timer = threading.Timer(HELP_AFTER, self._be_helped)
 
     def run(self) -> Iterator[ScenarioRun]:
-        """All, in their order."""
+        """Explore all scenarios, and yield their results in order."""
         self.timer.daemon = True
         self.timer.start()
         given = 0
@@ -141,7 +142,7 @@ class _Together:
                 yield self._give(number)
 
     def take(self, *, help: bool = False) -> int | None:
-        """The next scenario to explore, for a helper or this process; None where there is none."""
+        """The number of the next scenario for this process or, with ``help``, for a helper; None if none is left."""
         with self.news:
             if self.stopped or not self.left:
                 return None
@@ -154,7 +155,7 @@ class _Together:
     def settle(
         self, number: int, what: ScenarioRun | BaseException, *, here: bool = False, alone: bool = False
     ) -> None:
-        """Record the result of a scenario, or put it back to be explored alone."""
+        """Record the result of a scenario, or put the scenario back to be explored alone."""
         wanting = isinstance(what, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
             isinstance(what, ScenarioRun) and what.result.stopped_by == "memory"
         )
@@ -171,14 +172,14 @@ class _Together:
             self.stop()
 
     def stop(self) -> None:
-        """Begin no other scenario, and interrupt the helpers."""
+        """Start no further scenario, and interrupt the helpers."""
         with self.news:
             self.stopped = True
         self.timer.cancel()
         self.pool.interrupt()
 
     def close(self) -> None:
-        """End the helpers, also busy ones."""
+        """End the helpers, even busy ones."""
         self.timer.cancel()
         self.pool.close()
         self.timer.join()
@@ -199,7 +200,7 @@ class _Together:
             return wrong
 
     def _be_helped(self) -> None:
-        """The timer's thread: give scenarios to helpers until none is left, and take their results."""
+        """Give scenarios to helpers until none is left, and record their results. It runs in the timer's thread."""
         if not self.left:
             return
         try:
@@ -216,7 +217,7 @@ class _Together:
                 self.settle(number, self._outcome(number, ProcessEnded("the helper process ended")))
 
     def _outcome(self, number: int, said: ScenarioRun | BaseException) -> ScenarioRun | BaseException:
-        """A helper's result, with this process's request."""
+        """A helper's result with this process's request in it, or the exception that the helper raised."""
         request = self.requests[number]
         if isinstance(said, ScenarioRun):
             return replace(said, result=replace(said.result, request=request))
@@ -240,7 +241,7 @@ def _memory(options: SearchOptions) -> int:
 
 
 def _help(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
-    """Explore a scenario in a helper process, with progress every ``_SAY_EVERY`` seconds."""
+    """Explore a scenario in a helper process, and report progress every ``_SAY_EVERY`` seconds."""
     next_seconds = 0.0
 
     def progress(progress: Progress) -> None:

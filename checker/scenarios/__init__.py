@@ -1,1 +1,1 @@
-"""Scenarios: their files, requests made of them, the catalogue and the rulebook of what there is."""
+"""Scenarios: their files, requests made from them, and the catalogue and rulebook of what they can name."""

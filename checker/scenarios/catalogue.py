@@ -1,7 +1,7 @@
-"""Protocols, their invariants, and the scenario files beside them.
+"""Protocols, their properties, and the scenario files beside them.
 
-A protocol is known by its package under ``model`` (``truncation``, ``replication.controller``), or by a
-Python file of one's own.
+A protocol is known by its package under ``model`` (``truncation``, ``replication.controller``), or by a user's own
+Python file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OWN_FILE = "_highwater_file_"
 
 @dataclass(frozen=True)
 class Definition:
-    """A protocol and what must hold of it. ``file`` is set where it comes from a Python file of one's own."""
+    """A protocol and its properties. ``file`` is set if the protocol comes from a user's own Python file."""
 
     name: str
     protocol: type[Protocol]
@@ -63,7 +63,7 @@ class Definition:
     """The scenario's own start and procedure, as text; empty if it has none."""
 
     def __post_init__(self) -> None:
-        """LanguageError where a property or an action names a number, a rule or an action that there is not."""
+        """Raises LanguageError if a property or an action names a number, a rule or an action that does not exist."""
         properties: list[Invariant | StepProperty | Liveness] = [*self.invariants, *self.step_properties]
         properties += (*self.liveness, *self.reachable)
         self.protocol.check_sources(properties)
@@ -75,7 +75,10 @@ class Definition:
 
     @classmethod
     def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
-        """A protocol with what its class lists, and with the safety properties of the protocol here that it extends."""
+        """The definition of a protocol with the properties that its class lists.
+
+        A protocol that extends one of the built-in protocols also has that protocol's safety properties.
+        """
         base = _extended(protocol)
 
         def both(of_base: Iterable[_P], own: Iterable[_P]) -> tuple[_P, ...]:
@@ -95,7 +98,7 @@ class Definition:
 
 
 def _extended(protocol: type[Protocol]) -> Definition | None:
-    """The protocol that comes with the checker and that this class extends; None where there is none."""
+    """The definition of the built-in protocol that a class extends; None if it extends none."""
     for kind in protocol.__mro__[1:]:
         ours = issubclass(kind, Protocol) and kind.__module__.startswith(f"{model.__name__}.")
         if ours and (name := vars(kind).get("name")) in registry.NAMES:
@@ -104,17 +107,17 @@ def _extended(protocol: type[Protocol]) -> Definition | None:
 
 
 def scenario_files() -> dict[str, Path]:
-    """The scenarios that come with the checker, by name."""
+    """The files of the built-in scenarios, by name."""
     return {scenario_name(path): path for path in sorted(MODELS.rglob("scenarios/*.toml"))}
 
 
 def scenario_name(path: Path) -> str:
-    """``model/a/b/scenarios/c.toml`` is ``a/b/c``."""
+    """The name of the scenario in a file: ``a/b/c`` for ``model/a/b/scenarios/c.toml``."""
     return "/".join((*path.parent.parent.relative_to(MODELS).parts, path.stem))
 
 
 def scenario_file(name: str) -> Path:
-    """The file of a scenario that comes with the checker; InputError where there is none."""
+    """The file of the built-in scenario of this name. Raises InputError if there is none."""
     place, _, stem = name.rpartition("/")
     path = MODELS / place / "scenarios" / f"{stem}.toml"
     if place and ".." not in place and path.is_file():
@@ -126,7 +129,7 @@ def scenario_file(name: str) -> Path:
 
 @cache
 def load(name: str) -> Definition:
-    """The protocol of this name; InputError where there is none."""
+    """The definition of the built-in protocol of this name. Raises InputError if there is none."""
     try:
         protocol = registry.protocol_of(name)
     except ChoiceError as wrong:
@@ -145,12 +148,15 @@ def load(name: str) -> Definition:
 
 @cache
 def definitions() -> tuple[Definition, ...]:
-    """The protocols that come with the checker."""
+    """The definitions of all built-in protocols."""
     return tuple(load(name) for name in registry.NAMES)
 
 
 def load_file(path: Path) -> Definition:
-    """The protocol in a Python file: its PROTOCOL, or the only Protocol that it defines."""
+    """The definition of the protocol in a Python file: its PROTOCOL, or the only Protocol that it defines.
+
+    Raises InputError or LanguageError if there is none.
+    """
     name = f"{OWN_FILE}{abs(hash(path.resolve()))}"
     file = os.path.abspath(path)  # what goes wrong in it is known by this name
     spec = importlib.util.spec_from_file_location(name, file, loader=AsItIs(name, file))
@@ -183,7 +189,7 @@ def load_file(path: Path) -> Definition:
 
 @contextmanager
 def blaming(file: Path | None) -> Iterator[None]:
-    """Turn what goes wrong in a user's own file into one line that names its place there."""
+    """While inside, an exception in a user's own file becomes one line of InputError that names its place."""
     try:
         yield
     except (InputError, LanguageError, KeyboardInterrupt):
@@ -203,7 +209,7 @@ def blaming(file: Path | None) -> Iterator[None]:
 
 
 def _is_beside(name: str, file: Path) -> bool:
-    """Whether a file is a user's own file, or one that is imported from beside it."""
+    """True if a file is the user's own file, or lies in the same folder."""
     if name.startswith("<"):
         return False  # no file: what Python has frozen, or was given as text
     whole = os.path.abspath(name)
@@ -211,7 +217,7 @@ def _is_beside(name: str, file: Path) -> bool:
 
 
 def shortened_file(name: str | None, file: Path) -> Path:
-    """A file beside a user's own one, as the user would name it."""
+    """The path of a file in the folder of a user's own file, as the user would write it; None: the file itself."""
     is_itself = name is None or os.path.abspath(name) == os.path.abspath(file)
     return file if is_itself else file.with_name(Path(str(name)).name)
 
@@ -230,9 +236,9 @@ _OURS = "highwater.model."
 
 
 def refuse_unconsulted(definition: Definition, traced: Protocol) -> None:
-    """LanguageError, with the place, for a rule that nothing consults; ``traced`` is the protocol after tracing.
+    """Raises LanguageError, with the place, for a rule that nothing reads; ``traced`` is the protocol after tracing.
 
-    Not checked: protocols that come with the checker, the rules that a protocol inherits from one of these, and a
+    Some rules are not checked: those of built-in protocols, also if another protocol inherits them, and those of a
     protocol without source files.
     """
     kind = definition.protocol
@@ -255,7 +261,7 @@ def refuse_unconsulted(definition: Definition, traced: Protocol) -> None:
 
 
 def _files(definition: Definition) -> Iterator[Path]:
-    """The files of a protocol's text: its own, and those that it imports from its folder or package."""
+    """The source files of a protocol: its own, and those that it imports from its folder or package."""
     if definition.file is not None:
         yield definition.file
         yield from user_code.imported_by(definition.protocol.__module__).values()
@@ -272,7 +278,7 @@ def _files(definition: Definition) -> Iterator[Path]:
 
 
 def _mentioned(file: Path) -> set[str]:
-    """The texts in a file's code, without the keys of ``rules = {…}`` and what a Profile lists."""
+    """All texts in the code of a file, except the keys of ``rules = {…}`` and the arguments of a Profile."""
     try:
         left: list[ast.AST] = [ast.parse(file.read_bytes())]
     except (OSError, SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""Everything with a name on the command line, as plain data: for ``list`` and ``show``, and for JSON."""
+"""Everything that has a name on the command line, as plain data, for ``list`` and ``show``."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Property = Invariant | StepProperty | Liveness
 
 
 def entries(kind: str) -> list[Entry]:
-    """Everything of a kind, in short."""
+    """The entries of a kind, in short."""
     if kind == "scenarios":
         titles = scenario_files.titles()
         return [{"name": n, "title": title, "standard": std} for n, (title, std) in titles.items()]
@@ -62,7 +62,7 @@ def entries(kind: str) -> list[Entry]:
 
 
 def find(name: str) -> list[Entry]:
-    """Everything of this name, in full; empty where there is none. Names can be ``protocol:name`` or ``file:name``."""
+    """The entries of this name, in full; empty if there is none. The name can be ``protocol:name`` or ``file:name``."""
     of, _, part = name.rpartition(":")
     if name.endswith(".py"):
         return [protocol(catalogue.load_file(Path(name)))]
@@ -82,7 +82,7 @@ def find(name: str) -> list[Entry]:
 
 
 def _in_file(definition: Definition, name: str) -> list[Entry]:
-    """The entries of this name in a protocol's file or its rulebook. Raises InputError if there is none."""
+    """The entries of this name in the protocol of a user's file or its rulebook. Raises InputError if there is none."""
     numbered = rulebook.find(name, definition)
     if found := [numbered] if numbered is not None else _of_protocol(definition, name):
         return found
@@ -96,12 +96,12 @@ def _of_protocol(definition: Definition, name: str) -> list[Entry]:
 
 
 def names() -> list[str]:
-    """All names that ``find`` knows."""
+    """All names for which ``find`` has entries."""
     return [*dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)), *_OF_SCENARIOS]
 
 
 def scenario(name: str) -> Entry:
-    """A scenario: its protocol, parameters with their ranges, rules, properties and expectations."""
+    """The entry of a scenario: its protocol, parameters with their ranges, rules, properties and expectations."""
     found = scenario_files.find(name)
     request = Request.of(found, Overrides())
     kind = found.protocol
@@ -136,7 +136,7 @@ def scenario(name: str) -> Entry:
 
 
 def protocol(definition: Definition) -> Entry:
-    """A protocol: parameters, profiles with their rules, rules, properties, actions, and its scenarios."""
+    """The entry of a protocol: parameters, profiles with their rules, rules, properties, actions, and scenarios."""
     kind = definition.protocol
     place = definition.name.replace(".", "/")
     return {
@@ -161,9 +161,9 @@ def protocol(definition: Definition) -> Entry:
 
 
 def _fields(struct: Struct, path: str = "") -> Iterator[Entry]:
-    """The fields of a state, as an observed state has them, with types; ``path[index]`` is one for each.
+    """The fields of a state with their types; ``path[index]`` stands for one field for each value of the index.
 
-    Those of type ``absent`` are there only with other parameters or rules than the default.
+    Fields of type ``absent`` exist only with other parameters or rules than the default.
     """
     for name, type_ in (*struct.fields.items(), *struct.absent.items()):
         said, within = f"{path}.{name}".lstrip("."), type_
@@ -228,7 +228,7 @@ def _property(definition: Definition, stated: Property) -> Entry:
 
 
 def _in_full(definition: Definition, entry: Entry) -> Entry:
-    """An entry with further facts of its kind: the profiles of a rule, the guards of an action."""
+    """The entry with the further facts of its kind, such as the profiles of a rule or the guards of an action."""
     kind = definition.protocol
     if entry["kind"] == "rule":
         on = [n for n, p in kind.profiles.items() if entry["name"] in p.rules]
@@ -244,7 +244,7 @@ def _in_full(definition: Definition, entry: Entry) -> Entry:
 
 
 def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
-    """The scenarios that set a parameter, with its value."""
+    """The scenarios of a protocol that set a parameter, each with the value."""
     place = definition.name.replace(".", "/")
     asked = (
         (n, scenario_files.find(n).parameters.get(parameter))
@@ -255,13 +255,13 @@ def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
 
 
 def _of_scenarios(name: str) -> Entry:
-    """A property of any protocol, which a scenario checks by its name, or by its key."""
+    """The entry of a property that every protocol has, which a scenario checks by its name or by a key."""
     said = {"kind": "deadlock", "name": name, "protocol": None, "source": "", "rule": None}
     return {**said, "meaning": _OF_SCENARIOS[name], **_asked(name, None)}
 
 
 def _observed(name: str) -> Entry:
-    """A property that replay checks: the kinds of logs, and the rule numbers there."""
+    """The entry of a property that replay checks, with the kinds of logs and the rule numbers for each."""
     stated = observed()[name]
     source = ", ".join(dict.fromkeys(n for named in stated.checked_by.values() for n in numbers(named)))
     said = {"kind": "observed", "name": name, "protocol": None, "source": source}
@@ -269,7 +269,7 @@ def _observed(name: str) -> Entry:
 
 
 def _asked(name: str, protocol: str | None) -> Entry:
-    """The scenarios of a protocol (None: of all) that check a property, and those that expect a violation of it."""
+    """The scenarios of a protocol (None: of all protocols) that check a property, and that expect its violation."""
     asked = [s for s in _asking().get(name, ()) if protocol in (None, s.definition.name)]
     violated = [s.name for s in asked if name in s.expectation.violated]
     return {"asked_in": [s.name for s in asked], "violated_in": violated}
@@ -277,7 +277,7 @@ def _asked(name: str, protocol: str | None) -> Entry:
 
 @cache
 def _asking() -> dict[str, list[scenario_files.Scenario]]:
-    """The scenarios that come with the checker, by the properties and goals that they check."""
+    """For each property and goal, the built-in scenarios that check it."""
     found: dict[str, list[scenario_files.Scenario]] = {}
     for name in catalogue.scenario_files():
         request = Request.of(scenario_files.find(name), Overrides())
@@ -287,9 +287,9 @@ def _asking() -> dict[str, list[scenario_files.Scenario]]:
 
 
 def _guards(kind: type[Protocol], action: str) -> list[Entry]:
-    """The guards of an action over all profiles (with all rules on, where there are none), in order.
+    """The guards of an action over all profiles, in order. Without profiles all rules are on.
 
-    ``profiles`` says where a guard exists; one that always holds is not there.
+    ``profiles`` lists the profiles in which a guard exists. A guard that always holds is left out.
     """
     stated = [a for a in kind.actions() if a.name == action]
     alone: type[Protocol] = type(kind.__name__, (kind,), {"actions": classmethod(lambda cls: stated)})

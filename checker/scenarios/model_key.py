@@ -1,12 +1,11 @@
-"""Keys of models: the one definition of "the same question", before and after a model is traced.
+"""Keys of models: equal keys mean that results of one model are valid for the other.
 
-``request_key`` names a request whose protocol comes with the checker: the same sources and settings trace the same
-model. ``model_key`` names a traced model: all that a search can report, and the order in which it looks; ``result_key``
-adds the engine.
-``Fingerprints`` name behaviour alone: they do not depend on names, or on how a thing is written. Two expressions have
-one fingerprint where they differ only by the order or grouping of operands, by De Morgan's laws, or by writing
-``a < 3`` as ``a <= 2``. The place of a scalar in the state is part of it. Equal fingerprints mean equal behaviour;
-different ones mean nothing. ``engine_key`` names the code that explores and proves.
+``request_key`` identifies a request whose protocol is built in: equal sources and settings trace equal models.
+``model_key`` identifies a traced model: all that a search can report, and the order in which it looks; ``result_key``
+adds the engine. ``Fingerprints`` identify behaviour alone: they do not depend on names, or on how a thing is written.
+Two expressions have one fingerprint if they differ only by the order or grouping of operands, by De Morgan's laws, or
+by writing ``a < 3`` as ``a <= 2``. A fingerprint includes the position of a scalar in the state. Equal fingerprints
+mean equal behaviour; different ones mean nothing. ``engine_key`` identifies the code that explores and proves.
 """
 
 from __future__ import annotations
@@ -42,7 +41,10 @@ _BEFORE = time.time() - 10
 
 
 def request_key(request: Request) -> bytes | None:
-    """A digest of all that tracing a request depends on; None where there is more, or it may have changed meanwhile."""
+    """A digest of all that tracing a request depends on.
+
+    None if it depends on more than the sources and settings, or if sources may have changed since this process began.
+    """
     if request.outside or not comes_with_the_checker(request):
         return None
     definition = request.scenario.definition
@@ -62,7 +64,7 @@ def request_key(request: Request) -> bytes | None:
 
 
 def comes_with_the_checker(request: Request) -> bool:
-    """Whether protocol and properties are those of the catalogue, and nobody's own file was executed."""
+    """True if protocol and properties are built in, and this process has executed no user's file."""
     definition = request.scenario.definition
     if not named or definition.name not in registry.NAMES:
         return False
@@ -80,7 +82,7 @@ def comes_with_the_checker(request: Request) -> bool:
 
 
 def _source(protocol: str) -> bytes | None:
-    """A digest of a protocol's sources; None where there are none, or they changed since this process began."""
+    """A digest of a protocol's sources; None if there are none, or they changed since this process began."""
     try:
         digest, changed = _sources().of_protocol(protocol)
     except OSError:
@@ -89,7 +91,7 @@ def _source(protocol: str) -> bytes | None:
 
 
 def sources_unchanged() -> bool:
-    """Whether no source file that a key names has changed since this process began."""
+    """True if no source file that a key includes has changed since this process began."""
     try:
         return _sources().last_change() < _BEFORE
     except OSError:
@@ -110,7 +112,7 @@ _BY_VALUE = re.compile(r"__import__|import_module|\bfrom\s+\.")
 
 
 class Sources:
-    """The source files of a package that tracing and exploring depend on; each is read once."""
+    """The source files of a package on which tracing and exploring depend. Each is read once."""
 
     def __init__(self, package: Path) -> None:
         self._package = package
@@ -122,7 +124,11 @@ class Sources:
         """A digest of the engines and the language, and when any of it changed last."""
 
     def _of_protocol(self, name: str) -> tuple[bytes, float]:
-        """The checker and the language, and of protocols and properties what the protocol's own files import."""
+        """The digest of the sources of a protocol, and the time of the last change.
+
+        The sources are the checker and the language, and the files of protocols and properties that the protocol's
+        own files import.
+        """
         every = self._below("model", _CODE) + self._below("invariants", _CODE)
         top = [f for f in every if f.count("/") == 1 and f.startswith("model/")]
         common = [*top, "invariants/catalogue.py", *self._below("model", (".toml",))]
@@ -134,7 +140,7 @@ class Sources:
         return self._digest({file for folder in _ENGINES for file in self._below(folder, _CODE)})
 
     def last_change(self) -> float:
-        """When any file that was read changed last."""
+        """The time of the last change of a file that was read; 0 if none was read."""
         return max((os.stat(self._package / file).st_ctime for file in self._read), default=0.0)
 
     def _below(self, folder: str, kinds: tuple[str, ...]) -> list[str]:
@@ -148,7 +154,7 @@ class Sources:
         return found
 
     def _imported(self, modules: list[str], every: set[str]) -> set[str]:
-        """The files of these modules and of all that they import of ``every``; all, where a name is computed."""
+        """The files of these modules and of all modules that they import; all of ``every`` if one computes a name."""
         found: set[str] = set()
         left = list(modules)
         while left:
@@ -170,7 +176,7 @@ class Sources:
         return found
 
     def _imports_of(self, file: str) -> set[str] | None:
-        """The modules of this package that a file may import; None where it computes a name."""
+        """The modules of this package that a file may import; None if the file computes the name of a module."""
         text = _COMMENT.sub(" ", self._file(file)[2])
         if _BY_VALUE.search(text):
             return None
@@ -180,7 +186,7 @@ class Sources:
         return found
 
     def _file(self, name: str) -> tuple[bytes, float, str]:
-        """A file's digest, when it changed, and its content."""
+        """The digest of a file, the time of its last change, and its text."""
         if name not in self._read:
             with open(self._package / name, "rb", buffering=0) as file:
                 # Not the time of the content, which the writer can choose.
@@ -206,7 +212,7 @@ _GROUPED = {"and", "or", "add", "mul", "union", "intersection", "min", "max"}
 
 
 class Fingerprints:
-    """Fingerprints of nodes, each computed once."""
+    """Computes fingerprints of nodes, each once."""
 
     def __init__(self) -> None:
         self._key: dict[int, str] = {}
@@ -226,25 +232,25 @@ class Fingerprints:
         return self._key[root.id]
 
     def instance(self, instance: Instance) -> str:
-        """The fingerprint of an action with its parameters fixed: when it is enabled, and what it does."""
+        """The fingerprint of an action with its parameters fixed: its guards, writes and checks."""
         writes = [f"{leaf}={self.node(w.node)}" for leaf, w in sorted(instance.writes.items())]
         checks = sorted(f"{self.node(c.node)}:{c.bound is not None}" for c in instance.checks)
         return _digest("instance", self.node(instance.enabled), *writes, "checks", *checks)
 
     def action(self, instances: Iterable[Instance]) -> str:
-        """The fingerprint of an action by all of its instances."""
+        """The fingerprint of an action, from the fingerprints of its instances."""
         return _digest("action", *sorted(self.instance(i) for i in instances))
 
     def property(self, found: Property) -> str:
-        """The fingerprint of a property: its condition and its premise."""
+        """The fingerprint of an invariant: its condition and its premise."""
         return _digest("property", self.node(found.node), self.node(found.premise))
 
     def step_property(self, found: TracedStepProperty) -> str:
-        """The fingerprint of a property of steps: its condition and its premise."""
+        """The fingerprint of a step property: its condition and its premise."""
         return _digest("step property", self.node(found.node), self.node(found.premise))
 
     def liveness(self, model: Model, found: TracedLiveness) -> str:
-        """The fingerprint of a liveness property: premise and goal, and which steps are fair, and how."""
+        """The fingerprint of a liveness property: its premises, goals and fair groups."""
         groups = sorted(
             _digest(
                 str(g.strong),
@@ -292,7 +298,7 @@ class Fingerprints:
         return _digest(node.op, *keys)
 
     def _conjuncts(self, node: Node, positive: bool) -> tuple[str, ...]:
-        """The conjuncts of a node (or, not positive, of its negation), each once, in order."""
+        """The fingerprints of a node's conjuncts, each once, in order; if not ``positive``, of its negation's."""
         if node.op == "not":
             return self._conjuncts(node.args[0], not positive)
         if node.op == ("and" if positive else "or"):
@@ -305,7 +311,10 @@ class Fingerprints:
         return (key if positive else _negated(key),)
 
     def _operands(self, node: Node) -> tuple[str, ...]:
-        """The operands of a chain of one operation, in order; each once where once or twice is the same."""
+        """The fingerprints of the operands of a chain of one operation, in order.
+
+        An operand is included once, unless its number matters, as in a sum.
+        """
         known = self._parts.get((node.id, True))
         if known is None:
             parts = [
@@ -319,7 +328,7 @@ class Fingerprints:
 
 
 KEPT = Fingerprints()
-"""Those of this process: an expression is one object in it, and most of one model's are another's too."""
+"""The fingerprints that this process has computed; models share most of their expressions as objects."""
 
 
 def _negated(key: str) -> str:
@@ -331,7 +340,7 @@ def _digest(*parts: str) -> str:
 
 
 def by_action(model: Model) -> dict[str, list[Instance]]:
-    """The instances of each action that has some."""
+    """The instances of each action that has instances."""
     found: dict[str, list[Instance]] = {}
     for instance in model.instances:
         found.setdefault(instance.action.name, []).append(instance)
@@ -355,12 +364,12 @@ def model_key(model: Model, *options: object) -> str:
 
 
 def engine_key() -> str:
-    """A digest of the engines, the language and their libraries: results of an unchanged model depend on them."""
+    """A digest of the engines, the language and their libraries, on which results of an unchanged model depend."""
     return _sources().of_engines()[0].hex()[:20]
 
 
 def result_key(model: Model, request: Request) -> str | None:
-    """A key of all that exploring a traced model depends on; None where its engine may have changed meanwhile."""
+    """A key of all that exploring a traced model depends on; None if the engine may have changed meanwhile."""
     digest, changed = _sources().of_engines()
     if not 0 < changed < _BEFORE:
         return None

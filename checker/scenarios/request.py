@@ -1,4 +1,4 @@
-"""Requests: a scenario with its overrides, the properties that it checks, and those that it does not, with reasons.
+"""Requests: a scenario with overrides, the properties that it checks, and the others with reasons.
 
 The verdict, ``highwater show`` and the keys ``checked`` and ``not_checked`` of JSON all report this one account.
 """
@@ -68,9 +68,9 @@ class NotChecked:
 
 @dataclass(frozen=True)
 class Checked:
-    """The names of the properties that are checked, by kind, and the declared ones that are not.
+    """The names of the properties that are checked, by kind, and the declared properties that are not.
 
-    A helper that is checked stands among the invariants or the step properties.
+    A helper that is checked is listed among the invariants or the step properties.
     """
 
     invariants: tuple[str, ...]
@@ -80,7 +80,7 @@ class Checked:
     left_out: tuple[NotChecked, ...]
 
     def undecided(self, liveness: Collection[str], why: str) -> Checked:
-        """The same without these liveness properties, which were not decided."""
+        """This list with the given liveness properties moved to those left out, because they were not decided."""
         if not liveness:
             return self
         left = tuple(NotChecked(name, "liveness", why) for name in self.liveness if name in liveness)
@@ -88,11 +88,11 @@ class Checked:
         return replace(self, liveness=decided, left_out=(*left, *self.left_out))
 
     def without(self, names: Collection[str]) -> Checked:
-        """The same, if these are checked elsewhere: they are not listed as left out."""
+        """This list without ``names`` among the properties left out, because they are checked elsewhere."""
         return replace(self, left_out=tuple(n for n in self.left_out if n.name not in names))
 
     def as_json(self) -> dict[str, object]:
-        """The keys ``checked`` and ``not_checked`` of a result."""
+        """The value of the keys ``checked`` and ``not_checked`` of a result."""
         return {
             "checked": {
                 "invariants": list(self.invariants),
@@ -105,7 +105,7 @@ class Checked:
 
     @classmethod
     def from_json(cls, said: Mapping[str, Any]) -> Checked:
-        """Read what ``as_json`` writes."""
+        """Read the keys ``checked`` and ``not_checked`` of a result, as ``as_json`` writes them."""
         kinds, left = said["checked"], said["not_checked"]
         return cls(
             tuple(kinds["invariants"]),
@@ -117,12 +117,12 @@ class Checked:
 
     @property
     def sentence(self) -> str:
-        """One line: how many properties of each kind are checked, and what is not checked, with the reason."""
+        """One line: the number of checked properties of each kind, and the properties not checked, with reasons."""
         return "; ".join(filter(None, (f"checked: {_counted([self])}", self.rest)))
 
     @property
     def rest(self) -> str:
-        """The part of the sentence about properties that are not checked; "" if there are none."""
+        """The part of the sentence about properties that are not checked; "" if all are."""
         left = "; ".join(_left_out(self.left_out))
         return f"not checked: {left}" if left else ""
 
@@ -134,9 +134,10 @@ def left_out(
     withheld: Mapping[str, str],
     narrowed_by: str,
 ) -> Iterator[NotChecked]:
-    """The declared properties that are not among ``checked``.
+    """The declared properties that are not among ``checked``, with reasons.
 
-    ``withheld`` gives a reason by name; ``narrowed_by`` is what names the properties to check, "" where nothing does.
+    ``withheld`` gives a reason by name. ``narrowed_by`` is the option or key that names the properties to check; ""
+    if there is none.
     """
     for kind in _KINDS:
         for stated in getattr(definition, kind):
@@ -154,7 +155,7 @@ def left_out(
 
 
 def total(of: Sequence[Checked]) -> str:
-    """One line for several scenarios: how many properties they check, and how many of them leave some out."""
+    """One line for several scenarios: the number of checked properties, and of scenarios that leave some out."""
     some = sum(any(n.kind not in _BY_NAME for n in one.left_out) for one in of)
     rest = f"; {some} of {len(of)} scenarios leave some declared property out" if some else ""
     return f"checked: {_counted(of)}{rest}"
@@ -171,7 +172,7 @@ def _counted(of: Iterable[Checked]) -> str:
 
 
 def _left_out(left: Sequence[NotChecked]) -> Iterator[str]:
-    """The properties that are not checked, by reason; the kinds in the order of ``_KINDS``."""
+    """The texts about properties that are not checked, by reason; the kinds in the order of ``_KINDS``."""
     off = dict.fromkeys(n.why for n in left if n.why.startswith(_RULE))
     whys = {n: _RULES_OFF if n.why in off and len(off) > 1 else n.why for n in left}
     for why in dict.fromkeys(whys.values()):
@@ -198,7 +199,7 @@ _OUTSIDE = "--outside takes no step outside the bounds"
 
 @dataclass(frozen=True)
 class Overrides:
-    """Settings of a command line that override the scenario's file."""
+    """The settings of a command line that override the scenario's file."""
 
     parameters: Mapping[str, int] = field(default_factory=dict)
     rules: Mapping[str, bool] = field(default_factory=dict)
@@ -219,7 +220,7 @@ class Overrides:
         deadlock: bool | None = None,
         outside: bool = False,
     ) -> Overrides:
-        """Parse the texts of the options. Raises InputError for an invalid one."""
+        """Parse the texts of the options. Raises InputError for an invalid text."""
         return cls(
             dict(_setting(text) for text in settings),
             dict(_switch(text) for text in rules),
@@ -232,7 +233,7 @@ class Overrides:
 
     @property
     def void(self) -> bool:
-        """Whether these turn the scenario's expectations off."""
+        """True if the overrides turn the scenario's expectations off."""
         return bool(
             self.parameters or self.rules or self.profile or self.properties or self.deadlock is not None
         )
@@ -240,7 +241,7 @@ class Overrides:
 
 @dataclass(frozen=True, repr=False)
 class Request:
-    """A checked scenario: parameters and rules, each with its value, and the properties.
+    """A scenario to check: parameters and rules, each with its value, and the properties.
 
     ``as_written``: the scenario's expectations apply. ``counts_expected``: its counts are compared, too.
     """
@@ -267,7 +268,7 @@ class Request:
 
     @classmethod
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
-        """A scenario with these overrides. Raises InputError if a name is unknown or a value out of range."""
+        """The request for a scenario with overrides. Raises InputError for an unknown name or a value out of range."""
         protocol = scenario.protocol
         changes = {key: _value(protocol, key, value) for key, value in overrides.parameters.items()}
         for key, on in overrides.rules.items():
@@ -324,7 +325,7 @@ class Request:
         )
 
     def without_symmetry(self) -> Request:
-        """The same without symmetry reduction; if that changes it, counts are no longer expected."""
+        """This request without symmetry reduction. If that changes the request, counts are no longer expected."""
         if not self.symmetry:
             return self
         back = () if self.outside else self.withheld
@@ -337,20 +338,20 @@ class Request:
         )
 
     def for_walks(self) -> Request:
-        """The same for random walks. InputError where liveness alone was named."""
+        """This request for random walks. Raises InputError if only liveness properties were named."""
         request = self.without_symmetry().for_first()
         return request.safety_only("a random walk has no end; use `highwater check`")
 
     def for_first(self) -> Request:
-        """The same for a search that ends at its first violation: with goals only if nothing else is checked."""
+        """This request for a search that ends at its first violation: it has goals only if nothing else is checked."""
         return self.without_goals() if self.properties else self
 
     def without_goals(self) -> Request:
-        """The same without reachability goals."""
+        """This request without reachability goals."""
         return replace(self, goals=())
 
     def with_rules(self, rules: Mapping[str, bool]) -> Request:
-        """The same with some rules switched and no properties, to be compared with another."""
+        """This request with some rules switched and without properties, for a comparison with another request."""
         return replace(
             self,
             rules={**self.rules, **rules},
@@ -362,7 +363,10 @@ class Request:
         )
 
     def safety_only(self, why: str) -> Request:
-        """The same without liveness properties; InputError, with the reason, where nothing else was named."""
+        """This request without liveness properties.
+
+        Raises InputError, with the reason ``why``, if nothing else was named.
+        """
         if (
             self.narrowed_by
             and self.liveness
@@ -372,7 +376,7 @@ class Request:
         return replace(self, liveness=(), withheld=(*self.withheld, *((p, why) for p in self.liveness)))
 
     def __repr__(self) -> str:
-        """The scenario and its settings; rules are named where they are off."""
+        """The scenario and its settings as text; rules are listed if they are off."""
         settings = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
         off = ", ".join(name for name, on in self.rules.items() if not on)
         return f"<{self.scenario.name}: {settings}{f'; without {off}' if off else ''}>"
@@ -385,16 +389,19 @@ class Request:
 
     @property
     def expected(self) -> frozenset[str]:
-        """The properties that engines are expected to find violated: goals are found by their negation."""
+        """The names that engines are expected to report as violated: expected violations, and all goals.
+
+        An engine finds a goal as a violation of its negation.
+        """
         return self.scenario.expectation.violated | {goal.name for goal in self.goals}
 
     def why_absent(self, stated: Conditional) -> str:
-        """Why an action or a property does not exist here; "" where it does."""
+        """The reason why an action or a property does not exist under this request; "" if it exists."""
         return why_absent(self.rules.__getitem__, self.parameters, stated)
 
     @property
     def checked(self) -> Checked:
-        """The checked properties by kind, and the declared ones that are not checked."""
+        """The checked properties by kind, and the declared properties that are not checked."""
         withheld = {p.name: why for p, why in self.withheld}
         left = left_out(
             self.scenario.definition, self.why_absent, self.properties, withheld, self.narrowed_by
@@ -408,7 +415,10 @@ class Request:
         )
 
     def model(self, kind: Callable[..., Model] = Model) -> Model:
-        """Trace the protocol. Raises LanguageError or InputError if its text cannot be used."""
+        """Trace the protocol as a model of class ``kind``.
+
+        Raises LanguageError or InputError if its text is invalid.
+        """
         definition = self.scenario.definition
         with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
@@ -421,7 +431,7 @@ class Request:
 
 
 def _properties(scenario: Scenario, overrides: Overrides) -> tuple[str, ...] | None:
-    """The names of the properties that an option or the scenario names, without goals; None: neither names any."""
+    """The properties that an option or the scenario names, without goals; None if neither names any."""
     if not overrides.properties:
         return scenario.properties
     goals = goals_among(scenario.definition, overrides.properties)
@@ -429,7 +439,10 @@ def _properties(scenario: Scenario, overrides: Overrides) -> tuple[str, ...] | N
 
 
 def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Goal, ...]:
-    """The goals that an option names; else those of the scenario that exist, and with --outside none."""
+    """The goals to search for: those that an option names, or else the scenario's goals that exist.
+
+    With --outside the scenario's goals are left out.
+    """
     if not overrides.properties:
         existing = {g.name for g in scenario.definition.reachable if not absent(g)}
         expected = () if overrides.outside else scenario.expectation.reachable
@@ -443,7 +456,7 @@ def _goals(scenario: Scenario, overrides: Overrides, absent: Absent) -> tuple[Go
 
 @contextmanager
 def _option(text: str) -> Iterator[None]:
-    """Put an option's text before an error inside, as an InputError."""
+    """While inside, an InputError or ChoiceError becomes an InputError that begins with the option's text."""
     try:
         yield
     except (InputError, ChoiceError) as wrong:
@@ -478,7 +491,7 @@ Subject = str | PathLike[str] | type[Protocol] | Scenario | Request
 
 
 class ScenarioSettings(TypedDict, total=False):
-    """Settings that override a scenario or a protocol; each means the same as the option of the command line."""
+    """The settings that override a scenario or a protocol. Each means the same as the option of a command."""
 
     parameters: Mapping[str, int] | None
     rules: Mapping[str, bool] | None
@@ -492,11 +505,11 @@ class ScenarioSettings(TypedDict, total=False):
 def asked(
     subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[ScenarioSettings]
 ) -> Request:
-    """A request for a scenario or a protocol, with overriding settings.
+    """The request for a scenario or a protocol, with overriding settings.
 
-    A text is the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to ``directory``, where
-    that is given), else the name of a protocol (``replication.controller``) or of a scenario. Raises InputError
-    if the subject is unknown, or a name or a value does not fit it, TypeError for an unknown setting.
+    A text is the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to ``directory``, if
+    that is given), or else the name of a protocol (``replication.controller``) or of a scenario. Raises InputError if
+    the subject is unknown, or a name or a value does not fit it, TypeError for an unknown setting.
     """
     if unknown := settings.keys() - ScenarioSettings.__annotations__.keys():
         raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
@@ -533,7 +546,7 @@ def _named(text: str, directory: Path) -> Scenario:
 
 
 def _definition(protocol: type[Protocol]) -> Definition:
-    """A class with its properties; those of a class that comes with the checker are in ``invariants``."""
+    """The definition of a protocol's class. A built-in protocol has the properties in ``invariants``."""
     package = protocol.__module__.removeprefix("highwater.model.")
     for name in registry.NAMES if package != protocol.__module__ else ():
         if (found := catalogue.load(name)).protocol is protocol:

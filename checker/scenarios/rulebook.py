@@ -1,4 +1,4 @@
-"""A rule, a family of rules or a proposal with all that belongs to it, as plain data; and as HTML in pages."""
+"""A rule, a family of rules or a proposal with all that refers to it, as plain data; and rules as HTML in pages."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ Entry = dict[str, Any]
 
 
 def names() -> list[str]:
-    """The names that `show` accepts: numbers, prefixes of families, proposals."""
+    """The names that ``find`` knows: rule numbers, prefixes of families, proposals."""
     return [*RULEBOOK, *(f.prefix for f in RULEBOOK.families), *RULEBOOK.cited]
 
 
 def listed() -> list[Entry]:
-    """Every rule of the book, in short."""
+    """Every rule of the rulebook, in short."""
     return [_short(rule, RULEBOOK) for rule in RULEBOOK.values()]
 
 
 def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -> Entry | None:
-    """A rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``) in full; None where there is none.
+    """A rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``) in full; None if there is none.
 
-    ``own`` is a protocol from a file, whose rulebook it is then. Which tests name a rule takes a look into all of
-    them: without ``with_tests`` none is named.
+    ``own`` is a protocol from a user's file, whose rulebook is used. To find the tests that name a rule, all test
+    files are read; without ``with_tests`` no test is listed.
     """
     book = RULEBOOK if own is None else own.protocol.rulebook
     if not isinstance(book, Rulebook):
@@ -57,7 +57,7 @@ def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -
 
 
 def unknown_number(name: str) -> str | None:
-    """The error for an unknown number, with similar ones; None if the text does not look like a number."""
+    """The error message for an unknown rule number, with similar ones; None if the text is no rule number."""
     if not re.fullmatch(r"(KIP-)?\d+(\.\d+)?|[A-Z]{1,2}\d+(\.\d+)?|(KIP|KAFKA)-\w+", name.strip().upper()):
         return None
     near = difflib.get_close_matches(name.strip().upper(), names(), n=3, cutoff=0.6)
@@ -66,7 +66,7 @@ def unknown_number(name: str) -> str | None:
 
 
 def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests: bool = True) -> Entry:
-    """A rule of the book with where these protocols state it and what goes with it."""
+    """A rule of the book in full: where these protocols state it, and what refers to it."""
     rule = book[name]
     switches = sources.switches(name, within)
     actions, invariants, of_steps, liveness = (
@@ -149,14 +149,14 @@ def _cited(proposal: RuleSource) -> Entry:
 
 
 def sentences_of(number: str) -> list[Entry]:
-    """The sentences of a rule."""
+    """The audited sentences that state the rule of this number, as plain data."""
     return [sentence_entry(s) for s in AUDIT.of_rule(number)]
 
 
 def sentence_entry(sentence: AuditedSentence) -> Entry:
-    """A sentence with its places in the model and what notices a mistake.
+    """An audited sentence as plain data, with its places in the model and what detects a mistake.
 
-    Raises LanguageError if it names a function, switch, property or scenario that is not there.
+    Raises LanguageError if it names a function, switch, property or scenario that does not exist.
     """
     return {
         "proposal": sentence.proposal,
@@ -182,7 +182,10 @@ def _place(sentence: AuditedSentence, name: str) -> Entry:
 
 
 def _by_switch(sentence: AuditedSentence, switch: str) -> Entry:
-    """The scenario that shows the defect without a switch: of several the one that takes off least."""
+    """The scenario that shows the defect without a switch.
+
+    If there are several, the one that turns off fewest rules.
+    """
     protocols = _protocols(sentence, switch)
     shown = [
         (name, outline)
@@ -229,14 +232,14 @@ def _wrong(sentence: AuditedSentence, message: str) -> LanguageError:
 
 
 def linked(text: str, book: Rulebook) -> str:
-    """A text as HTML, in which each number of the book is a link to ``section``, with the rule as its title."""
+    """A text as HTML in which each rule number links to ``section``, with the rule's statement as its title."""
     return book.pattern.sub(
         lambda n: f'<a href="#rule-{n[0]}" title="{escape(book[n[0]].states)}">{n[0]}</a>', escape(text)
     )
 
 
 def section(text: str, book: Rulebook) -> Iterator[str]:
-    """The entries of the numbers in a text, as lines of HTML."""
+    """The lines of HTML about the rules whose numbers are in a text; none if there are no numbers."""
     named = set(book.pattern.findall(text))
     if not named:
         return

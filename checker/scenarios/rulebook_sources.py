@@ -1,6 +1,6 @@
-"""Where a rule number is named: switches, actions, properties, scenarios, docstrings, galleries and tests.
+"""The places that name a rule number: switches, actions, properties, scenarios, docstrings, galleries and tests.
 
-Galleries and tests exist only in a source tree; an installed package has none of them.
+Galleries and tests exist only in a source tree, not in an installed package.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Entry = dict[str, Any]
 
 
 def at(place: str | None) -> str | None:
-    """A place as ``model/…/file.py:line``, from wherever it was seen."""
+    """A place in the form ``model/…/file.py:line``, whatever the working directory; None stays None."""
     if place is None:
         return None
     file, _, line = place.rpartition(":")
@@ -42,14 +42,14 @@ def at(place: str | None) -> str | None:
 
 
 def names_number(text: str, number: str) -> bool:
-    """Whether a text names this number, and not another one that it is a part of."""
+    """True if a text names this number, and not only a longer number that contains it."""
     return number in text and re.search(rf"(?<![\w.\-/]){re.escape(number)}(?!\w|\.\d|-\w)", text) is not None
 
 
 def functions(number: str) -> list[Entry]:
-    """Functions and classes whose docstring names the number, those that begin with it first (``states``).
+    """The functions and classes whose docstring names the number; those that begin with it (``states``) come first.
 
-    Actions and properties are not among them: their source says what they are about.
+    Actions and properties are left out, because their ``source`` names their numbers.
     """
     found = []
     for path, text in _texts(FOLDERS):
@@ -79,7 +79,7 @@ def _texts(folders: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 @cache
 def _documented(text: str) -> tuple[tuple[str, int, str], ...]:
-    """Name, line and docstring of every function without a marking decorator, and of every class."""
+    """The functions without a marking decorator, and the classes, in a source text: (name, line, docstring)."""
     return tuple(_docstrings(ast.parse(text).body, ""))
 
 
@@ -95,7 +95,7 @@ def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, s
 
 
 def defined_at(name: str) -> list[str]:
-    """Where the functions and classes of this name are; the module may stand before it: ``fetching.send_fetch``."""
+    """The places of the functions and classes of this name, which may include its module: ``fetching.send_fetch``."""
     return [
         f"{path}:{line}"
         for path, text in _texts(("model",))
@@ -106,7 +106,7 @@ def defined_at(name: str) -> list[str]:
 
 @cache
 def _defined(text: str) -> tuple[tuple[str, int], ...]:
-    """Name and line of every function and class, those with a marking decorator among them."""
+    """The name and the line of every function and class in a source text, including marked functions."""
     return tuple(_definitions(ast.parse(text).body, ""))
 
 
@@ -119,7 +119,7 @@ def _definitions(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int]]
 
 
 def gallery(number: str, scenarios: Collection[str]) -> list[Entry]:
-    """Entries of the galleries in docs/ that name the number, or are about one of these scenarios."""
+    """The entries of the galleries in docs/ that name the number or are about one of these scenarios."""
     return [
         {"name": anchor, "page": page}
         for page, scenario, anchor, text in _galleries()
@@ -129,7 +129,7 @@ def gallery(number: str, scenarios: Collection[str]) -> list[Entry]:
 
 @cache
 def _galleries() -> tuple[tuple[str, str, str, str], ...]:
-    """Page, scenario, anchor and text of each entry."""
+    """All entries of the galleries: (page, scenario, anchor, text)."""
     found = []
     for path in sorted((ROOT / "docs" / "pages").glob("*gallery.md")):
         parts = re.split(r"^### (\S+)$", path.read_text(encoding="utf-8"), flags=re.M)
@@ -142,7 +142,10 @@ def _galleries() -> tuple[tuple[str, str, str, str], ...]:
 
 
 def tests(number: str, words: Collection[str]) -> list[Entry]:
-    """Tests that name the number, or one of these names of switches, actions and properties; each file once."""
+    """The test files that name the number or one of ``words``: names of switches, actions and properties.
+
+    Each file is listed once.
+    """
     found = []
     paths = {word for word in words if not word.isidentifier()}  # names of scenarios
     for path, text, tokens in _tests():
@@ -159,7 +162,7 @@ def _has(text: str, word: str) -> bool:
 
 @cache
 def _tests() -> tuple[tuple[str, str, frozenset[str]], ...]:
-    """Path, text and words of each test file."""
+    """All test files: (path, text, words in the text). Empty for an installed package."""
     folder = ROOT / "tests"
     if not (ROOT / "pyproject.toml").is_file() or not folder.is_dir():
         return ()
@@ -174,7 +177,7 @@ Definitions = tuple[Definition, ...]
 
 
 def switches(number: str, within: Definitions) -> list[Entry]:
-    """The rules of these protocols that can be switched and have this number, each once, with its protocols."""
+    """The switchable rules of these protocols that have this number, each once, with its protocols."""
     return _once(
         (d, name, rule.sentence, rule.place)
         for d in within
@@ -184,7 +187,10 @@ def switches(number: str, within: Definitions) -> list[Entry]:
 
 
 def named(kind: str, number: str, within: Definitions) -> list[Entry]:
-    """The ``actions``, ``invariants``, ``step_properties`` or ``liveness`` of these protocols with this number."""
+    """The parts of these protocols that have this number, of one kind.
+
+    ``kind`` is ``actions``, ``invariants``, ``step_properties`` or ``liveness``.
+    """
 
     def of(d: Definition) -> Iterable[Any]:
         return d.protocol.actions() if kind == "actions" else getattr(d, kind)
@@ -198,7 +204,7 @@ def named(kind: str, number: str, within: Definitions) -> list[Entry]:
 
 
 def helpers(number: str) -> list[Entry]:
-    """Other properties with this number, of no protocol's own: those that proofs, replay and steps need."""
+    """The properties with this number that no protocol lists: helpers of proofs, and properties of replay."""
     return [
         {"name": p.name, "meaning": p.meaning, "place": at(place_of(p.function))}
         for p in other_properties()
@@ -208,7 +214,7 @@ def helpers(number: str) -> list[Entry]:
 
 @cache
 def other_properties() -> tuple[Invariant | Liveness | StepProperty | Statement, ...]:
-    """The properties in the package of invariants that are not among those of a protocol."""
+    """The properties in the package ``invariants`` that no protocol lists."""
     stated: list[Any] = [
         p for d in catalogue.definitions() for p in (*d.invariants, *d.step_properties, *d.liveness)
     ]
@@ -226,7 +232,7 @@ def other_properties() -> tuple[Invariant | Liveness | StepProperty | Statement,
 def scenarios(switched: set[tuple[str, str]], properties: set[tuple[str, str]]) -> list[Entry]:
     """The scenarios that set one of these switches, or expect one of these properties to be violated or reached.
 
-    Both are pairs of protocol and name.
+    Switches and properties are pairs of protocol and name.
     """
     found = []
     for name, outline in outlines().items():
@@ -243,12 +249,12 @@ def scenarios(switched: set[tuple[str, str]], properties: set[tuple[str, str]]) 
 
 @cache
 def outlines() -> dict[str, dict[str, Any]]:
-    """Every scenario's file as a table, by its name."""
+    """The content of every built-in scenario's file as a table, by the scenario's name."""
     return {name: scenario_files.outline(path) for name, path in catalogue.scenario_files().items()}
 
 
 def _once(found: Iterable[tuple[Definition, str, str, str | None]]) -> list[Entry]:
-    """Each (name, place) once, with the protocols that have it."""
+    """The entries of (definition, name, meaning, place), each name and place once, with all its protocols."""
     by_place: dict[tuple[str, str | None], Entry] = {}
     for definition, name, meaning, place in found:
         entry = by_place.setdefault(

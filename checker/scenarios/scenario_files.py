@@ -1,11 +1,11 @@
 """Scenario files: their keys, the properties that they name, and an operator's procedure.
 
-A scenario can begin in a state of its own and take an operator's steps in order; so advice is executed.
+A scenario can begin in a state of its own and take an operator's steps in order, so that advice can be executed.
 
-``[start]`` gives values of the first initial state anew, by their places. ``[procedure]`` lists ``steps``: an action
-that is named there is taken only as listed, one after the other. A step "start_broker(b=0) once led by 1" waits until
-broker 1 leads the partition. Actions of ``without`` are not taken; all others are free. Beside the protocol's own
-properties such a scenario can name ``led_again``.
+``[start]`` overrides values of the first initial state, by their paths. ``[procedure]`` lists ``steps``: an action
+that is named there is taken only as listed, one step after the other. A step "start_broker(b=0) once led by 1" waits
+until broker 1 leads the partition. Actions of ``without`` are not taken; all others are free. Besides the protocol's
+own properties such a scenario can name ``led_again``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ FIELD = "procedure"
 
 @dataclass(frozen=True)
 class ProcedureStep:
-    """An action with parameters; ``waits`` until the partition is led, by ``leader`` where one is named."""
+    """A step of an operator's procedure: an action with parameters.
+
+    If it ``waits``, it is taken once the partition is led, by ``leader`` if that is not None.
+    """
 
     action: str
     parameters: Mapping[str, object]
@@ -74,7 +77,10 @@ class ProcedureStep:
 def following(
     definition: Definition, start: Mapping[str, object], steps: Sequence[str], without: Sequence[str] = ()
 ) -> Definition:
-    """The protocol from this state on, with these steps of the operator. InputError where one names no action."""
+    """The protocol that starts in this state and takes these steps of the operator.
+
+    ``without`` are actions that are not taken. Raises InputError if a step names no action of the protocol.
+    """
     protocol = definition.protocol
     actions = {action.name: action for action in protocol.actions()}
     taken = [_step(text, actions) for text in steps]
@@ -112,7 +118,7 @@ def following(
 
 
 def led_again(m: Any, s: State) -> Any:
-    """The procedure comes to its end, and the partition has a leader from then on."""
+    """The procedure completes, and from then on the partition has a leader."""
     return (s.procedure == m.procedure_steps) & s.partition.leader.is_some
 
 
@@ -148,7 +154,10 @@ def _step(text: object, actions: Mapping[str, Action]) -> ProcedureStep:
 
 
 def _over(first: object, given: object, path: str) -> object:
-    """A plain value with other values in some places; in a list, a table is from positions to elements."""
+    """A plain value with some parts replaced by ``given``.
+
+    For a list, ``given`` is a table from positions to elements.
+    """
     if not isinstance(given, Mapping):
         return None if given == "none" else given
     if isinstance(first, Mapping):
@@ -193,13 +202,13 @@ KEYS: dict[str, type[Any]] = {
 INVARIANTS = "invariants"
 """Among the names of properties: all invariants that exist under the rules."""
 STEP_PROPERTIES = "step_properties"
-"""Likewise: all properties of steps."""
+"""Among the names of properties: all properties of steps."""
 LIVENESS = "liveness"
-"""Likewise: all liveness properties."""
+"""Among the names of properties: all liveness properties."""
 HELPERS = "helpers"
-"""Likewise: all that is proved together with the others, helper invariants and properties of steps."""
+"""Among the names of properties: all helper invariants and properties of steps, proved with the others."""
 REACHABLE = "reachable"
-"""Likewise, of an option: all reachability goals. In a scenario's file it is the key of [expect] that lists goals."""
+"""Among the names of an option: all reachability goals. In a scenario's file, the key of [expect] that lists goals."""
 
 _EXPECT: dict[str, type[Any]] = {
     "violated": list,
@@ -220,10 +229,10 @@ _CALLED = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expected results of a scenario: the properties violated (none: all hold), and exact counts.
+    """The expected results of a scenario: the violated properties (empty: all hold), and exact counts.
 
-    ``impossible`` are actions that are never taken, ``constant`` properties that are the same in every state,
-    ``reachable`` goals that are reached.
+    ``impossible`` are actions that are never taken, ``constant`` properties that are constant, and ``reachable``
+    goals that are reached.
     """
 
     violated: frozenset[str] = frozenset()
@@ -236,9 +245,9 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario as its file states it; ``rules`` go over the profile.
+    """A scenario as its file states it; ``rules`` override the profile's.
 
-    ``properties`` None means all invariants, properties of steps and liveness properties.
+    ``properties`` None means all invariants, step properties and liveness properties.
     """
 
     name: str
@@ -259,17 +268,17 @@ class Scenario:
         return self.definition.protocol
 
     def rule_values(self, profile: str | None, *changes: Mapping[str, bool]) -> dict[str, bool]:
-        """Every rule of the protocol, on or off: the profile's (without one all are on), then the changes."""
+        """For every rule of the protocol, True if it is on: the profile's rules (without one all), then ``changes``."""
         on = rules_on(self.protocol, profile, *changes)
         return {name: name in on for name in self.protocol.rules}
 
     def parameter_values(self, changes: Mapping[str, int]) -> dict[str, int]:
-        """Every parameter of the protocol: its default, then what the scenario sets, then the changes."""
+        """The value of every parameter: the protocol's default, the scenario's value, or the value in ``changes``."""
         defaults = {name: p.default for name, p in self.protocol.parameters.items()}
         return {**defaults, **self.parameters, **changes}
 
     def absent(self) -> Absent:
-        """Why an action or a property does not exist in this scenario."""
+        """The function that gives the reason why an action or a property does not exist in this scenario."""
         values = self.rule_values(self.profile, self.rules)
         return partial(why_absent, values.__getitem__, self.parameter_values({}))
 
@@ -287,15 +296,15 @@ def find(argument: str) -> Scenario:
 
 
 def is_path(argument: str) -> bool:
-    """Whether an argument is the path of a scenario or a protocol, and no name of a scenario."""
+    """True if an argument is the path of a scenario or a protocol, not a scenario's name."""
     return argument.endswith((".toml", ".py"))
 
 
 def bare(definition: Definition, name: str | None = None) -> Scenario:
     """A protocol with its defaults as a scenario, which expects every declared property to hold.
 
-    The liveness properties of a protocol that comes with the checker need bounds and rules of their own, so they are
-    left to the scenarios that name them.
+    The liveness properties of a built-in protocol need bounds and rules of their own, so only scenarios that name
+    them check them.
     """
     ours = definition.file is None and definition.name in registry.NAMES
     return Scenario(
@@ -314,9 +323,9 @@ def bare(definition: Definition, name: str | None = None) -> Scenario:
 
 
 def expanded(arguments: Iterable[str]) -> list[str]:
-    """The names and paths that arguments stand for; a pattern adds what is not there yet, in the order of the list.
+    """The names and paths that arguments stand for. A pattern adds its scenarios that are not listed yet, in order.
 
-    InputError where a pattern stands for none.
+    Raises InputError if a pattern matches no scenario.
     """
     found: list[str] = []
     for argument in arguments:
@@ -334,20 +343,20 @@ def _is_pattern(argument: str) -> bool:
 
 
 def standard() -> list[Scenario]:
-    """The scenarios of a run without arguments."""
+    """The scenarios that ``highwater check`` explores without arguments."""
     return [
         read(path, name) for name, path in catalogue.scenario_files().items() if outline(path).get("standard")
     ]
 
 
 def titles() -> dict[str, tuple[str, bool]]:
-    """Name to title, and whether it is standard, of all scenarios; no protocol is loaded for it."""
+    """For all built-in scenarios, name to (title, True if it is standard). No protocol is loaded."""
     outlines = {name: outline(path) for name, path in catalogue.scenario_files().items()}
     return {name: (str(o.get("title", "")), bool(o.get("standard"))) for name, o in outlines.items()}
 
 
 def read(path: Path, name: str) -> Scenario:
-    """Read a scenario's file."""
+    """Read a scenario's file. Raises InputError if it is invalid."""
     file = _File(path)
     table = file.table
     file.check(table, KEYS)
@@ -404,7 +413,7 @@ def read(path: Path, name: str) -> Scenario:
 
 
 def _expectation(expect: Mapping[str, Any]) -> Expectation:
-    """The expectation in the table [expect]."""
+    """The expected results in the table [expect] of a scenario's file."""
     return Expectation(
         frozenset(expect.get("violated", ())),
         expect.get("distinct_states"),
@@ -416,7 +425,7 @@ def _expectation(expect: Mapping[str, Any]) -> Expectation:
 
 
 def _check_goals(file: _File, scenario: Scenario, absent: Absent) -> None:
-    """InputError for a goal that is none or does not exist here, and for one among the properties."""
+    """Raises InputError for an unknown goal, a goal that does not exist here, or a goal among the properties."""
     with file.at(REACHABLE, "expect"):
         chosen_goals(scenario.definition, absent, scenario.expectation.reachable)
     with file.at("properties"):
@@ -425,7 +434,7 @@ def _check_goals(file: _File, scenario: Scenario, absent: Absent) -> None:
 
 
 def _with_procedure(file: _File, definition: Definition) -> Definition:
-    """The protocol from the scenario's own start on, with the steps of its operator."""
+    """The protocol with the start and the operator's procedure of a scenario's file; unchanged if it has neither."""
     start, procedure = file.table.get("start", {}), file.table.get("procedure", {})
     if not start and not procedure:
         return definition
@@ -438,7 +447,7 @@ def _with_procedure(file: _File, definition: Definition) -> Definition:
 
 
 class Chosen(NamedTuple):
-    """Properties of one protocol by kind; ``deadlock`` is none of them."""
+    """The chosen properties of a protocol by kind, without ``deadlock``."""
 
     invariants: tuple[Invariant, ...]
     step_properties: tuple[StepProperty, ...]
@@ -446,7 +455,10 @@ class Chosen(NamedTuple):
 
 
 def chosen(definition: Definition, absent: Absent, names: Iterable[str] | None) -> Chosen:
-    """The properties of these names (None: all but helpers) that exist in this model. Raises InputError otherwise."""
+    """The properties of these names that exist in this model; ``names`` None: all except helpers.
+
+    Raises InputError for an unknown name.
+    """
     kinds = INVARIANTS, STEP_PROPERTIES, LIVENESS
     found = list(_named_properties(definition, absent, kinds if names is None else names))
     return Chosen(
@@ -457,13 +469,13 @@ def chosen(definition: Definition, absent: Absent, names: Iterable[str] | None) 
 
 
 def goals_among(definition: Definition, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of these names that name reachability goals, or stand for all of them."""
+    """The names that are reachability goals, or the word for all goals."""
     known = {REACHABLE, *(g.name for g in definition.reachable)}
     return tuple(name for name in names if name in known)
 
 
 def chosen_goals(definition: Definition, absent: Absent, names: Iterable[str]) -> tuple[Goal, ...]:
-    """The reachability goals of these names; InputError for an unknown one, or one that does not exist here."""
+    """The reachability goals of these names. Raises InputError for an unknown goal, or one that does not exist here."""
     by_name = {g.name: g for g in definition.reachable}
     found: dict[str, Goal] = {}
     for name in names:
@@ -496,7 +508,7 @@ def _named_properties(
 
 
 def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -> Iterator[str]:
-    """The names, with those of all properties of a kind in the place of the word for it."""
+    """The names, with the word for a kind replaced by the names of all existing properties of that kind."""
     for name in names:
         if name in (INVARIANTS, STEP_PROPERTIES, LIVENESS, HELPERS):
             yield from (p.name for p in getattr(definition, name) if not absent(p))
@@ -508,12 +520,12 @@ def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -
 
 
 def outline(path: Path) -> dict[str, Any]:
-    """A scenario's file as it is written, without a look at its protocol; InputError where it is not TOML."""
+    """The content of a scenario's file, without loading its protocol. Raises InputError if it is not TOML."""
     return _File(path).table
 
 
 class _File:
-    """A TOML file whose errors have the line."""
+    """A TOML file whose errors name the file and the line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -524,11 +536,11 @@ class _File:
 
     @cached_property
     def table(self) -> dict[str, Any]:
-        """The file's content."""
+        """The content of the file as a table."""
         return files.toml(self.path, self.text)
 
     def line(self, key: str, table: str | None = None) -> int | None:
-        """The line of a key, else of its table's header; None where neither is seen."""
+        """The number of the line with a key or, without it, with its table's header; None if neither is found."""
         current, header = None, None
         for number, text in enumerate(self.text.splitlines(), 1):
             if heading := re.match(r"\s*\[+\s*[\"']?([\w.-]+)", text):
@@ -540,13 +552,13 @@ class _File:
         return header
 
     def error(self, message: str, key: str | None = None, table: str | None = None) -> InputError:
-        """The error, with the place of a key."""
+        """An InputError about this file, with the line of a key if it is given."""
         line = None if key is None else self.line(key, table)
         return InputError(f"{self.path}{'' if line is None else f':{line}'}: {message}")
 
     @contextmanager
     def at(self, key: str, table: str | None = None) -> Iterator[None]:
-        """Put the place of this key before an error inside, as an InputError."""
+        """While inside, an InputError or ChoiceError becomes an InputError that begins with the place of this key."""
         try:
             yield
         except (InputError, ChoiceError) as wrong:
@@ -557,7 +569,7 @@ class _File:
     def check(
         self, table: Mapping[str, Any], kinds: Mapping[str, type[Any]], name: str | None = None
     ) -> None:
-        """Refuse unknown keys and values of the wrong type."""
+        """Raises InputError for an unknown key, or a value of the wrong type; ``kinds`` has the type for each key."""
         for key, value in table.items():
             with self.at(key, name):
                 where = "key" if name is None else f"key in [{name}]"
@@ -570,7 +582,7 @@ class _File:
                     raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
 
     def definition(self, protocol: str) -> Definition:
-        """The protocol that the file names: by its package, or by a Python file beside this one, which is executed."""
+        """The protocol that the file names: a package, or a Python file beside this one, which is executed."""
         with self.at("protocol"):
             if protocol.endswith(".py"):
                 path = self.path.parent / protocol

@@ -19,13 +19,13 @@ DEADLOCK_MEANING = "In every state some step can be taken."
 class SearchOptions:
     """The options of a search.
 
-    ``workers`` 0 means all cores. A limit of None means none; ``memory_bytes`` None lets the engine choose by
-    the free memory. With ``stop_at_first`` a search ends with the level of the first violation; else when every
-    property is violated or all states are seen; with ``all_states`` only then.
-    With ``on_disk`` a search whose visited states do not fit into memory continues on disk. ``checkpoint`` is a
-    directory for a search that survives its process; ``resume`` continues it. With ``graph`` the result has the
-    explored graph, if the engine makes one. ``crowded`` says that other searches run beside this one: no core is free
-    for compiling.
+    ``workers`` 0 means all cores. A limit of None means no limit; with ``memory_bytes`` None the engine chooses by
+    the free memory. With ``stop_at_first`` a search ends with the level of the first violation. Otherwise it ends
+    when every property is violated or all states are explored; with ``all_states``, only when all states are
+    explored. With ``on_disk`` a search whose visited states do not fit into memory continues on disk. ``checkpoint``
+    is a directory for a search that survives its process; ``resume`` continues it. With ``graph`` the result has the
+    explored graph, if the engine builds one. ``crowded``: other searches run beside this one, so no core is free for
+    compiling.
     """
 
     workers: int = 0
@@ -46,10 +46,11 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is: the level being expanded (initial states are level 1), counts, and resources.
+    """The progress of a search: the level being expanded (initial states are level 1), counts, and resources.
 
-    ``queue`` counts the states found but not yet expanded. ``memory_bytes`` is the fingerprint table and the
-    frontier in memory, ``spilled_bytes`` what lies on disk, ``seconds`` the time since the search began.
+    ``queue`` is the number of states found but not yet expanded. ``memory_bytes`` is the size of the fingerprint
+    table and the frontier in memory, ``spilled_bytes`` the size of files on disk, ``seconds`` the time since the
+    search began.
     """
 
     depth: int
@@ -66,9 +67,9 @@ class ViolatingRun:
     """A run to a state that violates a property: an initial state, then instance numbers of the model.
 
     ``depth`` counts states, so it is one more than the number of steps. A run that violates a liveness property has
-    ``loop_start``: its last state is the one after so many steps (0: the initial state), and from there it goes round
-    forever; where that is the last state itself, it stays there. ``case`` is the number of the choice of parameters
-    for which this is the run, ``others`` are those of the other choices for which the property is violated.
+    ``loop_start``: after its last state, the run continues forever from the state with this number (0: the initial
+    state). If that is the last state itself, the run stays in it. ``case`` is the number of the choice of parameters
+    that this run violates, ``others`` are the numbers of the other choices for which the property is violated.
     """
 
     property: str
@@ -80,17 +81,17 @@ class ViolatingRun:
 
     @cached_property
     def depth(self) -> int:
-        """The violating state's level."""
+        """The level of the violating state."""
         return len(self.path) + 1
 
 
 def predecessors(
     number: int, index: int, origin: Callable[[int, int], tuple[int, int]]
 ) -> tuple[int, tuple[int, ...]]:
-    """The run to a state of a level: the index of its initial state, and the instances from there on.
+    """The run to a state of level ``number``: the index of its initial state, and the instances of its steps.
 
-    ``origin`` maps level and index to the predecessor's index and the instance; on the first level to the initial
-    state.
+    ``origin`` maps level and index to the predecessor's index and the instance; on the first level to the index of
+    the initial state, and 0.
     """
     path: list[int] = []
     while number:
@@ -101,22 +102,22 @@ def predecessors(
 
 
 def collision_probability(states: int) -> float:
-    """An upper bound on the probability that two of so many states share a 64-bit fingerprint."""
+    """An upper bound on the probability that two of this number of states share a 64-bit fingerprint."""
     n = float(states)
     return -math.expm1(-n * (n - 1) / 2 / 2.0**64)
 
 
 @dataclass
 class SearchResult:
-    """An engine's findings. Counts are of states and steps; dictionaries are by name.
+    """The result of a search. Counts are numbers of states and steps; dictionaries are keyed by name.
 
     ``stopped_by`` is None for a complete search, else "states", "seconds", "memory", "disk", "interrupted" or
-    "violation" (all properties violated, or the first one with ``stop_at_first``). ``trouble`` is an error of the disk,
-    also if only the last checkpoint failed; ``unspilled`` is the reason why levels stayed in memory.
-    ``premises`` counts, for each property, the states that satisfy its premise; for a property of steps, such steps
-    among those that can violate it. ``collision_probability`` bounds the probability that two states shared a
-    fingerprint, so that one was never seen; 0 if an engine keeps whole states. ``graph`` is the explored graph
-    (``engines/state_graph.py``), if requested and made.
+    "violation" (all properties violated, or the first one with ``stop_at_first``). ``trouble`` is an error of the
+    disk, also if only the last checkpoint failed; ``unspilled`` is the reason why levels stayed in memory.
+    ``premises`` counts, for each property, the states that satisfy its premise. For a step property it counts such
+    steps among those that can violate it. ``collision_probability`` bounds the probability that two states shared a
+    fingerprint, so that one was never explored; 0 if an engine stores whole states. ``graph`` is the explored graph
+    (``engines/state_graph.py``), if it was requested and built.
     """
 
     distinct_states: int = 0
@@ -139,7 +140,7 @@ class SearchResult:
 
     @property
     def complete(self) -> bool:
-        """Whether every reachable state was seen."""
+        """True if every reachable state was explored."""
         return self.stopped_by is None
 
 
@@ -151,7 +152,7 @@ class EngineError(LanguageError):
 
 
 def missing_verdicts(properties: list[str], found: Collection[str], options: SearchOptions) -> bool:
-    """Whether the search should go on after a level in view of the violations found so far."""
+    """True if the search should continue after a level: the violations found so far leave verdicts open."""
     if not found or options.all_states:
         return True
     return not options.stop_at_first and any(p not in found for p in properties)

@@ -1,7 +1,7 @@
-"""Python files that a scenario may execute: those in its own folder, and in folders that the user allows.
+"""Python files that a scenario may execute: files in its own folder, and in folders that the user allows.
 
-A received scenario names a protocol, and a protocol is a program. So a scenario may name only files beside it: not by
-``..``, not from the root, not by a link.
+A received scenario names a protocol, and a protocol is a program. So a scenario may name only files beside it, but
+not by ``..``, an absolute path or a link.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ OPTION = "--allow-code"
 
 
 def refuse_foreign(file: Path, folder: Path, who: str) -> None:
-    """InputError where a file lies neither in this folder nor in one that is allowed, once all links are followed.
+    """Raises InputError if a file is outside this folder and all allowed folders, after links are followed.
 
-    ``who`` says what names the file.
+    ``who`` is the file or key that names the file, for the error.
     """
     try:
         real = os.path.realpath(file)
@@ -41,15 +41,15 @@ def refuse_foreign(file: Path, folder: Path, who: str) -> None:
 
 
 def allowed() -> list[Path]:
-    """The folders that the user allows besides."""
+    """The folders that the user allows in addition, from the environment."""
     return [Path(place) for place in os.environ.get(VARIABLE, "").split(os.pathsep) if place]
 
 
 @contextmanager
 def allowing(folders: Iterable[str | Path]) -> Iterator[None]:
-    """While inside, these folders are allowed besides, in this process and in those that it starts.
+    """While inside, these folders are allowed too, in this process and in processes that it starts.
 
-    Raises InputError where the name of one cannot be handed on.
+    Raises InputError if the name of a folder cannot be passed in the environment.
     """
     before = os.environ.get(VARIABLE)
     added = [os.path.realpath(folder) for folder in folders]
@@ -75,14 +75,14 @@ def _is_inside(real: str, folder: Path) -> bool:
 
 
 class AsItIs(SourceFileLoader):
-    """Loads a file as it stands, without kept bytecode.
+    """Loads a Python file from its text, without cached bytecode.
 
-    Bytecode is taken for current by the file's size and the second of its last change: a protocol that is edited twice
-    in a second would be checked as it was before.
+    Python considers bytecode current by the file's size and the second of its last change. So a protocol that is
+    edited twice in a second would be checked in its former version.
     """
 
     def source_to_code(self, data: Any, path: Any, *arguments: Any, **named: Any) -> CodeType:  # type: ignore[override]
-        """The code of a text. SyntaxError, with the file's name, whatever makes it none: NULs, too deep a nesting."""
+        """The code of a text. Raises SyntaxError, with the file's name, for any invalid text, such as deep nesting."""
         try:
             return super().source_to_code(data, path, *arguments, **named)
         except (ValueError, RecursionError, MemoryError) as wrong:
@@ -90,7 +90,7 @@ class AsItIs(SourceFileLoader):
             raise SyntaxError(said, (str(path), 1, None, None)) from None
 
     def path_stats(self, path: str) -> NoReturn:
-        """Nothing is known of the file that bytecode could be compared with."""
+        """Raises OSError, so that Python does not compare the file with bytecode."""
         raise OSError
 
 
@@ -99,17 +99,17 @@ _imported: dict[str, dict[str, ModuleType]] = {}
 
 
 def imported_by(module: str) -> dict[str, Path]:
-    """The files that a protocol's file has imported from beside it, by the names of their modules."""
+    """The files that a protocol's file has imported from its folder, by module name."""
     found = _imported.get(module, {})
     return {name: Path(other.__file__) for name, other in found.items() if other.__file__}
 
 
 @contextmanager
 def beside(path: Path, module: str) -> Iterator[None]:
-    """While inside, ``import other`` is ``other.py`` beside this file, whatever else has that name.
+    """While inside, ``import other`` imports ``other.py`` beside this file, even if another module has that name.
 
-    Afterwards these modules are forgotten: a file of the same name in another directory is another one, and one
-    that was changed is read again. Modules of the standard library and ``highwater`` itself keep their names.
+    Afterwards these modules are forgotten, so that a changed file, or one in another directory, is read again.
+    Modules of the standard library and ``highwater`` itself keep their names.
     """
     directory = path.resolve().parent
     own = (
@@ -129,7 +129,7 @@ def beside(path: Path, module: str) -> Iterator[None]:
 
 
 class _Neighbours(MetaPathFinder):
-    """Finds modules of these names in a directory."""
+    """Finds the modules of these names in one directory."""
 
     def __init__(self, directory: Path, names: set[str]) -> None:
         self.directory, self.names = directory, names
@@ -137,7 +137,10 @@ class _Neighbours(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of ``name.py`` in the directory. InputError where it is a link that leads out of it."""
+        """The spec of ``fullname.py`` in the directory; None for other modules.
+
+        Raises InputError if the file is a link that leads out of the directory.
+        """
         if path is not None or fullname not in self.names:
             return None
         file = str(self.directory / f"{fullname}.py")

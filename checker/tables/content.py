@@ -1,7 +1,7 @@
 """Conversion of scalars to Arrow columns, for whole arrays at a time, by the types of the protocol.
 
-A column is made from one numpy array for each scalar of its type. Repeated parts of a value (the elements of an array
-or of a sequence, the members of a set) become the rows of a column of their own; a list assigns them to values.
+A column is built from one numpy array for each scalar of its type. Repeated parts of a value (the elements of an
+array or of a sequence, the members of a set) become the rows of a column of their own; a list assigns them to values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Scalar = NDArray[Any]
 
 
 def scalars(layout: Layout, leaves: Sequence[Leaf], states: Words) -> list[Scalar]:
-    """The values of each scalar in packed states, in the smallest sufficient integer type."""
+    """For each scalar, its values in packed states, in the smallest sufficient integer type."""
     found = []
     for slot, leaf in zip(layout.slots, leaves, strict=True):
         kind = smallest(leaf.low, leaf.high)
@@ -49,7 +49,7 @@ def scalars(layout: Layout, leaves: Sequence[Leaf], states: Words) -> list[Scala
 
 
 def smallest(low: int, high: int) -> type[np.signedinteger[Any]]:
-    """The smallest signed integer type that holds an interval, and the numbers from 0 to its length."""
+    """The smallest signed integer type that can hold an interval, and the numbers from 0 to its length."""
     for kind in (np.int8, np.int16, np.int32):
         if -1 - np.iinfo(kind).max <= low and max(high, high - low) <= np.iinfo(kind).max:
             return kind
@@ -57,7 +57,7 @@ def smallest(low: int, high: int) -> type[np.signedinteger[Any]]:
 
 
 def column(type_: Type, values: Sequence[Scalar]) -> pa.Array:
-    """The column of values of a type, from their scalars."""
+    """The Arrow column of values of a type, from the arrays of their scalars."""
     if isinstance(type_, BoolType):
         return pa.array(values[0].astype(np.bool_))
     if isinstance(type_, (IntType, Index, Enum)):
@@ -87,7 +87,7 @@ def column(type_: Type, values: Sequence[Scalar]) -> pa.Array:
 
 
 def _numbers(type_: Type, values: Scalar, none: NDArray[np.bool_] | None = None) -> pa.Array:
-    """A column of numbers or of names; null where ``none`` is set."""
+    """The Arrow column of numbers or of names, with null where ``none`` is set."""
     assert isinstance(type_, (IntType, Index, Enum))
     kind = smallest(type_.low, type_.high)
     numbers = pa.array(values.astype(kind), mask=none)
@@ -113,7 +113,7 @@ def _option(type_: Option, values: Sequence[Scalar]) -> pa.Array:
 
 
 def _with_nulls(array: pa.Array, none: NDArray[np.bool_]) -> pa.Array:
-    """The same column, also null where ``none`` is set."""
+    """The column with null also where ``none`` is set."""
     if array.null_count:
         none = none | array.is_null().to_numpy(zero_copy_only=False)
     mask = pa.array(none)
@@ -126,7 +126,7 @@ def _with_nulls(array: pa.Array, none: NDArray[np.bool_]) -> pa.Array:
 
 
 def _interleaved(element: Type, size: int, values: Sequence[Scalar]) -> list[Scalar]:
-    """The scalars of the elements of all values, one value's elements after another's."""
+    """The scalars of the elements of all values, ordered by value and then by element."""
     width = element.leaf_count
     return [np.stack([values[i * width + s] for i in range(size)], axis=1).ravel() for s in range(width)]
 
@@ -148,7 +148,7 @@ TRANSITION_COLUMNS = ("source", "target", "action", "parameters", "sentence", "r
 
 
 class StateTable:
-    """The table of states: one row for each."""
+    """The table of states: one row for each state."""
 
     def __init__(self, model: Model, layout: Layout) -> None:
         self._model, self._layout = model, layout
@@ -165,7 +165,11 @@ class StateTable:
     def rows(
         self, numbers: Numbers, depth: Numbers, expanded: Numbers, steps: Numbers, cut: Numbers, states: Words
     ) -> pa.Table:
-        """Rows for packed states: numbers, levels (from 1), and the numbers of their steps and of pruned steps."""
+        """The rows for packed states.
+
+        Each row has the state's number, its level ``depth`` (from 1), whether it was expanded, the number of its
+        steps, and the number of its steps that were pruned.
+        """
         columns = {
             "state": pa.array(numbers.astype(np.int64)),
             "depth": pa.array(depth.astype(np.int32)),
@@ -183,7 +187,7 @@ class StateTable:
         return pa.table(columns)
 
     def violations(self, rows: pa.Table) -> dict[str, int]:
-        """The number of rows that violate each property."""
+        """For each property, the number of rows that violate it."""
         return _violations(rows, self.properties)
 
 
@@ -207,9 +211,10 @@ class TransitionTable:
     def rows(
         self, sources: Numbers, targets: Numbers, instances: Numbers, shortest: Numbers, broken: Numbers
     ) -> pa.Table:
-        """Rows for steps: the numbers of both states, and the instance's number in the model.
+        """The rows for steps: the numbers of source and target state, and the instance's number in the model.
 
-        ``broken`` has a bit for each step property that a step violates.
+        ``shortest`` is true if a shortest run to the target takes the step. ``broken`` has a bit for each step
+        property that the step violates.
         """
         columns = {
             "source": pa.array(sources.astype(np.int64)),
@@ -226,7 +231,7 @@ class TransitionTable:
         return pa.table(columns)
 
     def violations(self, rows: pa.Table) -> dict[str, int]:
-        """The number of rows that violate each step property."""
+        """For each step property, the number of rows that violate it."""
         return _violations(rows, self.properties)
 
 
@@ -235,7 +240,7 @@ def _violations(rows: pa.Table, titles: dict[str, str]) -> dict[str, int]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A column title: the name; if another column has it, the name and an underscore."""
+    """An unused column title: the name, with underscores added until no other column has it. It is then taken."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -247,7 +252,10 @@ def _names(numbers: Numbers, names: pa.Array) -> pa.Array:
 
 
 def _parameters(choices: Iterable[dict[str, Any]]) -> pa.StructArray | None:
-    """The parameters of all instances, null if an action lacks the parameter; None if no action has parameters."""
+    """The parameters of all instances as a column, null for parameters that an action lacks.
+
+    None if no action has parameters.
+    """
     rows = list(choices)
     names = list(dict.fromkeys(name for row in rows for name in row))
     if not names:
@@ -268,7 +276,10 @@ VerdictNumbers = NDArray[Any]
 
 
 class StepVerdicts:
-    """The verdicts on steps, computed from the packed state before and the instance; this also works with symmetry."""
+    """Computes which step properties steps violate, from the packed state before the step and the instance.
+
+    This also works with symmetry.
+    """
 
     def __init__(self, model: Model, layout: Layout) -> None:
         own = [
@@ -281,7 +292,7 @@ class StepVerdicts:
         self._holds = Evaluation(layout, [judged.node for _, judged in own]) if own else None
 
     def __call__(self, states: Words, sources: VerdictNumbers, instances: VerdictNumbers) -> Words:
-        """For each step, a bit for each property that it violates.
+        """For each step, a bit for each step property that it violates.
 
         A step starts from the state with the index in ``sources``, by the instance with this number in the model.
         """

@@ -1,4 +1,4 @@
-"""The directory of the tables: it keeps those of an earlier run until new ones are complete and replace them."""
+"""The directory of the tables. Earlier tables stay until new ones are complete and replace them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NEW = re.compile(r"\.new-[0-9a-f]{16}")
 
 @dataclass
 class WrittenTables:
-    """The content of two tables: rows, levels of states, bytes on disk, and violation counts by property.
+    """The sizes of the two tables: rows, levels of states, bytes on disk, and violation counts by property.
 
-    ``stopped_by`` is None if every reachable state and every step between them is in the tables; else it is the
+    ``stopped_by`` is None if every reachable state and every step between them is in the tables. Otherwise it is the
     reason why the search ended early, as in SearchResult.
     """
 
@@ -40,7 +40,7 @@ class WrittenTables:
 
 
 class TableDirectory:
-    """The directory for the tables, created if missing; a context for one run.
+    """The directory for the tables, created if missing. It is a context manager for one run.
 
     New tables are written to a hidden folder of the directory. Once complete, they replace those of an earlier run.
     Raises InputError in these cases:
@@ -66,7 +66,7 @@ class TableDirectory:
             raise InputError(f"--out {name}: cannot be written")
 
     def begin(self) -> Path:
-        """The directory for new tables; leftovers of a killed run are removed."""
+        """Create the folder for new tables, and return its path. Leftovers of a killed run are removed."""
         for left in list(self.path.iterdir()):
             if _NEW.fullmatch(left.name) and not left.is_symlink():
                 shutil.rmtree(left, ignore_errors=True)
@@ -75,7 +75,7 @@ class TableDirectory:
         return self._new
 
     def finish(self, about: dict[str, Any]) -> None:
-        """Replace the earlier tables by the complete new ones, and describe them."""
+        """Replace the earlier tables by the complete new ones, and write ``about`` beside them."""
         assert self._new is not None
         text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
         (self._new / ABOUT).write_text(
@@ -90,7 +90,7 @@ class TableDirectory:
         self._new = None
 
     def left(self) -> str:
-        """A sentence about the tables after an interrupted run."""
+        """A sentence about the tables that remain after an interrupted run."""
         if (self.path / ABOUT).exists():
             return f"the tables of a run before are in {self.name} as they were"
         return f"no tables were left in {self.name}"

@@ -23,10 +23,10 @@ from highwater.model.language.model import Model
 
 
 class FingerprintRuntime(LinkRuntime):
-    """Links states like the native engine, but writes the fingerprint of a target instead of its number."""
+    """Links states as the native engine does, but writes the fingerprint of a target instead of its number."""
 
     def _resolve(self) -> str:
-        """``@resolve(context, end)``: write the steps of the candidates before ``end``."""
+        """Write ``@resolve(context, end)``: store the steps of the candidates before ``end``."""
         f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         targets, instances = self._pointer(f, "out_targets"), self._pointer(f, "out_instances")
         first, done_field = self._pointer(f, "candidates"), self._field(f, "out_steps")
@@ -44,9 +44,10 @@ class FingerprintRuntime(LinkRuntime):
 
 @dataclass(frozen=True)
 class Expanded:
-    """The steps of some states: the numbers of steps and of pruned steps, and rows (fingerprint, state, instance).
+    """The steps of some states: for each state the number of steps and of pruned steps.
 
-    With step properties, a row also has the step's verdict: a bit for each property that the step violates.
+    ``rows`` has a row (fingerprint of the target, source state, instance) for each step. With step properties, a row
+    also has a bit for each property that the step violates.
     """
 
     steps: NDArray[np.int64]
@@ -55,7 +56,7 @@ class Expanded:
 
 
 class TableProgram(CompiledModel):
-    """Machine code of a model, and its tables."""
+    """Machine code of a model for its tables."""
 
     kernels, runtime = CutKernels, FingerprintRuntime
 
@@ -75,7 +76,7 @@ class TableProgram(CompiledModel):
         self.link = machine.function("link", 1)
 
     def steps(self, numbers: NDArray[np.int64], states: Words) -> Iterator[tuple[slice, Expanded]]:
-        """The steps of packed states with these numbers, in slices of them. Raises BoundError."""
+        """The steps of packed states that have these numbers, in slices of the states. Raises BoundError."""
         states, linker = np.ascontiguousarray(states), self._linker
         linker["states"] = states.ctypes.data
         for start in range(0, len(states), self._at_once):

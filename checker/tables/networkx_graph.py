@@ -16,7 +16,7 @@ MOST = 200_000
 
 
 def to_networkx(explored: Explored, *, decoded: bool = False, most: int = MOST) -> networkx.MultiDiGraph:
-    """The graph with a node for each state, by its number, and an edge for each step.
+    """The explored graph as a networkx graph: a node for each state, by its number, and an edge for each step.
 
     Nodes have ``depth`` and, with ``decoded``, the state's fields as ``state``. An edge's key is the instance's
     number; it has ``action``, ``sentence`` and ``shortest``. If the model has step properties, ``violates`` has the

@@ -1,4 +1,4 @@
-"""Tables on Spark: first a search whose levels are kept, then one job that decodes and expands them.
+"""Tables on Spark: first a search that stores its levels, then one job that decodes and expands them.
 
 The job's first half reads the states of a bucket from the levels, writes them decoded, and expands them. A step has
 only its target's fingerprint, so Spark shuffles it to the bucket of that fingerprint, like candidates in the search.
@@ -81,7 +81,7 @@ def write(
 
 @contextmanager
 def _levels(spark: SparkOptions, directory: Path) -> Iterator[SparkOptions]:
-    """The options with a checkpoint: the user's own, or one beside the tables that is removed at the end."""
+    """While inside, Spark's options with a checkpoint: the user's own, or a temporary one beside the tables."""
     if spark.checkpoint is not None:
         yield spark
         return
@@ -119,7 +119,10 @@ def _job(
 def _add_up(
     written: WrittenTables, reports: list[dict[str, Any]], states: int, names: list[str]
 ) -> WrittenTables:
-    """The sum of the reports. Raises EngineError if a task failed, InternalError if something is missing."""
+    """Add the reports of all tasks to ``written``.
+
+    Raises EngineError if a task failed, InternalError if a state or a step is missing.
+    """
     raise_refusals(reports)
     written.violations = dict.fromkeys(names, 0)
     sent = 0
@@ -142,7 +145,10 @@ _programs: dict[str, TableProgram] = {}
 
 @dataclass(frozen=True)
 class TableTask:
-    """Tables to write: the first state of each level, and the number of expanded states."""
+    """The task of writing a search's tables.
+
+    ``starts`` has the number of each level's first state. ``expanded`` is the number of expanded states.
+    """
 
     checkpoint: str
     directory: str
@@ -172,7 +178,7 @@ def _program(run: SearchIdentity) -> TableProgram:
 
 
 def expand(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the states of the task's bucket; yields their steps as blocks, and a report."""
+    """The task function of the first half: write the states of buckets, and yield their steps and a report."""
     for batch in batches:
         for bucket in batch.column(0).to_pylist():
             report: dict[str, Any] = {"half": "expand", "bucket": bucket, "states": 0, "sent": 0, "bytes": 0}
@@ -225,7 +231,7 @@ class _Group:
 
 
 def _groups(task: TableTask, bucket: int, program: TableProgram) -> Iterator[_Group]:
-    """A bucket's states, level by level, in groups of a bounded size."""
+    """A bucket's states, level by level, in groups of bounded size."""
     checkpoint = SparkCheckpoint(task.checkpoint)
     for number, start in enumerate(task.starts[:-1]):
         level = checkpoint.level(number)
@@ -241,7 +247,10 @@ def _groups(task: TableTask, bucket: int, program: TableProgram) -> Iterator[_Gr
 
 
 class _Index:
-    """The states of a bucket by fingerprint: the number of each, and the predecessor that it was first reached from."""
+    """The states of a bucket by fingerprint.
+
+    Each has its number, and the predecessor from which it was first reached.
+    """
 
     def __init__(self, task: TableTask, bucket: int) -> None:
         columns: list[list[NDArray[Any]]] = [[], [], [], []]
@@ -267,7 +276,7 @@ class _Index:
         self.numbers, self.parents, self.instances = numbers[order], parents[order], instances[order]
 
     def find(self, fingerprints: Words) -> NDArray[np.int64]:
-        """The positions of states. Raises InternalError if one is missing."""
+        """The positions of the states with these fingerprints. Raises InternalError if one is missing."""
         places = np.searchsorted(self._fingerprints, fingerprints)
         places[places == len(self._fingerprints)] = 0
         if (self._fingerprints[places] != fingerprints).any():
@@ -276,7 +285,7 @@ class _Index:
 
 
 class _Steps:
-    """Writes the steps into a bucket."""
+    """Writes the steps whose targets are in one bucket."""
 
     def __init__(self, task: TableTask, bucket: int) -> None:
         self._program, self._index = _program(task.run), _Index(task, bucket)
@@ -312,7 +321,7 @@ class _Steps:
 
 
 def write_steps(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the steps into the task's bucket; yields reports."""
+    """The task function of the second half: write the steps into a bucket, and yield reports."""
     reports: list[str] = []
     report: dict[str, Any] = {"half": "write", "received": 0, "bytes": 0, "violations": {}}
     steps: _Steps | None = None

@@ -27,7 +27,7 @@ _NUMBERS = ("state", "source", "target")
 
 
 class TableFile:
-    """A file of a table, part ``number``; it gets its name, and counts, when it is closed without an error."""
+    """A file of a table, part ``number``. It gets its name when it is closed without an error."""
 
     def __init__(self, directory: Path, table: str, number: int, schema: pa.Schema) -> None:
         self.path = directory / table / f"part-{number:05}.parquet"
@@ -63,7 +63,7 @@ class TableFile:
 
 
 def _with_dictionary(schema: pa.Schema) -> list[str]:
-    """The paths of the columns whose values are worth a dictionary."""
+    """The paths of the columns for which Parquet should use a dictionary."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink)
     found = pq.ParquetFile(pa.BufferReader(sink.getvalue())).schema
@@ -127,7 +127,7 @@ class _Writing:
             self._progress(Progress(done.depth, done.states, done.transitions, left, 0, done.bytes, seconds))
 
     def _range(self, number: int, start: int) -> None:
-        """Both files of a range of states."""
+        """Write both files for the states from ``start`` on."""
         end = min(start + _STATES_IN_FILE, len(self._explored.states))
         if self._stop:
             return

@@ -1,1 +1,1 @@
-"""Protocols in tests: the pytest plugin, Hypothesis machines, conformance of an implementation."""
+"""Protocols in tests: the pytest plugin, Hypothesis machines, and conformance of an implementation."""

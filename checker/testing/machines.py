@@ -1,7 +1,7 @@
-"""A protocol as a stateful machine for Hypothesis: a rule draws from its actions with their parameters.
+"""A protocol as a stateful machine for Hypothesis, which draws from the enabled actions with their parameters.
 
-The interpreter is the engine. A step is drawn among those whose guards hold, and every step is followed by a check of
-the properties. A run to a violation is shrunk by its steps, and printed like every counterexample.
+The interpreter is the engine. A step is drawn among those whose guards hold, and after every step the properties are
+checked. A run to a violation is shrunk by its steps, and printed like every counterexample.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Hypothesis neither shrinks nor prints them."""
 
 
 class Violated(AssertionError):
-    """A run that violates a property: as text in the message, and in ``counterexample`` and ``violation``.
+    """A run that violates a property. The message has its text; ``counterexample`` and ``violation`` have the run.
 
     Each property has a subclass of its own, so that Hypothesis reports each.
     """
@@ -59,7 +59,7 @@ class Violated(AssertionError):
 
 
 class Burst:
-    """The names of successive steps."""
+    """The names of successive steps, as Hypothesis prints them."""
 
     def __init__(self, steps: Iterable[str]) -> None:
         self.steps = tuple(steps)
@@ -70,14 +70,14 @@ class Burst:
 
 @st.composite
 def _steps(draw: st.DrawFn) -> Burst:
-    """The next steps of the running machine, taken while they are drawn: each depends on the one before."""
+    """Draw the next steps of the running machine. They are taken while they are drawn, as each depends on the last."""
     running: ModelMachine = draw(st.runner())
     taste, orders = draw(bursts if running.swarm else plain_bursts)
     return Burst(running.go(taste, orders))
 
 
 class ModelMachine(RuleBasedStateMachine):
-    """The base of the machines that ``machine`` makes: the state of a run, and its next steps."""
+    """The base class of the machines that ``machine`` makes: the state of a run, and its next steps."""
 
     request: ClassVar[Request]
     model: ClassVar[Model]
@@ -100,13 +100,16 @@ class ModelMachine(RuleBasedStateMachine):
 
     @rule(take=_steps())
     def step(self, take: Burst) -> None:
-        """Report a violation by the steps, which were taken when they were drawn."""
+        """Report a violation, if the drawn steps led to one. They were taken when they were drawn."""
         __tracebackhide__ = True
         if self.violated is not None:
             self._fail(self.violated)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Take a step for each order of preference, up to a violation or a state without steps."""
+        """Take one step for each order of preference, up to a violation or a state without steps.
+
+        Returns their names.
+        """
         called: list[str] = []
         for order in filter(None, orders):
             if self.violated is not None:
@@ -120,7 +123,7 @@ class ModelMachine(RuleBasedStateMachine):
         return called
 
     def come_to(self, state: Scalars, before: Scalars | None = None) -> None:
-        """Go to a state: find its enabled steps, and check the properties of it and of the step to it."""
+        """Move to a state: find its enabled steps, and check the properties of the state and of the step to it."""
         self.state, self.possible = state, {}
         for number in self.interpreter.enabled(state):
             self.possible.setdefault(self.model.instances[number].action.name, []).append(number)
@@ -130,12 +133,12 @@ class ModelMachine(RuleBasedStateMachine):
         self.violated = violated[0] if violated else None
 
     def _violated(self, before: Scalars | None, state: Scalars) -> list[str]:
-        """The properties that a state or the step to it violates; an initial state has no such step."""
+        """The names of the properties that a state, or the step to it, violates. ``before`` None: an initial state."""
         broken = [] if before is None else self.interpreter.broken(before, state)
         return self.interpreter.violated(state) + broken
 
     def _choose(self, taste: int, order: int) -> tuple[int, Scalars | None]:
-        """The preferred step among the enabled ones, and the state after it; None if there is none."""
+        """The number of the preferred enabled step, and the state after it. The state is None if there is no step."""
         while self.possible:
             action = self.preferences.action(taste, order, list(self.possible))
             numbers = self.possible[action]
@@ -162,7 +165,7 @@ class ModelMachine(RuleBasedStateMachine):
         raise self.failures[name](told, example, best)
 
     def _again(self, path: Sequence[int], name: str) -> list[int] | None:
-        """Take the enabled ones of these steps, up to a violation; None without one.
+        """Take those of the steps that are enabled, up to a violation of ``name``; None if there is no violation.
 
         Steps back to an earlier state of the run are left out.
         """
@@ -186,7 +189,7 @@ class ModelMachine(RuleBasedStateMachine):
         return None
 
     def _write(self, directory: Path, violation: ViolatingRun) -> Path:
-        """Write the run as a trace."""
+        """Write the run to a violation as a trace, and return the file's path."""
         directory.mkdir(parents=True, exist_ok=True)
         target = directory / f"{violation.property}.ndjson"
         write_run(
@@ -210,13 +213,13 @@ def machine(
     name: str | None = None,
     **overrides: Any,
 ) -> type[ModelMachine]:
-    """A state machine class for a scenario or a protocol.
+    """A Hypothesis state machine class for a scenario or a protocol.
 
-    See ``highwater.checker.scenarios.request.asked`` for both, and for overrides. A test suite collects its
-    ``TestCase``; settings, seeds and the example database are Hypothesis' own. A violation raises ``Violated``. With
-    ``traces``, a directory, the shrunk run to each property's violation is written there as ``PROPERTY.ndjson``.
-    Without ``swarm`` all actions are equally likely. Raises InputError if the subject does not exist or ``traces`` is
-    a file.
+    ``subject`` and overrides are those of ``highwater.checker.scenarios.request.asked``. A test suite collects the
+    class's ``TestCase``; settings, seeds and the example database are Hypothesis' own. A violation raises
+    ``Violated``. With ``traces``, a directory, the shrunk run to each property's violation is written there as
+    ``PROPERTY.ndjson``. Without ``swarm`` all actions are equally likely. Raises InputError if the subject does not
+    exist or ``traces`` is a file.
     """
     request = asked(subject, **overrides).without_goals()
     if traces is not None and Path(traces).exists() and not Path(traces).is_dir():
@@ -245,7 +248,7 @@ def machine(
 def _begin(model: Model) -> Any:
     @initialize(start=st.integers(0, len(model.initial) - 1))
     def begin(self: ModelMachine, start: int) -> None:
-        """Start in one of the initial states."""
+        """Start a run in one of the initial states."""
         __tracebackhide__ = True
         self.initial = model.initial[start]
         self.come_to(self.initial)
@@ -264,10 +267,10 @@ Item = TypeVar("Item")
 
 
 def shrunk(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Sequence[Item] | None]) -> list[Item]:
-    """A short subsequence that fails.
+    """Shrink a failing sequence to a short subsequence that fails.
 
-    ``attempt`` takes a sequence and returns the part that was carried out up to the failure, else None. Pieces are
-    left out, large ones first (Zeller and Hildebrandt, 2002), until no single item can be left out.
+    ``attempt`` takes a sequence and returns the part that was carried out up to the failure, or None if it does not
+    fail. Pieces are left out, large ones first (Zeller and Hildebrandt, 2002), until no single item can be left out.
     """
     current = list(items)
     size = max(1, len(current) // 2)
@@ -301,16 +304,16 @@ bursts = st.tuples(st.integers(0, TASTES - 1), _orders)
 """A taste, and an order of preference (one byte) for each step. Byte 0 is no step: a run shrinks in place."""
 
 plain_bursts = st.tuples(st.just(0), _orders)
-"""The same without swarm: of taste 0."""
+"""Bursts without swarm: their taste is 0."""
 
 
 class Preferences:
-    """Orders of preference over the actions of a model and over its instances.
+    """Orders of preference over a model's actions, and over its instances.
 
     A step is drawn as the number of an order, 1 to 255; the first enabled step in that order is taken. The taste sets
-    the likelihood of each action; the instances of an action are equally likely. A number means the same step wherever
-    that step is the first enabled one, so a run keeps its meaning if Hypothesis leaves a step out. An index among the
-    enabled steps would mean other steps from there on.
+    the likelihood of each action; the instances of an action are equally likely. A number means the same step
+    wherever that step is the first enabled one, so a run keeps its meaning if Hypothesis leaves a step out. An index
+    among the enabled steps would mean other steps from there on.
     """
 
     def __init__(self, model: Model) -> None:
@@ -321,14 +324,14 @@ class Preferences:
         self._weights = cache(self._taste)
 
     def action(self, taste: int, order: int, among: Sequence[str]) -> str:
-        """The preferred one of these actions."""
+        """The action in ``among`` that comes first in this order."""
         if len(among) == 1:
             return among[0]
         place, weight = self._actions(order), self._weights(taste)
         return min(among, key=lambda name: place[name] / weight[name])
 
     def instance(self, order: int, among: Sequence[int]) -> int:
-        """The preferred one of these instances."""
+        """The instance in ``among`` that comes first in this order."""
         return among[0] if len(among) == 1 else min(among, key=self._instances(order).__getitem__)
 
     def _order_of_actions(self, order: int) -> dict[str, float]:

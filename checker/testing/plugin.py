@@ -1,6 +1,6 @@
-"""The active pytest plugin: ``*.scenario.toml`` as test items, one for each expectation, and fixtures.
+"""The active part of the pytest plugin: ``*.scenario.toml`` as test items, one per expectation, and fixtures.
 
-The first item of a file explores its states; the others reuse them, under xdist once on each worker.
+The first item of a file explores its states. The other items reuse them; under xdist each worker explores them once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from highwater.traces.reports.report import Report, summary
 
 
 def overrides(config: pytest.Config) -> Overrides:
-    """The overrides that the options set for every scenario. InputError for an invalid option."""
+    """The overrides that pytest's options set for every scenario. Raises InputError for an invalid option."""
     return Overrides.parse(
         config.getoption("--highwater-set"),
         config.getoption("--highwater-rule"),
@@ -38,7 +38,7 @@ def overrides(config: pytest.Config) -> Overrides:
 
 
 def fitted(config: pytest.Config, request: Request, engine: str | None = None) -> Request:
-    """The request without symmetry for the interpreter, which does not reduce by it; counts are not expected then."""
+    """The request; for the interpreter without symmetry, which it does not support, and without expected counts."""
     return request.without_symmetry() if _engine(config, engine) == "interpreter" else request
 
 
@@ -57,7 +57,10 @@ def search(
     limit_states: int | None = None,
     limit_seconds: float | None = None,
 ) -> Result:
-    """Explore the request; arguments override options. Raises InputError, LanguageError or KeyboardInterrupt."""
+    """Explore a request. Arguments override pytest's options.
+
+    Raises InputError, LanguageError or KeyboardInterrupt.
+    """
     engine, request = _engine(config, engine), fitted(config, request, engine)
     options = SearchOptions(
         workers=config.getoption("--highwater-workers") or (1 if "PYTEST_XDIST_WORKER" in os.environ else 0),
@@ -73,7 +76,7 @@ def search(
 
 
 def told(result: Result, names: Iterable[str]) -> Iterator[str]:
-    """The counterexamples of these properties, and a line about the search."""
+    """The lines of the counterexamples of these properties, and a line about the search."""
     for violation in result.violations:
         if violation.name in names:
             yield ""
@@ -89,11 +92,11 @@ SUFFIX = ".scenario.toml"
 
 
 class Broken(Exception):
-    """An unmet expectation, with the message to print."""
+    """An expectation of a scenario is not met. The exception has the message to print."""
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
-    """Collect the files that end in ``.scenario.toml``."""
+    """Collect a file if its name ends in ``.scenario.toml``."""
     if not file_path.name.endswith(SUFFIX):
         return None
     found: ScenarioFile = ScenarioFile.from_parent(parent, path=file_path)
@@ -101,21 +104,21 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
 
 
 class ScenarioFile(pytest.File):
-    """A scenario's file; its items share ``explored``."""
+    """A scenario's file as a pytest collector. Its items share the result ``explored``."""
 
     @cached_property
     def request(self) -> Request:
-        """The file's request, with the options over it."""
+        """The request of the scenario's file, overridden by pytest's options."""
         scenario = scenario_files.read(self.path, self.nodeid)
         return fitted(self.config, Request.of(scenario, overrides(self.config)))
 
     @cached_property
     def explored(self) -> Result:
-        """The search; its errors are raised for each item."""
+        """The result of the search. Its errors are raised for each item."""
         return search(self.config, self.request)
 
     def collect(self) -> Iterable[ExpectationItem]:
-        """An item for each property, and for each expected count."""
+        """Collect one item for each property and for each expected count."""
         try:
             request = self.request
         except (InputError, LanguageError) as wrong:
@@ -145,7 +148,7 @@ Judge = Callable[[Result, str], str | None]
 
 
 class ExpectationItem(pytest.Item):
-    """One expectation of a scenario."""
+    """One expectation of a scenario as a pytest item."""
 
     parent: ScenarioFile
 
@@ -154,7 +157,7 @@ class ExpectationItem(pytest.Item):
         self.judge, self.about = judge, about
 
     def runtest(self) -> None:
-        """Explore, unless another item of the file has, and judge."""
+        """Explore the scenario, unless another item of the file has, and fail if the expectation is not met."""
         result = self.parent.explored
         for key in ("distinct_states", "depth"):
             self.user_properties.append((key, getattr(result, key)))
@@ -164,13 +167,13 @@ class ExpectationItem(pytest.Item):
             raise Broken("\n".join(lines))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """The unmet expectation with its counterexample, or one line for bad input; else as any failure."""
+        """The unmet expectation with its counterexample, or one line for bad input. Other failures are as in pytest."""
         if isinstance(excinfo.value, (Broken, InputError, LanguageError)):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """The file and the expectation."""
+        """The file and the name of the expectation, for pytest's report."""
         return self.path, 0, self.name
 
 
@@ -219,9 +222,10 @@ Replay = Callable[..., Report]
 
 @pytest.fixture
 def protocol(request: pytest.FixtureRequest) -> Name:
-    """Name a protocol or a scenario, as ``highwater.checker.scenarios.request.asked``; paths go from the test's file.
+    """A fixture: a function that makes a request of a protocol or a scenario, as ``scenarios.request.asked``.
 
-    Returns a Request: ``explore`` and ``machine`` take it, and its ``model()`` is the traced protocol.
+    Paths are relative to the test's file. ``explore`` and ``machine`` accept the request, and its ``model()`` is the
+    traced protocol.
     """
 
     def call(subject: Subject, **overrides: Any) -> Request:
@@ -232,10 +236,11 @@ def protocol(request: pytest.FixtureRequest) -> Name:
 
 @pytest.fixture
 def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
-    """Explore a protocol or a scenario: the test fails unless exactly the expected properties are violated.
+    """A fixture: a function that explores a protocol or a scenario.
 
-    ``violated`` names them; without it the scenario's ``[expect]`` counts, unless it is overridden. ``engine`` and the
-    limits override the options of the command line; the rest is as for ``protocol``. Returns the Result.
+    The test fails unless exactly the expected properties are violated. ``violated`` names them; without it the
+    scenario's ``[expect]`` counts, unless it is overridden. ``engine`` and the limits override the options of the
+    command line; the other arguments are as for ``protocol``. Returns the Result.
     """
 
     def call(
@@ -262,7 +267,7 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
 
 
 def _broken(result: Result, violated: frozenset[str] | None) -> Sequence[str]:
-    """The unmet expectations; an incomplete search is one of them."""
+    """The unmet expectations, as texts. An incomplete search is one of them."""
     found = frozenset(example.name for example in result.examples)
     said = list(result.broken)
     if violated is not None:
@@ -275,11 +280,12 @@ def _broken(result: Result, violated: frozenset[str] | None) -> Sequence[str]:
 
 @pytest.fixture
 def replay() -> Replay:
-    """Replay a path: the test fails unless all of it conforms, without violations or caveats.
+    """A fixture: a function that replays a path.
 
-    Called with the path, and as ``highwater.traces.replay.replay`` with ``profile``, ``rules`` and ``broker_logs``;
-    ``allow`` names properties whose violations are expected, and kinds of caveats (docs/replay-reference.md). Returns
-    the Report. An unreadable input is an error of the test.
+    The test fails unless all of the input conforms, without violations or caveats. Arguments are the path, and
+    ``profile``, ``rules`` and ``broker_logs`` as for ``highwater.traces.replay.replay``. ``allow`` names properties
+    whose violations are expected, and kinds of caveats (docs/replay-reference.md). Returns the Report. An unreadable
+    input is an error of the test.
     """
 
     def call(

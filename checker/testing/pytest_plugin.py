@@ -1,7 +1,7 @@
-"""The pytest plugin. ``--highwater`` or ``highwater = true`` in the ini file switches it on.
+"""The pytest plugin. ``--highwater`` or ``highwater = true`` in the ini file turns it on.
 
-The entry point names this module, so every pytest of an environment imports it. It adds the options, and imports
-the rest only if the plugin is on.
+The entry point names this module, so every pytest of an environment imports it. It adds the options, and imports the
+other modules only if the plugin is on.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import pytest
 
 
 def _number(text: str) -> int:
-    """A whole number from 1 on."""
+    """Parse a whole number from 1 on, for argparse."""
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 
 def _seconds(text: str) -> float:
-    """A number of seconds above 0."""
+    """Parse a number of seconds above 0, for argparse."""
     try:
         seconds = float(text)
     except ValueError:
@@ -30,7 +30,7 @@ def _seconds(text: str) -> float:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options, with their meaning in ``highwater check``."""
+    """Add the plugin's options to pytest; they mean what they do in ``highwater check``."""
     group = parser.getgroup("highwater", "Highwater: scenarios as tests")
     group.addoption("--highwater", action="store_true", help="collect *.scenario.toml and give the fixtures")
     group.addoption("--highwater-engine", metavar="NAME", help="native (default) or interpreter")
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the rest of the plugin if it is on."""
+    """Load the other modules of the plugin if it is on."""
     if config.getoption("--highwater") or config.getini("highwater"):
         from highwater.checker.testing import plugin
 

@@ -61,7 +61,7 @@ def found(name: str) -> Outcome:
 
 
 def switched(name: str, rules: dict[str, bool]) -> Outcome:
-    """The same with some rules switched."""
+    """The outcome of a scenario with some rules switched."""
     return outcome(full_name(name), Overrides(rules=rules))
 
 

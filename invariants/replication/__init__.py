@@ -1,4 +1,4 @@
-"""Properties of the replication of partitions."""
+"""Properties of the protocol ``replication`` and of its parts."""
 
 from highwater.invariants.replication import cluster, commits, sentences, steps
 from highwater.invariants.replication.liveness import LIVENESS

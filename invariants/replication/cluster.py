@@ -1,4 +1,4 @@
-"""Invariants of data replication: the promises to producers, consumers and operators."""
+"""Invariants of data replication: guarantees for producers, consumers and operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
 
 @statements.leader_completeness.seen("P1")
 def leader_completeness(m: Replication, s: State) -> Truth:
-    """Checks the controller's current leader while it runs, by its log."""
+    """Checks the log of the controller's current leader while that broker runs."""
     return all_of(
         statements.leader_completeness(
             s.partition.leader.is_(b) & m.is_up(s.brokers[b]) & ~s.committed.is_empty,
@@ -36,7 +36,7 @@ def leader_completeness(m: Replication, s: State) -> Truth:
 
 @statements.electable_completeness.seen("P1")
 def electable_completeness(m: Replication, s: State) -> Truth:
-    """Checks each electable broker that runs under its registered epoch or has stopped cleanly, by its log.
+    """Checks the log of each electable broker that runs under its registered epoch or has stopped cleanly.
 
     A broker that stopped cleanly stays electable when it returns. A crashed broker does not.
     """
@@ -97,7 +97,7 @@ def logs_match_below_hwm(m: Replication, s: State) -> Truth:
 
 @statements.consumers_read_consistently.seen("B6")
 def consumers_read_consistently(m: Replication, s: State) -> Truth:
-    """Checks the records below the HWM of every broker that believes it leads. HWMs of two leaders may differ."""
+    """Checks the records below the HWM of every broker that believes it leads. Two leaders' HWMs may differ."""
     return all_of(
         statements.consumers_read_consistently(
             [m.leads(b, s.brokers[b]) & (s.brokers[b].hwm > o) for o in m.offsets],
@@ -111,8 +111,8 @@ def consumers_read_consistently(m: Replication, s: State) -> Truth:
 def told_end_never_falls(m: Replication, s: State) -> Truth:
     """No leader gives consumers a smaller end of the log than an earlier leader gave.
 
-    It checks the current leader in its epoch, because consumers that know it do not ask former leaders. Lost records
-    are excluded: other properties find them.
+    The property checks the current leader in its epoch, because consumers that know it do not fetch from former
+    leaders. Lost records are excluded: other properties check them.
     """
     return all_of(
         implies(
@@ -132,7 +132,7 @@ def told_end_never_falls(m: Replication, s: State) -> Truth:
 
 @invariant("B4")
 def hwm_within_log(m: Replication, s: State) -> Truth:
-    """No HWM exceeds the log end offset."""
+    """No broker's HWM exceeds its log end offset."""
     return all_of(
         implies(s.brokers[b].hwm > 0, s.brokers[b].hwm <= s.brokers[b].log.length) for b in m.broker
     )
@@ -140,7 +140,7 @@ def hwm_within_log(m: Replication, s: State) -> Truth:
 
 @statements.one_leader_per_epoch.seen()
 def one_leader_per_epoch(m: Replication, s: State) -> Truth:
-    """Checks the brokers' views."""
+    """Compares the brokers that believe they lead, by their views."""
     return statements.one_leader_per_epoch(
         [(m.leads(b, s.brokers[b]), s.brokers[b].view.leader_epoch) for b in m.broker]
     )
@@ -177,19 +177,19 @@ def views_are_prefixes(m: Replication, s: State) -> Truth:
 
 @statements.isr_members_are_eligible.seen()
 def isr_members_are_eligible(m: Replication, s: State) -> Truth:
-    """Checks the controller's registrations."""
+    """Checks the partition's ISR against the controller's registrations."""
     return statements.isr_members_are_eligible(s.partition, m.t.active(s.registrations))
 
 
 @statements.isr_and_elr_are_disjoint.seen()
 def isr_and_elr_are_disjoint(m: Replication, s: State) -> Truth:
-    """Checks the controller's partition."""
+    """Checks ISR and ELR as the controller reads them."""
     return statements.isr_and_elr_are_disjoint(m.as_read(s))
 
 
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Replication, s: State) -> Truth:
-    """Checks the controller's partition."""
+    """Checks ISR and ELR as the controller reads them."""
     return statements.elr_only_under_min_isr(m.as_read(s), m.min_isr(s))
 
 
@@ -202,8 +202,8 @@ def has_whole_elr(m: Replication, s: State) -> Truth:
 def enough_are_electable(m: Replication, s: State) -> Truth:
     """Each registration after an unclean shutdown excuses one missing member.
 
-    It does not apply after an operator raised min ISR or requested an election. Adding replicas do not count for min
-    ISR.
+    The property does not apply after an operator raised min ISR or requested an election. Adding replicas do not
+    count for min ISR.
     """
     unspent = all_of(
         getattr(s.budgets, name) == getattr(m.p, name) for name in ("min_isr_changes", "elections")
@@ -219,7 +219,7 @@ def enough_are_electable(m: Replication, s: State) -> Truth:
 def unclean_registrations(m: Replication, s: State) -> Number:
     """966.5. The largest number of registrations after an unclean shutdown that can have happened.
 
-    It is the number of unclean shutdowns and early stops, less the brokers that are still down after one. With K14 a
+    It is the number of unclean shutdowns and early stops, minus the brokers that are still down after one. With K14 a
     failover can also split a registration.
     """
     split = ("failovers",) if m.on("registration_may_be_split") else ()
@@ -230,13 +230,13 @@ def unclean_registrations(m: Replication, s: State) -> Number:
 
 @statements.isr_within_replicas.seen()
 def isr_within_replicas(m: Replication, s: State) -> Truth:
-    """Checks the controller's partition."""
+    """Checks the ISR of the controller's partition."""
     return statements.isr_within_replicas(s.partition, members_of(s.partition.replicas, m.t.brokers))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Replication, s: State) -> Truth:
-    """Checks the controller's partition."""
+    """Checks the ELR of the controller's partition."""
     return statements.elr_within_replicas(s.partition, members_of(s.partition.replicas, m.t.brokers))
 
 

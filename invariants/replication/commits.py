@@ -1,8 +1,8 @@
 """Why committed records survive: the brokers that must hold a record before it is committed. Helper invariants.
 
-A leader commits the records that all replicas it waits for have fetched in its epoch. While none of these replicas has
-moved to a later epoch, all electable brokers are among them. Once one has, the leader can commit only the records that
-this replica had fetched; every electable broker and every later leader holds these.
+A leader commits the records that all replicas it waits for have fetched in its epoch. While none of these replicas
+has moved to a later epoch, all electable brokers are among them. Once one replica has moved on, the leader can commit
+only the records that this replica had fetched. Every electable broker and every later leader holds those records.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from highwater.model.replication.logs import gate_is_open, same_record
 class WaitedFor:
     """The replicas that a leader waits for before it commits, now or after the AlterPartition response in flight.
 
-    ``commits``: the leader exists and its HWM may advance (966.1).
+    ``commits`` is true if the leader exists and its HWM may advance (966.1).
     """
 
     leader: Number
@@ -39,7 +39,7 @@ class WaitedFor:
 
 
 def quorums(m: Replication, s: State) -> list[WaitedFor]:
-    """The replicas that each leader waits for."""
+    """For each leader, now and after its AlterPartition response in flight, the replicas that it waits for."""
     found = []
     for b in m.broker:
         broker, response = s.brokers[b], s.alter_responses[b]
@@ -62,7 +62,7 @@ def _epoch(s: State, b: Number) -> Number:
 
 
 def _fetched(m: Replication, s: State, leader: Number, f: Number, offset: int) -> Truth:
-    """True if a leader knows that a follower has the record, or will know by the fetch in flight."""
+    """True if a leader knows that follower ``f`` has the record at ``offset``, or will know from a fetch in flight."""
     recorded, request, log = s.brokers[leader].followers[f].leo, s.fetch_requests[f], s.brokers[leader].log
     fetch = request.value
     comes = request.is_some & (fetch.leader == leader) & (fetch.leader_epoch == _epoch(s, leader))
@@ -71,7 +71,7 @@ def _fetched(m: Replication, s: State, leader: Number, f: Number, offset: int) -
 
 
 def _has_passed(m: Replication, s: State, quorum: WaitedFor, f: Number) -> Truth:
-    """True if a replica has moved to a later epoch than the leader's, so that it no longer fetches from that leader."""
+    """True if replica ``f`` has moved to a later epoch than the leader's, so that it no longer fetches from it."""
     return reached(m, s, f) > _epoch(s, quorum.leader)
 
 
@@ -87,7 +87,10 @@ def somebody_has_passed(m: Replication, s: State, quorum: WaitedFor) -> Truth:
 def can_commit(
     m: Replication, s: State, quorum: WaitedFor, offset: int, without: Number | None = None
 ) -> Truth:
-    """True if a leader has committed its record at an offset or still can, without a further fetch of one replica."""
+    """True if a leader has committed its record at ``offset`` or still can.
+
+    With ``without``, it must be able to do so without a further fetch of that replica.
+    """
     able = [quorum.commits, s.brokers[quorum.leader].log.length > offset]
     for f in m.broker:
         if int(f) == int(quorum.leader):
@@ -110,8 +113,8 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
 def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
     """A leader that can commit waits for all electable brokers, or for a replica that has moved to a later epoch.
 
-    An electable broker that the leader does not wait for has moved itself: it joined a later leader's ISR after a fetch
-    in that epoch.
+    An electable broker that the leader does not wait for has moved too: it joined a later leader's ISR after a fetch
+    in the later epoch.
     """
     waits = []
     for quorum in quorums(m, s):
@@ -134,8 +137,8 @@ def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
 def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
     """An electable broker holds every record that a leader can commit without a further fetch of that broker.
 
-    The same holds for a later leader and, while no log is lost, for every broker that has fetched the record. A
-    follower that truncates keeps it.
+    So does a later leader and, while no log is lost, every broker that has fetched the record. A follower that
+    truncates keeps the record.
     """
     held = []
     for quorum in quorums(m, s):
@@ -157,7 +160,7 @@ def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4")
 def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
-    """An electable broker holds every committed record and keeps it when it truncates, unless it has lost its log."""
+    """An electable broker holds every committed record, and keeps it when it truncates, unless it has lost its log."""
     held = []
     for b in m.broker:
         there = electable(m, s, b) & is_whole(m, s, b)
@@ -171,9 +174,9 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
 def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
     """A leader that can commit a record holds all records committed before it.
 
-    A leader also holds all committed records while no replica that it waits for has moved to a later epoch, or while an
-    electable broker has not. In the current epoch, committed records are before the leader's LESO or that leader
-    committed them.
+    A leader also holds all committed records while no replica that it waits for has moved to a later epoch, or while
+    an electable broker has not moved on. In the current epoch, committed records are before the leader's LESO or that
+    leader committed them.
     """
     held = []
     for quorum in quorums(m, s):
@@ -200,7 +203,7 @@ def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4")
 def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
-    """Records below every HWM are committed, also after a follower has handled the fetch response in flight."""
+    """Records below every HWM are committed, also after a follower has handled the fetch response in flight to it."""
     held = []
     for b in m.broker:
         broker, answer = s.brokers[b], s.fetch_responses[b].value
@@ -219,8 +222,8 @@ def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
 def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Truth:
     """While no log is lost, all replicas that a leader waits for hold and keep the records below its HWM.
 
-    The leader by whose log they truncate holds these records too: a later leader, or an earlier one while a replica
-    that is waited for has not moved on from it.
+    They truncate by the log of a leader that holds these records too. It is a later leader, or an earlier one that a
+    replica among them still follows.
     """
     held, whole = [], nothing_is_lost(m, s)
     for leader in m.broker:

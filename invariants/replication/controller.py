@@ -1,8 +1,8 @@
 """Properties of a partition as the controller sees it, in every state that its decisions reach.
 
-Liveness: no budget bounds fencing, shutdowns and registrations in this protocol. The return of brokers and
-the controller's own tasks are fair. The protocol has no logs. So if a property needs a replica to join the ISR, it
-assumes that the leader proposes every possible ISR again and again. ``liveness.py`` has the properties of logs.
+Liveness: no budget bounds fencing, shutdowns and registrations in this protocol. The return of brokers and the
+controller's own tasks are fair. The protocol has no logs. So if a property needs a replica to join the ISR, it
+assumes that the leader proposes every possible ISR infinitely often. ``liveness.py`` has the properties of logs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _comes_back(m: Controller, s: State, broker: Number) -> Truth:
 def _goes_on(m: Controller, s: State) -> Truth:
     """True if no leader's AlterPartition and no periodic task can make the controller fail.
 
-    The leaders considered propose all acceptable replicas, or themselves alone.
+    The AlterPartitions considered propose all acceptable replicas, or the leader alone.
     """
     now, partition = m.context(s), s.partition
     acceptable = m.t.acceptable(partition, s.registrations)
@@ -79,7 +79,7 @@ def _healthy(m: Controller, s: State) -> Truth:
 
 
 def _can_return(m: Controller, s: State) -> Truth:
-    """True if no broker needs an operator to return: all are registered, and their directories are online."""
+    """True if no broker needs an operator to return: all brokers are registered, and their directories are online."""
     partition, everyone = s.partition, Bool.lift(True)
     if m.p.directories and m.on("offline_directory_check"):
         everyone = everyone & partition.offline.is_empty
@@ -90,7 +90,7 @@ def _can_return(m: Controller, s: State) -> Truth:
 
 
 def _promised(m: Controller, s: State) -> StructValue:
-    """The partition as properties see it: without an ELR while its level is 0."""
+    """The partition as properties see it: with an empty ELR while the ELR is off."""
     if not m.p.elr_changes:
         return s.partition
     return s.partition.replace(elr=where(m.elr_is_on(s), s.partition.elr, m.t.brokers.zero()))
@@ -101,7 +101,7 @@ def _promised(m: Controller, s: State) -> StructValue:
 
 @statements.isr_within_replicas.seen()
 def isr_within_replicas(m: Controller, s: State) -> Truth:
-    """Checks the partition."""
+    """Checks the partition's ISR."""
     return statements.isr_within_replicas(s.partition, m.assigned(s.partition))
 
 
@@ -119,33 +119,33 @@ def leader_is_active(m: Controller, s: State) -> Truth:
 
 @statements.isr_members_are_eligible.seen("841.2")
 def isr_members_are_eligible(m: Controller, s: State) -> Truth:
-    """Checks the registrations."""
+    """Checks the partition's ISR against the brokers' registrations."""
     return statements.isr_members_are_eligible(s.partition, m.active(s))
 
 
 @statements.isr_and_elr_are_disjoint.seen()
 def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
-    """Checks the partition."""
+    """Checks the partition's ISR and ELR."""
     return statements.isr_and_elr_are_disjoint(s.partition)
 
 
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
-    """Checks the partition."""
+    """Checks the partition's ISR and ELR; while the ELR is off, it counts as empty."""
     return statements.elr_only_under_min_isr(_promised(m, s), m.min_isr(s))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Controller, s: State) -> Truth:
-    """Checks the partition."""
+    """Checks the partition's ELR; while the ELR is off, it counts as empty."""
     return statements.elr_within_replicas(_promised(m, s), m.assigned(s.partition))
 
 
 @statements.electable_completeness.seen()
 def electable_completeness(m: Controller, s: State) -> Truth:
-    """Checks the brokers in ``complete`` in place of logs.
+    """Checks the brokers in ``complete``, because this protocol has no logs.
 
-    These were in the ISR while the HWM could advance, and have not lost their log since.
+    A broker is in ``complete`` if it was in the ISR while the HWM could advance, and has not lost its log since.
     """
     can_be_elected = electable(_promised(m, s))
     if m.p.elr_changes:
@@ -155,7 +155,7 @@ def electable_completeness(m: Controller, s: State) -> Truth:
 
 @statements.enough_are_electable.seen()
 def enough_are_electable(m: Controller, s: State) -> Truth:
-    """The state records the exceptions: ``diminished``."""
+    """Does not apply once the state has ``diminished``: an operator or a fault can have reduced the copies."""
     return implies(~s.diminished, statements.enough_are_electable(electable(s.partition), m.min_isr(s)))
 
 
@@ -173,14 +173,14 @@ def last_known_leader_only_without_leader(m: Controller, s: State) -> Truth:
 
 @invariant("966.11")
 def last_known_leader_is_a_broker(m: Controller, s: State) -> Truth:
-    """The last known leader is a broker, so that it can be elected."""
+    """The last known leader is an actual broker, not NO_LEADER, so that it can be elected."""
     known = s.partition.last_known_leader
     return implies(known.is_some, known.value >= 0)
 
 
 @invariant("966.9")
 def reassignment_within_replicas(m: Controller, s: State) -> Truth:
-    """Adding and removing replicas are replicas during the reassignment."""
+    """During a reassignment, adding and removing replicas are replicas of the partition."""
     p = s.partition
     going_on = ~p.adding.is_empty | ~p.removing.is_empty
     return implies(going_on, (p.adding | p.removing) <= m.assigned(p))
@@ -213,7 +213,7 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 def every_broker_comes_back(m: Controller, s: State) -> Truth:
     """Every broker can be fenced, register and be unfenced without a failing decision.
 
-    Otherwise the controller resigns at each attempt, and so does the next one.
+    Otherwise the controller resigns at each attempt, and the next controller does too.
     """
     return all_of(implies(s.registrations[b].registered, _comes_back(m, s, b)) for b in m.t.broker)
 
@@ -226,13 +226,13 @@ def the_controller_goes_on(m: Controller, s: State) -> Truth:
 
 @invariant("B8, 966.13", rule="unassigned_candidate_fails")
 def leaders_change_for_a_reason(m: Controller, s: State) -> Truth:
-    """No election replaces a leader needlessly or passes over a live electable broker."""
+    """No election replaces a leader needlessly or skips a live electable broker."""
     return ~s.needless if m.p.judged_elections else as_bool(True)
 
 
 @invariant("B8", rule="cleared_elr_stays_indexed")
 def elr_members_are_indexed(m: Controller, s: State) -> Truth:
-    """Every ELR member has an entry in the controller's index: removing a missing entry stops the controller."""
+    """Every ELR member has an entry in the controller's index. Removing a missing entry would stop the controller."""
     return all_of(implies(s.partition.elr.has(b), s.elr_entries[b] > 0) for b in m.t.broker)
 
 
@@ -272,14 +272,17 @@ EXPLORED = (
 
 
 def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
-    """Fencing is fair for a broker in controlled shutdown, which stops; otherwise it is a fault."""
+    """True while a broker is in controlled shutdown. Then its fencing is fair, because the broker stops.
+
+    Any other fencing is a fault.
+    """
     return s.registrations[broker].in_controlled_shutdown
 
 
 def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
-    """Registration is fair for a broker that has shut down; otherwise it follows a crash.
+    """True if a broker has shut down, or its registration failed with the controller. Its registration is then fair.
 
-    A broker whose registration failed with the controller tries again.
+    Any other registration follows a crash.
     """
     registration = s.registrations[broker]
     stopped = registration.fenced & registration.in_controlled_shutdown
@@ -299,20 +302,23 @@ _PROPOSALS = strong("alter_partition", by=["isr"], stale=None)
 
 @always_eventually("966.13", fair=_RETURN)
 def electable_replicas_come_to_lead(m: Controller, s: State) -> Truth:
-    """A partition with an ISR or ELR member eventually has a leader, because its members are eventually unfenced."""
+    """A partition with an ISR or ELR member eventually has a leader, because these members are eventually unfenced."""
     somebody = ~(s.partition.isr | s.partition.elr).is_empty
     return implies(somebody & _can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.13, 966.14, 966.15", fair=_RETURN + _RECOVERY)
 def partitions_are_led(m: Controller, s: State) -> Truth:
-    """A partition eventually has a leader: by unclean recovery or the last known leader if no broker is electable."""
+    """A partition eventually has a leader, even if no broker is electable.
+
+    Unclean recovery or the election of the last known leader then provides it.
+    """
     return implies(_can_return(m, s), s.partition.leader.is_some)
 
 
 @always_eventually("966.17", fair=weak("maybe_balance_leader"))
 def preferred_replicas_lead(m: Controller, s: State) -> Truth:
-    """An active preferred replica in the ISR eventually leads."""
+    """A preferred replica that is active and in the ISR eventually leads."""
     preferred = s.partition.replicas.at(0)
     able = s.partition.isr.has(preferred) & m.t.acceptable(s.partition, s.registrations).has(preferred)
     return implies(able, s.partition.leader.is_(preferred))
@@ -366,7 +372,7 @@ def a_reassignment_that_only_removes_is_cancelled(m: Controller, before: State, 
 
 
 def _from_outside(m: Controller, before: State, after: State) -> Truth:
-    """True if a leaderless partition elects a replica from outside ISR and ELR, while brokers and directories stay."""
+    """True if a leaderless partition elects a replica from outside ISR and ELR, and no registration changes."""
     p, then = before.partition, after.partition
     elected = p.leader.is_none & then.leader.is_some & ~electable(p).has(then.leader)
     if m.on("offline_directory_check"):
@@ -382,7 +388,7 @@ def a_replica_is_elected_uncleanly_by_request(m: Controller, before: State, afte
 
 @reachable("966.15, 966.16")
 def the_controller_elects_uncleanly_by_itself(m: Controller, before: State, after: State) -> Truth:
-    """The controller elects a replica from outside ISR and ELR, and no broker comes or goes."""
+    """The controller elects a replica from outside ISR and ELR without a request, and no registration changes."""
     return _from_outside(m, before, after) & favours_availability(m, before)
 
 

@@ -1,8 +1,8 @@
 """Log matching among brokers and messages, whichever broker leads. Helper invariants for induction.
 
-A leader epoch has one leader, whose log only grows in it; all other records of that epoch are copies. So two logs that
-share a record share all records before it. A follower that has fetched in its leader's epoch has a prefix of the
-leader's log.
+A leader epoch has one leader, whose log only grows in it. All other records of that epoch are copies of the leader's.
+So two logs that share a record share all records before it. A follower that has fetched in its leader's epoch has a
+prefix of the leader's log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def takes_answer(m: Replication, s: State, f: Number) -> Truth:
 
 
 def history(m: Replication, s: State, b: Number) -> SeqValue:
-    """A broker's log with the record that it is about to append."""
+    """A broker's log, with the record of the fetch response in flight if the broker can append it."""
     log, answer = s.brokers[b].log, s.fetch_responses[b].value
     appends = takes_answer(m, s, b) & ~answer.diverging & answer.record.is_some & (log.length < m.p.records)
     return where(appends, log.append(answer.record.value), log)
@@ -35,7 +35,7 @@ def kept_by_answer(m: Replication, s: State, f: Number) -> Number:
 
 
 def electable(m: Replication, s: State, b: Number) -> Truth:
-    """True if a broker is in ISR or ELR, or joins the ISR by an acceptable AlterPartition in flight."""
+    """True if a broker is in ISR or ELR, or if an acceptable AlterPartition in flight adds it to the ISR."""
     joins = any_of(
         acceptable(s, x)
         & s.alter_requests[x].value.isr.has(b)
@@ -51,18 +51,18 @@ def nothing_is_lost(m: Replication, s: State) -> Truth:
 
 
 def is_whole(m: Replication, s: State, b: Number) -> Truth:
-    """True if a broker's log is whole: it runs, has stopped after a flush, or no log was lost."""
+    """True if a broker's log has lost no records: the broker has not crashed, or no crash lost records."""
     return (s.brokers[b].status != "CRASHED") | nothing_is_lost(m, s)
 
 
 def begins_with(m: Replication, log: SeqValue, other: SeqValue, length: Number) -> Truth:
-    """True if two logs hold the same records below an offset."""
+    """True if both logs have at least ``length`` records, and their first ``length`` records are equal."""
     return all_of((length <= o) | same_record(log, other, o) for o in m.offsets)
 
 
 @helper("B1, B2")
 def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
-    """Leader epochs do not decrease along a log, and do not exceed the broker's epoch."""
+    """Leader epochs do not decrease along a log, and do not exceed the broker's leader epoch."""
     kept = []
     for b in m.broker:
         log = history(m, s, b)
@@ -76,7 +76,7 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
 
 @helper("B3")
 def histories_match(m: Replication, s: State) -> Truth:
-    """Two logs with records of the same epoch agree up to the smaller offset of the two.
+    """Two logs that have records of one epoch agree up to the smaller of these records' offsets.
 
     So records of the epoch of a follower's last record are at the same offsets in the leader's log.
     """
@@ -96,7 +96,7 @@ def histories_match(m: Replication, s: State) -> Truth:
 
 @helper("B1")
 def records_are_their_leaders(m: Replication, s: State) -> Truth:
-    """While the leader of a record's epoch leads in it, its log holds the record.
+    """While a record's epoch has its leader, that leader's log holds the record.
 
     A leader that does not know of its election has written nothing in its epoch.
     """
@@ -117,7 +117,7 @@ def records_are_their_leaders(m: Replication, s: State) -> Truth:
 
 @helper("B5")
 def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Truth:
-    """In a leader's log, exactly the records from its LESO on have its own epoch."""
+    """In a leader's log, exactly the records from its LESO on have the leader's epoch."""
     return all_of(
         implies(
             m.leads(b, s.brokers[b]),
@@ -134,10 +134,11 @@ def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Trut
 
 @helper("B2, 903.1")
 def fetches_tell_the_log(m: Replication, s: State) -> Truth:
-    """A fetch in flight has its sender's LEO and last epoch at the time; these are still in its log unless it crashed.
+    """A fetch in flight has its sender's LEO and last epoch at the time of sending.
 
-    In that epoch the sender's log has not grown, and a response starts at its end. A record of the fetch's own epoch
-    came from its leader, which has the record while it leads.
+    The sender's log still has that end, unless the sender crashed. In the fetch's epoch the sender's log has not
+    grown, and a response starts at its end. A record of the fetch's epoch came from the epoch's leader, which has the
+    record while it leads.
     """
     told = []
     for f in m.broker:
@@ -166,8 +167,8 @@ def fetches_tell_the_log(m: Replication, s: State) -> Truth:
 def a_follower_has_what_it_fetched(m: Replication, s: State) -> Truth:
     """A follower that has fetched in the leader's epoch has a prefix of the leader's log, up to its fetch offset.
 
-    This applies to the incarnation that fetched, and to a member that stopped cleanly. The follower no longer
-    truncates.
+    This applies to the incarnation that fetched, and to an ISR member that stopped cleanly. The follower does not
+    truncate any more in this epoch.
     """
     held = []
     for leader in m.broker:

@@ -1,8 +1,8 @@
 """Helper invariants that make the invariants inductive, by protocol.
 
 An invariant can hold in every reachable state, and still fail after a step from an unreachable state. A helper
-invariant excludes such states. It is proved together with the others, so nothing is assumed. ``knowledge``,
-``histories`` and ``commits`` have those of the message-level protocol.
+invariant excludes such states. It is proved together with the invariants, so nothing is assumed. ``knowledge``,
+``histories`` and ``commits`` have the helper invariants of the message-level protocol.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def brokers_are_registered(m: Controller, s: State) -> Truth:
 
 @invariant("966.3", rule="isr_may_become_empty")
 def somebody_leads_the_isr(m: Controller, s: State) -> Truth:
-    """Without a leader the ISR is empty: the last member leaves the ISR when it cannot lead.
+    """If there is no leader, the ISR is empty: the last member leaves the ISR when it cannot lead.
 
     Otherwise an election could ignore the ISR, and elect an ELR member or the last known leader.
     """
@@ -35,7 +35,7 @@ def somebody_leads_the_isr(m: Controller, s: State) -> Truth:
 
 @invariant("B8, 966.9")
 def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
-    """Each replica is listed once, and replicas remain without the adding ones and without the removing ones.
+    """Each replica is listed once. Replicas remain without the adding replicas, and without the removing replicas.
 
     So a cancelled reassignment has replicas to return to.
     """
@@ -49,7 +49,7 @@ def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
 def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Truth:
     """ELR, last known ELR and last known leader are empty if the rules that maintain them are off.
 
-    They start empty, and no other rule adds a member.
+    They are empty in the initial state, and no other rule adds a member.
     """
     p = s.partition
     return all_of(

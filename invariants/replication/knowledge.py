@@ -1,7 +1,7 @@
 """Brokers and messages contain only former states of the controller. Helper invariants for induction.
 
-A running broker's view was once the controller's state. A message's sender knew no more then than it knows now. It
-follows that an epoch has one leader, and a partition epoch one proposal.
+A running broker's view was once the controller's state. A message's sender knew no more when it sent the message than
+it knows now. It follows that a leader epoch has one leader, and a partition epoch one proposal.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ CRASHES = ("crashes", "lossy_crashes", "disk_losses")
 
 
 def spent(m: Replication, s: State, *budgets: str) -> Number:
-    """The number of faults of these kinds so far."""
+    """The number of faults that have happened so far, over these budgets."""
     left: Number = sum(getattr(s.budgets, name) for name in budgets)
     return sum(getattr(m.p, name) for name in budgets) - left
 
 
 def is_stated_for(m: Replication) -> bool:
-    """True if the helper invariants apply to the scenario."""
+    """True if the helper invariants apply to the scenario.
+
+    They do not apply if the ELR's level changes, or if the scenario has a parameter of BEYOND.
+    """
     return m.p.elr_at_start and not any(getattr(m.p, name) for name in BEYOND)
 
 
 def helper(source: str) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
-    """Mark a function as a helper invariant; it is true in scenarios for which it is not stated."""
+    """Mark a function as a helper invariant. The invariant is true in scenarios to which helpers do not apply."""
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
         @wraps(function)
@@ -57,13 +60,13 @@ def replicas(m: Replication, s: State) -> SetValue:
 
 
 def reached(m: Replication, s: State, b: Number) -> Number:
-    """The leader epoch that a broker acts in or, while it is down, the smallest one that it can start in."""
+    """The leader epoch that a broker acts in. While the broker is down: the smallest epoch that it can start in."""
     broker = s.brokers[b]
     return where(m.is_up(broker), broker.view.leader_epoch, s.partition.leader_epoch)
 
 
 def acceptable(s: State, b: Number) -> Truth:
-    """True if a broker's AlterPartition passes all checks but those of its proposed members."""
+    """True if the AlterPartition of broker ``b`` passes all checks, except the checks of proposed members."""
     sent, p = s.alter_requests[b], s.partition
     return (
         sent.is_some
@@ -98,7 +101,7 @@ def registrations_are_the_brokers(m: Replication, s: State) -> Truth:
 
 @helper("B8, 966.3")
 def isr_has_its_leader(m: Replication, s: State) -> Truth:
-    """A leader is in the ISR, and a non-empty ISR has a leader; the replicas do not change."""
+    """A leader is in the ISR, and a non-empty ISR has a leader. The replica list does not change."""
     p = s.partition
     led = where(p.leader.is_some, p.isr.has(p.leader), p.isr.is_empty)
     return led & p.adding.is_empty & p.removing.is_empty & (size(replicas(m, s)) == p.replicas.length)
@@ -106,10 +109,10 @@ def isr_has_its_leader(m: Replication, s: State) -> Truth:
 
 @helper("966.4, 966.10, 966.14")
 def enough_are_remembered(m: Replication, s: State) -> Truth:
-    """ISR, ELR and last known ELR together have min ISR members; without an unclean shutdown ISR and ELR have them.
+    """ISR, ELR and last known ELR together have min ISR members.
 
-    This requires min ISR members in the initial ISR. Each broker that is down uncleanly has used a crash or an early
-    stop.
+    Without an unclean shutdown, ISR and ELR alone have them. This requires min ISR members in the initial ISR. Each
+    broker that is down uncleanly has used a crash or an early stop.
     """
     p, needed = s.partition, m.min_isr(s)
     ended = spent(m, s, *CRASHES, "early_stops")
@@ -154,7 +157,7 @@ def views_are_former_states(m: Replication, s: State) -> Truth:
 
 @helper("B5, B7")
 def only_leaders_have_followers(m: Replication, s: State) -> Truth:
-    """Only a leader has a proposal or fetch state; the fetch state is of its own epoch.
+    """Only a leader has a proposal or fetch state; its fetch state is of its own epoch.
 
     A follower that has fetched in an epoch never returns to an earlier one.
     """
@@ -178,7 +181,7 @@ def only_leaders_have_followers(m: Replication, s: State) -> Truth:
 
 @helper("B2, 903.1")
 def fetches_are_not_from_the_future(m: Replication, s: State) -> Truth:
-    """A fetch in flight was sent by its sender in an epoch that it has reached, to the leader of that epoch.
+    """The sender of a fetch in flight sent it in an epoch that the sender has reached, to the leader of that epoch.
 
     A response is in flight only without a fetch, and only to a running process.
     """
@@ -214,7 +217,7 @@ def fetches_are_not_from_the_future(m: Replication, s: State) -> Truth:
 
 @helper("B7, 903.3")
 def proposals_are_the_leaders(m: Replication, s: State) -> Truth:
-    """An AlterPartition in flight was sent by its sender, and is its proposal while the sender's epochs are unchanged.
+    """An AlterPartition in flight is its sender's pending proposal, as long as the sender's epochs are unchanged.
 
     Each added member has fetched in the sender's epoch, with the broker epoch in the request.
     """
@@ -256,7 +259,7 @@ def proposals_are_the_leaders(m: Replication, s: State) -> Truth:
 
 
 def _is_former(s: State, answer: StructValue, broker: StructValue, b: Number) -> Truth:
-    """True if an AlterPartition response has a decision of the controller."""
+    """True if an AlterPartition response contains a former or the present decision of the controller."""
     p = s.partition
     present = (answer.isr == p.isr) & (answer.leader_epoch == p.leader_epoch)
     committed = answer.isr.has(b) & (answer.partition_epoch <= p.partition_epoch)
@@ -297,7 +300,7 @@ def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Truth:
 
 @step_property("B8")
 def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: State) -> Truth:
-    """A broker's leader epoch never decreases, across restarts too; its partition epoch does not while it runs."""
+    """A broker's leader epoch never decreases, even across restarts. Its partition epoch never does while it runs."""
     if not is_stated_for(m):
         return as_bool(True)
     return all_of(

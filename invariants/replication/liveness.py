@@ -1,7 +1,7 @@
 """Liveness of replication once faults have stopped, and the fair actions that each property needs.
 
-Budgets bound the faults, and no fairness includes them, so an infinite run has a last fault. Each property names the
-smallest set of fair actions that suffices; the page on liveness shows the effect of leaving one out.
+Budgets bound the faults, and no fairness includes faults, so an infinite run has a last fault. Each property names
+the smallest set of fair actions that suffices; the page on liveness shows the effect of leaving one out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from highwater.model.replication.isr import is_eligible
 
 
 def broker_is_down(m: Replication, s: State, b: Number) -> Truth:
-    """Fencing is fair for a broker that is down, because its session ends; for a running broker it is a fault."""
+    """True while a broker is down. Then its fencing is fair, because its session ends.
+
+    Fencing a running broker is a fault.
+    """
     return ~m.is_up(s.brokers[b])
 
 
@@ -50,7 +53,7 @@ def metadata_views_converge(m: Replication, s: State) -> Truth:
 
 @always_eventually("B7, 841.3", fair=_REPLAY + _ALTER)
 def proposals_are_settled(m: Replication, s: State) -> Truth:
-    """Every AlterPartition is eventually answered or superseded by newer metadata."""
+    """Every pending AlterPartition is eventually answered or superseded by newer metadata."""
     return all_of(s.brokers[b].proposed.is_none for b in m.broker)
 
 
@@ -58,7 +61,7 @@ def proposals_are_settled(m: Replication, s: State) -> Truth:
 def proposals_come_to_rest(m: Replication, s: State) -> Truth:
     """Infinitely often no leader has an AlterPartition to send: none repeats a rejected proposal forever.
 
-    Followers may stay fenced: their fetches reach the leader, and their heartbeats do not reach the controller.
+    Followers may stay fenced: their fetches reach the leader, but their heartbeats do not reach the controller.
     """
 
     def may_join(b: Number, f: Number) -> Truth:
@@ -94,7 +97,7 @@ def writes_are_answered(m: Replication, s: State) -> Truth:
 
 @always_eventually("B4, 966.1", fair=_RETURN + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
 def hwm_comes_to_cover_what_is_committed(m: Replication, s: State) -> Truth:
-    """A leader's HWM eventually covers the committed records of its log, so that consumers can read them."""
+    """A leader's HWM eventually covers all committed records of its log, so that consumers can read them."""
     return all_of(
         ~m.leads(b, s.brokers[b])
         | all_of(

@@ -1,7 +1,7 @@
 """Properties checked on observed partitions, besides the controller's invariants.
 
 They are not invariants of the protocol. An operator's unclean election, or more failures than the topic tolerates,
-violate them without breaking a rule. Operators still need to know.
+violates them without breaking a rule. Operators still need to know.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def leader_elected_cleanly(m: Controller, s: State) -> Truth:
 
 @statements.leader_completeness.seen("966.6")
 def leader_completeness(m: Controller, s: State) -> Truth:
-    """Checks the brokers in ``complete`` in place of logs.
+    """Checks the brokers in ``complete``, because a metadata log has no partition logs.
 
     An ISR member that restarted uncleanly may have lost the end of its log; if it leads, the loss is final.
     """
@@ -37,7 +37,7 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 
 @invariant("966.13")
 def somebody_is_electable(m: Controller, s: State) -> Truth:
-    """ISR or ELR have a member, so the partition can have a leader without loss.
+    """ISR or ELR has a member, so the partition can have a leader without loss.
 
     Otherwise it waits for an unclean election, an unclean recovery, or its last known leader.
     """
@@ -46,7 +46,7 @@ def somebody_is_electable(m: Controller, s: State) -> Truth:
 
 @invariant("966.19")
 def has_min_isr(m: Controller, s: State) -> Truth:
-    """The ISR has min ISR members; otherwise acks=all is refused and the HWM does not advance (966.1)."""
+    """The ISR has min ISR members. Otherwise acks=all writes are refused and the HWM does not advance (966.1)."""
     return size(s.partition.isr) >= m.min_isr(s)
 
 
@@ -89,9 +89,9 @@ OF_REQUESTS = (
 
 
 def is_promised(found: Invariant, rules: Set[str]) -> bool:
-    """True if a version with these rules guarantees a property.
+    """True if a version with these rules guarantees the property.
 
-    A property that other proposals also require is guaranteed without the ELR.
+    A property that other proposals besides KIP-966 require is guaranteed without the ELR.
     """
     by_kip_966 = all(re.match(r"\s*966\.", part) for part in found.source.split(","))
     return not by_kip_966 or "eligible_leader_replicas" in rules

@@ -16,7 +16,10 @@ from highwater.model.replication.cluster import committed_at_start
 
 
 def tolerated(m: Replication) -> dict[str, int]:
-    """The promise's parameters. min ISR is the smallest possible one: an operator may lower it or the replica count."""
+    """The parameters of the abstract ``promise``.
+
+    Its min ISR is the smallest that the scenario allows: an operator may lower min ISR or the replica count.
+    """
     changes = m.p.min_isr_changes or m.p.reassignments
     return {
         "records": m.p.records,
@@ -31,8 +34,8 @@ def is_void(m: Replication, s: State) -> Truth:
     """P1. True if the promise no longer applies: min ISR brokers lost data, or an election can have been unclean.
 
     A leader from outside ISR and ELR requires an unclean shutdown. The state does not record which election elected
-    one. So after the first unclean shutdown, every unclean election that the configuration allows or an operator
-    requests counts.
+    such a leader. So after the first unclean shutdown, every unclean election that the configuration allows or an
+    operator requests counts.
     """
     lost = spent(m, s, "lossy_crashes", "disk_losses")
     failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0
@@ -43,7 +46,7 @@ def is_void(m: Replication, s: State) -> Truth:
 
 
 def committed_and_there(m: Replication, s: State) -> SeqValue:
-    """B4. The committed records that the controller's leader still has, while it runs."""
+    """B4. The committed records that the controller's leader still has, if it runs; else all committed records."""
     there = s.committed.length
     for b in m.broker:
         same = [log_rules.same_record(s.brokers[b].log, s.committed, o) for o in m.offsets]
@@ -83,7 +86,7 @@ def keeps_the_promise(m: Replication, s: State) -> Mapped:
 
 @helper("B1")
 def records_are_written_in_their_order(m: Replication, s: State) -> Truth:
-    """Each written value follows the values before it."""
+    """Values are written in order: if a value is written, the values before it are too."""
     there = [s.writes[v] != "UNUSED" for v in m.value]
     return all_of(implies(later, earlier) for earlier, later in itertools.pairwise(there))
 

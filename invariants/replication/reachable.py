@@ -1,4 +1,4 @@
-"""Reachability goals: brokers change the ISR, win recoveries, and abandon, delay or refuse messages."""
+"""Goals about messages and members: ISR changes, recoveries, and abandoned, delayed or refused messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from highwater.model.replication import Replication
 
 
 def _proposes(m: Replication, before: State, after: State, leader: Number, f: Number, joins: bool) -> Truth:
-    """True if a leader starts to propose an ISR that adds (``joins``) or removes a follower."""
+    """True if a leader starts to propose an ISR with follower ``f`` added (``joins``) or removed."""
     old, new = before.brokers[leader], after.brokers[leader]
     begins = m.leads(leader, old) & old.proposed.is_none & new.proposed.is_some
     there, proposed = old.view.isr.has(f), new.proposed.value.has(f)
@@ -26,7 +26,10 @@ _Known = Callable[[StructValue, StructValue], Truth]
 def _proposed(
     m: Replication, before: State, after: State, joins: bool, about: _Known, least: int = 1
 ) -> Truth:
-    """True if a leader proposes that at least ``least`` followers that meet a condition join or leave the ISR."""
+    """True if a leader proposes that at least ``least`` followers join (``joins``) or leave the ISR.
+
+    Each of these followers must satisfy ``about``, a condition on the leader and on its fetch state of the follower.
+    """
     found = []
     for leader in m.broker:
         broker = before.brokers[leader]
@@ -86,7 +89,10 @@ def two_followers_join_together(m: Replication, before: State, after: State) -> 
 def _wins_over_a_longer_log(
     m: Replication, before: State, after: State, is_it: Callable[[StructValue, StructValue], Truth]
 ) -> Truth:
-    """True if a recovery elects a replica over a longer log; ``is_it`` tests that log's registration and answer."""
+    """True if a recovery elects a replica although another has a longer log that satisfies ``is_it``.
+
+    ``is_it`` takes the registration and the log info of the replica with the longer log.
+    """
     old, new = before.partition, after.partition
     by_log = all_of(after.log_infos[b].is_none for b in m.broker)
     over = []
@@ -129,7 +135,7 @@ def a_recovery_elects_over_a_longer_log(m: Replication, before: State, after: St
 
 
 def _recovers(m: Replication, before: State, after: State) -> Truth:
-    """True if a partition without a leader elects a replica that has answered a recovery."""
+    """True if a leaderless partition elects a replica whose log info the controller has."""
     old, new = before.partition, after.partition
     return old.leader.is_none & any_of(new.leader.is_(b) & before.log_infos[b].is_some for b in m.broker)
 
@@ -146,7 +152,7 @@ def a_recovery_elects_before_all_answer(m: Replication, before: State, after: St
 
 @reachable("966.14, 966.18", rule="unclean_recovery", needs="recovery")
 def a_recovery_elects_before_the_remembered_answer(m: Replication, before: State, after: State) -> Truth:
-    """A recovery elects a leader while a member of the last known ELR has not answered."""
+    """A recovery elects a leader while the log info of a last known ELR member is missing."""
     remembered = before.partition.last_known_elr
     missing = any_of(remembered.has(b) & before.log_infos[b].is_none for b in m.broker)
     return _recovers(m, before, after) & missing
@@ -244,7 +250,7 @@ _Fetch = Callable[[Number, StructValue, StructValue], Truth]
 
 
 def _is_refused(m: Replication, before: State, after: State, about: _Fetch) -> Truth:
-    """True if a broker drops such a fetch without an answer and without a change."""
+    """True if a broker drops a fetch that satisfies ``about``, without an answer and without a change."""
 
     def refused(f: Number) -> Truth:
         request, fetch = before.fetch_requests[f], before.fetch_requests[f].value
@@ -256,7 +262,7 @@ def _is_refused(m: Replication, before: State, after: State, about: _Fetch) -> T
 
 
 def _leads_it(m: Replication, f: Number, fetch: StructValue, broker: StructValue) -> Truth:
-    """True if a fetch's recipient believes that it leads, and its view has the sender as a replica."""
+    """True if the fetch's recipient believes that it leads, and its view has sender ``f`` as a replica."""
     return m.leads(fetch.leader, broker) & broker.view.replicas.has(f)
 
 

@@ -11,13 +11,13 @@ from highwater.model.replication.controller.types import LeaderRecoveryState
 
 
 def _same_process(m: Replication, before: State, after: State, b: Number) -> Truth:
-    """True if the same process of a broker runs before and after a step."""
+    """True if broker ``b`` runs as one process before and after the step."""
     old, new = before.brokers[b], after.brokers[b]
     return m.is_up(old) & m.is_up(new) & (old.epoch == new.epoch)
 
 
 def _is_requested(before: State, after: State) -> Truth:
-    """True if an operator requests an election in a step."""
+    """True if the step is an election that an operator requests."""
     return before.budgets.elections > after.budgets.elections
 
 
@@ -26,10 +26,10 @@ def _is_requested(before: State, after: State) -> Truth:
 
 @invariant("B4, 966.1, 966.2")
 def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
-    """With a large enough committed ISR, the HWM equals the smallest LEO of the replicas that the leader waits for.
+    """If the committed ISR is large enough, the HWM equals the smallest LEO of the replicas that the leader waits for.
 
-    An ISR is large enough if it has min.insync.replicas members or every replica. The leader waits for the maximal ISR
-    and, with K3, for replicas that are about to join.
+    An ISR is large enough if it has min.insync.replicas members or every replica. The leader waits for the maximal
+    ISR and, with K3, for replicas that are about to join.
     """
     held = []
     for b in m.broker:
@@ -47,7 +47,10 @@ def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
 
 @invariant("B6", needs="waiting_producers")
 def producers_wait_for_leaders_only(m: Replication, s: State) -> Truth:
-    """A producer waits at a broker that leads: its wait ends when the leader crashes, stops or becomes a follower."""
+    """A producer waits only at a broker that leads.
+
+    Its wait ends when the broker crashes, stops or becomes a follower.
+    """
     return all_of(
         implies(s.waiting[v].is_some & (s.waiting[v].value.leader == b), m.leads(b, s.brokers[b]))
         for b in m.broker
@@ -71,7 +74,8 @@ def former_replicas_keep_no_log(m: Replication, s: State) -> Truth:
 def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: State) -> Truth:
     """A follower truncates to an offset at which its log and the leader's can agree, and no further than necessary.
 
-    The record before that offset has at most the leader epoch in the response. The leader lacks each removed record.
+    The record before that offset has at most the leader epoch in the response. The leader lacks each truncated
+    record.
     """
     kept = []
     for f in m.broker:
@@ -140,7 +144,8 @@ def new_leader_epochs_know_no_fetch(m: Replication, before: State, after: State)
 def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after: State) -> Truth:
     """A broker that registers after an unclean shutdown is in neither ISR nor ELR, unless it is the last ISR member.
 
-    A shutdown is clean if its CleanShutdownFile has the registered broker epoch, and the metadata version supports it.
+    A shutdown is clean if its CleanShutdownFile has the registered broker epoch, and the metadata version supports
+    the file's epoch.
     """
     kept = []
     for b in m.broker:
@@ -156,11 +161,11 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
 
 @step_property("966.14", rule="unclean_recovery", needs="recovery")
 def recovery_elects_the_best_log(m: Replication, before: State, after: State) -> Truth:
-    """No running replica that a recovery waits for or has heard from has a better log than the elected leader.
+    """No running replica whose log a recovery compares or waits for has a better log than the elected leader.
 
-    Balanced waits for the last known ELR, and LONGEST_LOG_BALANCED compares only those members. The replicas compared
-    are unfenced and know the current leader epoch. A better log ends in a later leader epoch or, in the same one, is
-    longer.
+    Balanced waits for the last known ELR, and LONGEST_LOG_BALANCED compares only its members. The replicas compared
+    are unfenced and know the current leader epoch. A better log ends in a later leader epoch or, with equal epochs,
+    is longer.
     """
     asked = _is_requested(before, after)
     balanced = where(asked, not m.p.risky_elections, not m.p.unclean_election)
@@ -228,7 +233,7 @@ def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) ->
 def requested_elections_replace_no_leader(m: Replication, before: State, after: State) -> Truth:
     """A requested election replaces a leader only by the preferred replica.
 
-    Other types need a partition without a leader.
+    Election types other than PREFERRED need a partition without a leader.
     """
     asked = _is_requested(before, after)
     old, new = before.partition.leader, after.partition.leader
@@ -241,7 +246,7 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
     """After a partition change, ELR, last known ELR and last known leader are set only while they apply.
 
     ELR and last known ELR apply while the ISR is under min ISR, the last known leader while there is no leader. None
-    applies while the ELR is off: its value would be stale once the ELR is on again.
+    of them applies while the ELR is off: its value would be stale once the ELR is on again.
     """
     old, new = before.partition, after.partition
     on = m.has_elr(before)
@@ -253,7 +258,7 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
 
 @step_property("B7, 903.3")
 def proposals_stand_as_they_were_made(m: Replication, before: State, after: State) -> Truth:
-    """A leader's pending proposal does not change, nor do its broker epochs."""
+    """While a leader's proposal is pending, neither its ISR nor its broker epochs change."""
     kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
@@ -287,7 +292,8 @@ def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: St
 def members_that_leave_under_min_isr_stay_eligible(m: Replication, before: State, after: State) -> Truth:
     """A member that leaves an ISR under min ISR enters the ELR, unless it lost its log or is no longer a replica.
 
-    No record is committed without it, so it holds all committed records. An operator may still elect another replica.
+    No record is committed without that member, so it holds all committed records. An operator may still elect another
+    replica.
     """
     p, then = before.partition, after.partition
     gone, needed = p.isr - then.isr, m.min_isr(after)
@@ -316,10 +322,10 @@ def partitions_with_active_isr_members_are_led(m: Replication, before: State, af
 
 @step_property("966.10, 966.11, 704.2", rule="last_known_leader")
 def last_known_leaders_led_last(m: Replication, before: State, after: State) -> Truth:
-    """The last known leader is the leader at the time when the ISR became empty, until another one is elected.
+    """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
-    The last known ELR gains only ELR members whose brokers register uncleanly, and is cleared when the ISR has min ISR
-    members. A leader is RECOVERING only if it was elected from outside ISR and ELR.
+    The last known ELR gains only ELR members whose brokers register uncleanly, and is cleared when the ISR has min
+    ISR members. A leader is RECOVERING only if it was elected from outside ISR and ELR.
     """
     p, then = before.partition, after.partition
     kept = []

@@ -18,7 +18,7 @@ from highwater.model.replication.controller.types import (
 
 
 def favours_availability(m: Controller, s: State) -> Truth:
-    """966.13, 966.16. True if the operator chose Aggressive, by either setting."""
+    """966.13, 966.16. True if the recovery strategy is Aggressive, by its own setting or by unclean election."""
     if m.has_strategy:
         chosen: Truth = s.recovery_strategy == RecoveryStrategy.AGGRESSIVE
         return chosen
@@ -26,7 +26,7 @@ def favours_availability(m: Controller, s: State) -> Truth:
 
 
 def is_requested(m: Controller, before: State, after: State, *kinds: Number) -> Truth:
-    """966.17. True if a step is an operator's election of one of these types."""
+    """966.17. True if the step is an election of one of the types ``kinds`` that an operator requested."""
     if not m.p.recovery_requests:
         return as_bool(False)
     asked = any_of(after.requested.value.kind == kind for kind in kinds)
@@ -35,7 +35,7 @@ def is_requested(m: Controller, before: State, after: State, *kinds: Number) -> 
 
 
 def is_risked(m: Controller, before: State, after: State) -> Truth:
-    """966.17. True if a step is an election by which an operator may lose committed records."""
+    """966.17. True if the step is a requested election that may lose committed records."""
     risky = RecoveryRequest.DESIGNATION, RecoveryRequest.LONGEST_LOG_AGGRESSIVE
     return is_requested(m, before, after, *risky)
 
@@ -45,7 +45,7 @@ def is_risked(m: Controller, before: State, after: State) -> Truth:
 
 @step_property("B8")
 def leader_epoch_never_falls(m: Controller, before: State, after: State) -> Truth:
-    """The leader epoch never decreases: a replica that knows a higher one would refuse the leader forever."""
+    """The leader epoch never decreases: a replica that knows a higher epoch would refuse the leader forever."""
     return before.partition.leader_epoch <= after.partition.leader_epoch
 
 
@@ -145,8 +145,8 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
 
     They are the replicas that a Balanced recovery waits for. Operator choices are exempt: a change of min ISR or
     replicas, Aggressive, a risky election request and, without unclean recovery, any election from outside ISR and
-    ELR.
-    An ISR member that loses its log and registers before it is fenced enters no set: 966.10 covers ELR members only.
+    ELR. An ISR member that loses its log and registers before it is fenced enters none of the three sets: 966.10
+    covers ELR members only.
     """
     old, new = before.partition, after.partition
     chosen = favours_availability(m, before) | is_risked(m, before, after)
@@ -165,12 +165,12 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
 
 
 def _offline(m: Controller, partition: StructValue) -> SetValue:
-    """The replicas in a lost log directory."""
+    """The replicas whose log directory is offline; empty if no rule considers directories."""
     return partition.offline if m.on("offline_directory_check") else m.t.brokers.zero()
 
 
 def _able(m: Controller, s: State) -> SetValue:
-    """The replicas that may lead."""
+    """The replicas that may lead: active, with a log directory that is not offline."""
     return m.assigned(s.partition) & m.active(s) - _offline(m, s.partition)
 
 
@@ -190,7 +190,7 @@ def _cleared(m: Controller, before: State, after: State) -> Truth:
 
 
 def _uncleanly(m: Controller, before: State, after: State) -> Truth:
-    """True if a step elects a leader from outside ISR and ELR while the replicas stay the same."""
+    """True if the step elects a leader from outside ISR and ELR while the replica list stays the same."""
     old, new = before.partition, after.partition
     elected = new.leader.is_some & (old.leader != new.leader) & ~electable(old).has(new.leader)
     return elected & (old.replicas == new.replicas)
@@ -201,7 +201,7 @@ def electable_replicas_are_elected_first(m: Controller, before: State, after: St
     """While ISR or ELR has a member, no other replica is elected, unless an operator allows or requests it.
 
     A broker that registers in the step does not count, because it may have lost its log. A Balanced recovery also
-    waits until every last known ELR member is live. LONGEST_LOG_BALANCED elects a live one and need not wait.
+    waits until every last known ELR member is live. LONGEST_LOG_BALANCED elects a live member and need not wait.
     """
     old = before.partition
     registers = m.t.brokers.of(lambda b: before.registrations[b].epoch != after.registrations[b].epoch)
@@ -251,7 +251,7 @@ def recoveries_elect_complete_replicas(m: Controller, before: State, after: Stat
     """Balanced loses no committed record that a member of ELR or last known ELR has, fenced or not.
 
     LONGEST_LOG_AGGRESSIVE loses no committed record that a live replica has. Both elect only in a partition without a
-    leader; BALANCED elects a member of the last known ELR.
+    leader; LONGEST_LOG_BALANCED elects a member of the last known ELR.
     """
     old, leader, complete = before.partition, after.partition.leader, before.complete
     by_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_BALANCED)
@@ -271,7 +271,7 @@ def recoveries_elect_complete_replicas(m: Controller, before: State, after: Stat
 
 @step_property("966.15, 966.16")
 def unclean_elections_do_not_wait(m: Controller, before: State, after: State) -> Truth:
-    """With unclean election enabled, a partition keeps or gets a leader while a replica may lead."""
+    """With unclean election enabled, a partition keeps or gets a leader while at least one replica may lead."""
     if m.on("unclean_recovery"):
         return as_bool(True)
     p, then = before.partition, after.partition
@@ -304,8 +304,8 @@ def leaders_from_outside_are_allowed(m: Controller, before: State, after: State)
 def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after: State) -> Truth:
     """A member that leaves an ISR under min ISR enters the ELR, unless it registers.
 
-    With min ISR members the ELR is empty. A member leaves the ELR only into the ISR, by a registration, with a change
-    of replicas or configuration, or at an unclean election. K16 covers the assignment to a directory.
+    If the ISR has min ISR members, the ELR is empty. A member leaves the ELR only into the ISR, by a registration,
+    with a change of replicas or configuration, or at an unclean election. K16 covers the assignment to a directory.
     """
     p, then = before.partition, after.partition
     on = m.elr_is_on(before) & _same_level(m, before, after)
@@ -351,7 +351,7 @@ def min_isr_changes_clear_the_elr(m: Controller, before: State, after: State) ->
 def reassignments_complete_when_they_can(m: Controller, before: State, after: State) -> Truth:
     """A reassignment completes in the first step in which all added replicas and enough members are in the ISR.
 
-    Removed replicas then leave replicas, ISR and ELR. Only an operator changes the target.
+    The removed replicas then leave replicas, ISR and ELR. Only an operator changes the target.
     """
     p, then = before.partition, after.partition
     old, new = m.assigned(p), m.assigned(then)
@@ -376,9 +376,10 @@ def reassignments_complete_when_they_can(m: Controller, before: State, after: St
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """A cancelled reassignment removes its adding replicas from the ISR, and leaves min ISR members in it.
+    """A cancelled reassignment removes its adding replicas from the ISR, and leaves min ISR members in the ISR.
 
-    The replication factor may change: a reassignment that replaced another one can add fewer replicas than it removes.
+    The replication factor may change: a reassignment that replaced an earlier one can add fewer replicas than it
+    removes.
     """
     p, then = before.partition, after.partition
     going = ~p.adding.is_empty | ~p.removing.is_empty
@@ -391,7 +392,7 @@ def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, 
 
 @step_property("966.10, 966.11, 966.15, 704.2")
 def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Truth:
-    """The last known leader is the leader at the time when the ISR became empty, until another one is elected.
+    """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
     A leader is RECOVERING exactly if it was elected from outside ISR and ELR. The ELR is then empty, unless an
     operator allows unclean elections.

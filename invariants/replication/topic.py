@@ -1,4 +1,4 @@
-"""Properties of both partitions of a topic: those of one partition (``controller.py``)."""
+"""Properties of a topic of two partitions: the properties of one partition (``controller.py``), for both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLACES = ("first", "second")
 
 
 def _of_both(stated: Invariant) -> Invariant:
-    """An invariant of one partition, for both partitions under the same name."""
+    """The invariant that holds if ``stated`` holds for both partitions; it keeps the name."""
 
     @wraps(stated.function)
     def holds(m: Topic, s: State) -> Truth:
@@ -28,9 +28,9 @@ def _of_both(stated: Invariant) -> Invariant:
 
 
 def _of_one(stated: Liveness, place: int) -> Liveness:
-    """A liveness property of one partition, for this one.
+    """The liveness property of one partition, checked for the partition ``place``.
 
-    One property for both would state that they reach their goals at the same time.
+    A single property for both partitions would state that they reach their goals at the same time.
     """
 
     @wraps(stated.function)

@@ -1,4 +1,4 @@
-"""Properties of the truncation protocol: the published specification's invariants, step properties, and goals."""
+"""Properties of the protocol ``truncation``: the published specification's invariants, step properties, and goals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def weak_isr(m: Truncation, s: State) -> Truth:
 def strong_isr(m: Truncation, s: State) -> Truth:
     """Every replica in the controller's ISR holds every record below a presumed leader's HWM.
 
-    These replicas can be elected: a record that one of them lacks can be lost after a consumer has read it.
+    Each of these replicas can be elected. A record that one of them lacks can be lost after a consumer has read it.
     """
     return all_of(
         implies(
@@ -68,7 +68,7 @@ def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> T
 def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Truth:
     """A new follower truncates below its HWM only if its leader has a record of the log's last epoch or a later one.
 
-    If the leader knows no end offset of that epoch, the follower keeps every record below its HWM.
+    If the leader knows no end offset of the log's last epoch, the follower keeps every record below its HWM.
     """
     kept = []
     for r in m.replica:
@@ -85,7 +85,10 @@ def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after:
 
 @step_property("B5, 320.4")
 def replicas_join_the_isr_caught_up(m: Truncation, before: State, after: State) -> Truth:
-    """A replica that joins the ISR follows the leader, in its epoch if a rule requires it, and has reached its HWM."""
+    """A replica that joins the ISR follows the leader and has reached the leader's HWM.
+
+    If a rule requires it, the replica also follows in the leader's epoch.
+    """
     joining = after.quorum.isr - before.quorum.isr
     able = []
     for r in m.replica:
@@ -102,7 +105,7 @@ def replicas_join_the_isr_caught_up(m: Truncation, before: State, after: State) 
 
 @step_property("B7")
 def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: State) -> Truth:
-    """A leader keeps in its ISR every replica that follows in its epoch and has its last record."""
+    """A leader keeps in its ISR every replica that follows in its epoch and has the leader's last record."""
     gone = before.quorum.isr - after.quorum.isr
     same_epoch = before.quorum.leader_epoch == after.quorum.leader_epoch
     stays = []
@@ -117,7 +120,7 @@ def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: Stat
 
 @step_property("B4, 320.3", rule="fenced_high_watermark")
 def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
-    """A leader's HWM passes a record only if every ISR member follows in its epoch and has a log that long."""
+    """A leader's HWM passes a record only if every ISR member follows in its epoch and has a log that reaches it."""
     kept = []
     for x in m.replica:
         old, new = before.replicas[x], after.replicas[x]
@@ -150,7 +153,10 @@ def _pairs(m: Truncation) -> list[tuple[Number, Number]]:
 def _changes_isr(
     m: Truncation, before: State, after: State, joins: bool, about: Callable[[Number, Number], Truth]
 ) -> Truth:
-    """True if a leader, not the controller, adds or removes such a replica in this step."""
+    """True if a leader, not the controller, adds (``joins``) or removes a replica in this step.
+
+    ``about`` must hold for the leader and that replica.
+    """
     old, new = before.quorum, after.quorum
     return any_of(
         m.is_true_leader(before, x)
@@ -192,7 +198,7 @@ def a_replica_with_all_records_is_removed(m: Truncation, before: State, after: S
 
 
 def _moves_hwm(m: Truncation, before: State, after: State, leader: Number) -> Truth:
-    """True if a replica that presumes leadership before and after a step advances its HWM."""
+    """True if a replica that presumes leadership before and after the step advances its HWM."""
     further = before.replicas[leader].hwm < after.replicas[leader].hwm
     return further & m.presumes_leadership(before, leader) & m.presumes_leadership(after, leader)
 
@@ -208,13 +214,13 @@ def the_hwm_passes_the_end_of_another_log(m: Truncation, before: State, after: S
 
 @reachable("B4")
 def the_hwm_moves_before_all_follow(m: Truncation, before: State, after: State) -> Truth:
-    """A leader's HWM moves while another replica does not follow this leader."""
+    """A leader's HWM advances while another replica does not follow this leader."""
     return any_of(_moves_hwm(m, before, after, x) & ~m.follows(before, r, x) for x, r in _pairs(m))
 
 
 @reachable("B4")
 def the_hwm_reaches_the_log_end(m: Truncation, before: State, after: State) -> Truth:
-    """A leader's HWM comes to the end of its log."""
+    """A leader's HWM reaches the end of its log."""
     return any_of(
         _moves_hwm(m, before, after, x) & (after.replicas[x].hwm == after.logs[x].length) for x in m.replica
     )

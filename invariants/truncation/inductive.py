@@ -5,7 +5,7 @@ They state why KIP-320 is safe.
   records before it.
 - ISRs: the ISR of a leader that can still commit includes every later ISR.
 - Commits: every ISR of a later epoch holds the records that were committed before it.
-They hold under the rules of KIP-320 only.
+The helper invariants hold only under the rules of KIP-320.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ RULE = "fenced_truncation"
 
 
 def _epoch_below(s: State, replica: Number, epoch: int) -> Truth:
-    """True if a replica has not reached a leader epoch."""
+    """True if the replica knows no leader epoch, or an epoch below this one."""
     known = s.replicas[replica].leader_epoch
     return known.is_none | (known.value < epoch)
 
 
 def _sent(s: State, epoch: int) -> Truth:
-    """True if the controller has started a leader epoch."""
+    """True if the controller has started this leader epoch."""
     return s.quorum.leader_epoch.is_some & (s.quorum.leader_epoch.value >= epoch)
 
 
@@ -38,16 +38,16 @@ def _has_reached(s: State, replica: Number, epoch: int) -> Truth:
 
 
 def _same(m: Truncation, s: State, a: Number, b: Number, offset: int) -> Truth:
-    """True if two logs hold the same record at an offset."""
+    """True if the logs of two replicas hold the same record at an offset."""
     ours, theirs = s.logs[a], s.logs[b]
     return (ours.length > offset) & (theirs.length > offset) & (ours[offset] == theirs[offset])
 
 
 @dataclass(frozen=True)
 class _Isr:
-    """An ISR whose members hold every record that was committed before an epoch.
+    """An ISR whose members hold every record that was committed in an epoch below ``epoch``.
 
-    ``there``: the condition under which it exists. ``epoch``: its members hold the commits of lower epochs.
+    ``there`` is the condition under which the ISR exists.
     """
 
     there: Truth
@@ -55,7 +55,7 @@ class _Isr:
     epoch: int
 
     def holds(self, m: Truncation, s: State, replica: Number) -> Truth:
-        """True if a replica holds every record below the HWM of each replica in an earlier epoch."""
+        """True if the replica holds every record below the HWM of each replica in an epoch below this ISR's."""
         return all_of(
             implies(_epoch_below(s, other, self.epoch), m.holds_below_hwm(s, other, replica))
             for other in m.replica
@@ -65,7 +65,7 @@ class _Isr:
         """True if the ISRs show that no epoch from ``first`` to the last one below ``epoch`` has committed a record.
 
         An epoch has committed nothing if a member has not reached it, because no leader commits without its members.
-        A member of the first ISR of a later epoch shows it as well, if nothing is committed from that epoch on.
+        If nothing is committed from a later epoch on, a member of the first ISR of that epoch shows it as well.
         """
         known: dict[int, Truth] = {}
         for epoch in reversed(range(first, self.epoch)):
@@ -80,7 +80,7 @@ class _Isr:
 
 
 def _isrs(m: Truncation, s: State) -> list[_Isr]:
-    """The controller's ISR, the first ISR of each epoch, and the ISRs of leaders."""
+    """All ISRs in a state: the controller's, the first ISR of each epoch, and the ISRs of leaders."""
     found = [_Isr(as_bool(True), s.quorum.isr, m.p.max_leader_epoch + 2)]
     for epoch in m.epoch:
         e = int(epoch)
@@ -101,7 +101,7 @@ def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
 def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
     """Every decision has its leader in its ISR, and the last request has the controller's last decision.
 
-    After the leader has taken that request, the ISR can change; it is then equal to the leader's.
+    After the leader has taken the last request, the ISR can change. The controller's ISR then equals the leader's.
     """
     q, last = s.quorum, s.quorum.leader_epoch
     in_isr = [implies(q.leader.is_some, q.isr.has(q.leader.value))]
@@ -122,7 +122,7 @@ def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
 
 @invariant("B8", rule=RULE)
 def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
-    """A replica's leader is the one that the request of its epoch names, and that leader has reached the epoch.
+    """A replica's leader is the broker that the request of its epoch names, and that broker has reached the epoch.
 
     A replica without an epoch has no leader, no records and no HWM.
     """
@@ -144,7 +144,10 @@ def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
 
 @invariant("B1", rule=RULE)
 def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Truth:
-    """Leader epochs do not decrease along a log, and none is above the replica's own; each record id was assigned."""
+    """Leader epochs do not decrease along a log, and do not exceed the leader epoch of the log's replica.
+
+    Each record's id is below ``next_record_id``, so a leader has assigned it.
+    """
     kept = []
     for r in m.replica:
         log = s.logs[r]
@@ -171,7 +174,7 @@ def logs_match(m: Truncation, s: State) -> Truth:
 
 @invariant("B1", rule=RULE)
 def an_epochs_records_are_its_leaders(m: Truncation, s: State) -> Truth:
-    """The leader of a record's epoch has reached that epoch; while it leads in it, its log has the record."""
+    """The leader of a record's epoch has reached that epoch; while it leads in the epoch, its log has the record."""
     held = []
     for r in m.replica:
         for o in range(m.p.log_size):
@@ -203,7 +206,7 @@ def a_follower_has_a_prefix(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
-    """No HWM is past the log end, and no HWM passes more records of the true leader's epoch than the leader's."""
+    """No HWM is past the log end, and no HWM passes more records of the true leader's epoch than the leader's HWM."""
     within = all_of(s.replicas[r].hwm <= s.logs[r].length for r in m.replica)
     behind = all_of(
         implies(
@@ -226,8 +229,8 @@ def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
 def later_isrs_are_within(m: Truncation, s: State) -> Truth:
     """An ISR to which no leader can have added a member includes every later ISR.
 
-    While no member has reached a later epoch, these are a leader's own ISR, and the first ISR of an epoch until its
-    leader has taken it. Only the leader of the last epoch adds members, and it is a member itself.
+    While no member has reached a later epoch, this applies to a leader's own ISR, and to the first ISR of an epoch
+    until the epoch's leader has taken it. Only the leader of the last epoch adds members, and it is a member itself.
     """
     within = []
     for epoch in m.epoch:
@@ -252,7 +255,7 @@ def later_isrs_are_within(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
-    """The members of every current ISR hold every record that was committed before.
+    """The members of every current ISR hold every record that was committed before it.
 
     The ISRs are the controller's, the first ISR of each epoch, and the ISRs of leaders.
     """
@@ -267,9 +270,10 @@ def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def leaders_hold_what_is_committed(m: Truncation, s: State) -> Truth:
-    """A leader holds every record committed up to its epoch, and those below the HWMs of later epochs without commits.
+    """A leader holds every record committed up to its epoch.
 
-    A follower truncates only to the log of such a leader, so it truncates no committed record.
+    It also holds the records below the HWMs of later epochs that have committed nothing. A follower truncates only to
+    the log of such a leader, so it truncates no committed record.
     """
     held = []
     for r in m.replica:

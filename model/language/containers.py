@@ -41,7 +41,7 @@ class SetValue(Value):
 
     @property
     def node(self) -> Node:
-        """The scalar node."""
+        """The one scalar node that represents the set."""
         return self.nodes[0]
 
     def _other(self, other: object) -> Node:
@@ -51,15 +51,15 @@ class SetValue(Value):
         return SetValue(self.type, (node,))
 
     def __or__(self, other: object) -> SetValue:
-        """Union."""
+        """The union of the two sets."""
         return self._set(mutation.binary("|", graph.union, self.node, self._other(other)))
 
     def __and__(self, other: object) -> SetValue:
-        """Intersection."""
+        """The intersection of the two sets."""
         return self._set(mutation.binary("&", graph.intersection, self.node, self._other(other)))
 
     def __sub__(self, other: object) -> SetValue:
-        """Difference."""
+        """The members of this set that are not in the other set."""
         return self._set(mutation.binary("set -", graph.difference, self.node, self._other(other)))
 
     def __xor__(self, other: object) -> SetValue:
@@ -69,7 +69,7 @@ class SetValue(Value):
     __ror__, __rand__, __rxor__ = __or__, __and__, __xor__
 
     def __rsub__(self, other: object) -> SetValue:
-        """Difference."""
+        """The members of the other set that are not in this set."""
         return self.type.lift(other) - self
 
     def __lt__(self, other: object) -> Truth:
@@ -89,17 +89,20 @@ class SetValue(Value):
         return Truth(None, (mutation.binary("subset", mutation.subset, self._other(other), self.node),))
 
     def has(self, index: object) -> Truth:
-        """True if an index is a member. An Option of an index works, too: none is a member of no set."""
+        """True if the index is a member of the set.
+
+        The index can be an Option; an Option without a value is a member of no set.
+        """
         if isinstance(index, OptionValue):
             return index.is_some & self.has(index.value)
         return Truth(None, (graph.member(self.type.index.lift(index).nodes[0], self.node),))
 
     def with_(self, index: object) -> SetValue:
-        """This set and one more member."""
+        """The set with the index added."""
         return self._set(mutation.binary("with_", graph.union, self.node, self._singleton(index)))
 
     def without(self, index: object) -> SetValue:
-        """This set without one member."""
+        """The set with the index removed."""
         return self._set(mutation.binary("without", graph.difference, self.node, self._singleton(index)))
 
     def _singleton(self, index: object) -> Node:
@@ -107,13 +110,13 @@ class SetValue(Value):
 
     @property
     def is_empty(self) -> Truth:
-        """True if there is no member."""
+        """True if the set has no members."""
         return Truth(None, (graph.eq(self.node, graph.const(0, BITS)),))
 
 
 @dataclass(frozen=True)
 class Set(Type):
-    """A set over an index, or of members of an enumeration; decoded values are lists in order."""
+    """A set of values of an index or of members of an enumeration; its plain value is a sorted list."""
 
     index: Index | Enum
 
@@ -148,7 +151,7 @@ class Set(Type):
         return self.wrap([graph.const(0, BITS)])
 
     def all(self) -> SetValue:
-        """The set of all indices."""
+        """The set of all values of the index."""
         return self.wrap([graph.const((1 << self.index.size) - 1, BITS)])
 
     def of(self, condition: Any) -> SetValue:
@@ -171,7 +174,7 @@ class ArrayValue(Value):
         return choose(node, [self.at(i) for i in range(self.type.index.size)], self.type.element)
 
     def _position(self, index: object) -> Node:
-        """An index as a node. It is an error if the index is outside the array in every state."""
+        """The scalar node of an index. Raises LanguageError if the index is outside the array in every state."""
         node = self.type.index.lift(index).nodes[0]
         if node.high < 0 or node.low >= self.type.index.size:
             raise fail(f"{_interval(node)} is no index of {self.type}: it has 0..{self.type.index.size - 1}")
@@ -227,7 +230,7 @@ class Array(Type):
         raise self._wrong(plain)
 
     def items(self, plain: Sequence[Any] | Mapping[Any, Any]) -> Sequence[Any]:
-        """The elements of a plain value in order. Raises LanguageError if their number is wrong."""
+        """The elements of a plain array in the order of the index. Raises LanguageError if their number is wrong."""
         if isinstance(plain, Mapping):
             if not isinstance(self.index, Enum):
                 raise self._wrong(plain)
@@ -240,7 +243,7 @@ class Array(Type):
         return plain
 
     def fill(self, plain: object) -> ArrayValue:
-        """The array with the same element everywhere."""
+        """The array whose elements all equal the plain value."""
         return self.lift([plain] * self.index.size)
 
     def of(self, element: Any) -> ArrayValue:
@@ -264,12 +267,12 @@ class SeqValue(Value):
 
     @property
     def length(self) -> Number:
-        """The number of elements."""
+        """The number of elements in the sequence."""
         return Number(None, (self.nodes[0],))
 
     @property
     def is_empty(self) -> Truth:
-        """True if there is no element."""
+        """True if the sequence has no elements."""
         return self.length == 0
 
     def at(self, position: int) -> Any:
@@ -322,7 +325,7 @@ class SeqValue(Value):
         return self._changed("filter", result)
 
     def drop(self, position: Number | int) -> SeqValue:
-        """A copy without the element at a position; an unchanged copy if there is no such element."""
+        """A copy without the element at this position; unchanged if the sequence has no such position."""
         found = (position >= 0) & (self.length > position)
         items = [self.at(i) for i in range(self.type.maximum)] + [self.type.element.zero()]
         dropped = self._with_length(
@@ -332,20 +335,23 @@ class SeqValue(Value):
         return self._changed("drop", dropped)
 
     def __add__(self, other: object) -> SeqValue:
-        """The concatenation. If it exceeds the maximum, the length leaves its type, which a write reports."""
+        """This sequence followed by the other one.
+
+        If the result exceeds the maximum, its length leaves its type, which a write reports.
+        """
         result, second = self, self.type.lift(other)
         for i in range(self.type.maximum):
             result = where(second.length > i, result.append(second.at(i)), result)
         return result
 
     def __radd__(self, other: object) -> SeqValue:
-        """The concatenation."""
+        """The other sequence followed by this one."""
         return self.type.lift(other) + self
 
     def append(self, value: object) -> SeqValue:
-        """A copy with one more element.
+        """A copy with the value added at the end.
 
-        If it exceeds the maximum, the length leaves its type, which a write reports.
+        If the result exceeds the maximum, its length leaves its type, which a write reports.
         """
         longer = self._with_length(
             self.length + 1,
@@ -362,7 +368,7 @@ class SeqValue(Value):
         )
 
     def _changed(self, word: str, after: SeqValue) -> SeqValue:
-        """The result of a method; unchanged in a mutant."""
+        """The changed sequence; if the mutant that drops this operation is selected, the unchanged one."""
         return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
 
     def _with_length(self, length: Number, element: Any) -> SeqValue:
@@ -372,16 +378,17 @@ class SeqValue(Value):
         return SeqValue(self.type, tuple(nodes))
 
     def has(self, value: object) -> Truth:
-        """True if an element equals this value."""
+        """True if an element of the sequence equals the value."""
         item = self.type.element.lift(value)
         return any_of((self.length > i) & (self.at(i) == item) for i in range(self.type.maximum))
 
 
 @dataclass(frozen=True)
 class Seq(Type):
-    """A sequence of at most ``maximum`` elements; ``bound`` names the scenario's bound at which steps are pruned.
+    """A sequence of at most ``maximum`` elements.
 
-    A sequence that ``ascends`` has distinct values of an index in ascending order. It stands for a set, also when
+    Steps that make it longer are pruned at the scenario's bound ``bound``; if that is None, they are an error. With
+    ``ascends`` the elements are distinct index values in ascending order. Such a sequence stands for a set, also when
     index values are renamed.
     """
 
@@ -458,7 +465,7 @@ def members_of(sequence: SeqValue, type: Set) -> SetValue:
 
 
 def ascending(members: SetValue, type: Seq) -> SeqValue:
-    """The members of a set as a sequence, least first. The sequence must have room for all members."""
+    """The members of a set as a sequence in ascending order. The sequence type must have room for all members."""
     result = type.zero()
     for index in members.type.index:
         result = where(members.has(index), result.append(index), result)
@@ -466,7 +473,7 @@ def ascending(members: SetValue, type: Seq) -> SeqValue:
 
 
 def first_of(sequence: SeqValue, condition: Callable[[Any], Truth]) -> OptionValue:
-    """The first element for which the condition holds, if there is one."""
+    """The first element for which the condition holds, as an Option; none if it holds for no element."""
     option = Option(sequence.type.element)
     found: OptionValue = option.none()
     for position in reversed(range(sequence.type.maximum)):
@@ -476,7 +483,7 @@ def first_of(sequence: SeqValue, condition: Callable[[Any], Truth]) -> OptionVal
 
 
 def first_some(*options: OptionValue) -> OptionValue:
-    """The first of these options that has a value; none if all are none."""
+    """The first of the given options that has a value; none if no option has one."""
     found = options[-1]
     for option in reversed(options[:-1]):
         found = where(option.is_some, option, found)
@@ -519,7 +526,7 @@ def size(value: SetValue | SeqValue) -> Number:
 
 
 def first(index: Index | Enum, condition: Callable[[Any], Truth | bool]) -> OptionValue:
-    """The first value of an index, or the first member, for which the condition holds, if there is one."""
+    """The first value of an index or enumeration for which the condition holds, as an Option."""
     found = _least_by(index, index, lambda i: 0, condition)
     if mutation.active is None:
         return found
@@ -533,9 +540,9 @@ def least_by(
     *,
     among: Callable[[Any], Truth | bool] | None = None,
 ) -> OptionValue:
-    """The index value with the least key, the first of several; ``among`` restricts the values.
+    """The index value with the least key, as an Option; among equal keys the first value.
 
-    None if the condition holds for no value.
+    ``among`` restricts the values to those for which it holds. If it holds for no value, the result is none.
     """
     found = _least_by(index, index, key, among)
     if mutation.active is None:

@@ -14,11 +14,11 @@ from highwater.model.language.errors import fail
 
 @dataclass(frozen=True)
 class Lane:
-    """A party; with ``{}`` in its title, one party for each value of an index.
+    """A lane of the drawing: one party, or with ``{}`` in its title one party for each value of an index.
 
-    ``called`` are the words by which sentences name it, with ``{}`` for the value. ``state`` is the party's own field
-    of the state, an array over the index. A party that is ``outside`` has no part of the state: its exchanges begin
-    and end within a step, so only pages have a lane for it.
+    ``called`` lists the words by which sentences name the party, with ``{}`` for the index value. ``state`` is the
+    field with the party's own state, an array over the index. A party that is ``outside`` has no state: its exchanges
+    begin and end within a step, so only pages have a lane for it.
     """
 
     title: str
@@ -30,11 +30,11 @@ class Lane:
 
 @dataclass(frozen=True)
 class Message:
-    """A field of the state whose elements are messages in flight, or queues of them.
+    """How a field of the state holds messages in flight, or queues of them.
 
-    ``to`` names the message's field with the receiver, or the title of a lane; empty: the receiver is the index value
-    of the element. ``shows`` are the message's fields that pages show. ``also`` are other fields of the same form; a
-    message that moves between them stays one message.
+    ``to`` is the field of a message with the receiver, or the title of a lane; empty: the receiver is the index value
+    of the element. ``shows`` are the fields of a message that pages show. ``also`` are further state fields of the
+    same form; a message that moves between these fields stays one message.
     """
 
     title: str
@@ -45,11 +45,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A value that an action passes from one party to another without a field for messages.
+    """A value that an action passes from one party to another within one step, without a message field.
 
-    ``sender`` and ``receiver`` are a lane's title, or a parameter of the action. One step sends and receives it. With
-    ``left``, an array of the state, the sender is the step that last changed the element at parameter ``by``, and the
-    value can be read repeatedly.
+    ``sender`` and ``receiver`` are a lane's title, or a parameter of the action. With ``left``, an array of the
+    state, the sender is the step that last changed the element at the parameter ``by``. Such a value can be read
+    repeatedly.
     """
 
     title: str
@@ -85,7 +85,10 @@ class Sign:
 
 @dataclass(frozen=True)
 class Band:
-    """The positions of each index value, in every state. The first band is drawn on the lanes, others beside them."""
+    """A chart of the role that each value of ``index`` has in every state.
+
+    The first band is drawn on the lanes, further bands beside them.
+    """
 
     title: str
     index: str
@@ -94,10 +97,11 @@ class Band:
 
 @dataclass(frozen=True)
 class Log:
-    """A sequence that is drawn as cells; with an array on the path, one sequence for each value of its index.
+    """A sequence in the state that is drawn as cells, one for each element.
 
-    Paths are without indices. ``marks`` are offsets in it by their titles, such as HWM; its end is LEO. ``shows`` are
-    the fields of a record that pages show; empty: all.
+    ``path`` names the field, without indices. With an array on the path there is one log for each value of its index.
+    ``marks`` maps titles, such as HWM, to the paths of offsets in the log. ``shows`` are the fields of a record that
+    pages show; empty: all.
     """
 
     title: str
@@ -108,11 +112,11 @@ class Log:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Lanes, messages by the field of the state that holds them, and the fields whose changes are listed.
+    """The elements of a run that pages draw: lanes, messages, listed changes, logs and bands.
 
-    A field of ``tells`` is a path without indices, such as ``partition.isr``, and includes the fields below it. Logs
-    and bands are for pages. ``deliveries`` are by the name of the action. A part that names a field which a scenario's
-    state lacks is left out.
+    ``messages`` is keyed by the state field that holds the messages, ``deliveries`` by the action. ``tells`` lists
+    paths without indices, such as ``partition.isr``, whose changes are listed, with the fields below them. A part
+    that names a field which the scenario's state lacks is left out.
     """
 
     lanes: tuple[Lane, ...]

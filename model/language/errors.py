@@ -44,12 +44,18 @@ class NotHashable(LanguageError, TypeError):
 
 
 def place() -> str | None:
-    """The place where the protocol called the language, as ``file:line``, with the file as users would name it."""
+    """The protocol's line that called the language, as ``file:line`` with the file's short name.
+
+    None if no frame lies outside this package.
+    """
     return shortened(full_place())
 
 
 def full_place() -> str | None:
-    """The place where the protocol called the language: the nearest frame outside this package, with the full path."""
+    """The protocol's line that called the language, as ``file:line`` with the full path.
+
+    It is the nearest frame outside this package; None if there is none.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -60,7 +66,7 @@ def full_place() -> str | None:
 
 
 def place_of(function: Callable[..., Any]) -> str | None:
-    """The place where a function or a class is defined, with the file's full path; None if it is not known."""
+    """The line where a function or a class is defined, with the file's full path; None if it is unknown."""
     if isinstance(function, type):
         try:
             return f"{inspect.getfile(function)}:{inspect.getsourcelines(function)[1]}"
@@ -82,7 +88,7 @@ def has_parentheses(mark: str, source: object) -> None:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """A suggestion for an unknown name, to append to a message; "" if no known name is similar."""
+    """A suggestion for a misspelled name, to append to a message; "" if no known name is similar."""
     import difflib
 
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
@@ -90,7 +96,7 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def shortened(place: str | None) -> str | None:
-    """A place with its file relative to the working directory, or cut to its last names."""
+    """The place ``file:line`` with its file relative to the working directory, or cut to its last names."""
     return None if place is None else _seen_from(place, os.getcwd())
 
 

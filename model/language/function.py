@@ -33,11 +33,11 @@ class ChecksVerdict:
 
 
 class Function:
-    """A function of symbolic values, turned into one of plain values.
+    """A function of symbolic values, turned into a function of plain values.
 
-    ``inputs`` gives the type of each argument by name. The function may return a symbolic value, Checks, a plain
-    value, or a mapping of such. A call returns the same with plain values (Checks become a ChecksVerdict). ``size``
-    is the number of nodes of its graph. Calls of ``require`` are ignored: use Checks for answers.
+    ``inputs`` maps the name of each argument to its type. The function may return a symbolic value, Checks, a plain
+    value, or a mapping of them. A call returns the result as plain values; Checks become a ChecksVerdict. ``size`` is
+    the number of nodes of the function's graph. Calls of ``require`` are ignored: use Checks for answers.
 
     A call raises ValueError if an argument is not a value of its type, and BoundError if a result leaves its type.
     """
@@ -65,7 +65,7 @@ class Function:
         self._evaluate = compile_nodes(self._roots)
 
     def __call__(self, **arguments: Any) -> Any:
-        """Evaluate on plain values, given by name."""
+        """Evaluate the function on plain values, given by argument name."""
         scalars: list[int] = []
         for name, encode in self._encoders.items():
             encode(arguments[name], scalars)
@@ -119,7 +119,7 @@ class Function:
 
 
 def encoder(type: types.Type) -> Encoder:
-    """The conversion of a type's plain values to scalars, without creating nodes."""
+    """A function that appends the scalars of a plain value of this type to a list. It creates no nodes."""
     if isinstance(type, MessageKind):
         return _messages(type)
     if isinstance(type, types.BoolType):

@@ -72,7 +72,7 @@ _constants: dict[tuple[int, str], Node] = {}
 
 
 def const(value: int, sort: str) -> Node:
-    """A constant of a sort."""
+    """The node of a constant of this sort."""
     found = _constants.get((value, sort))
     if found is None:
         value = int(value)
@@ -81,12 +81,12 @@ def const(value: int, sort: str) -> Node:
 
 
 def leaf(number: int, sort: str, low: int, high: int) -> Node:
-    """The input with this number: a scalar of the state, or an argument of a function."""
+    """The node of the input with this number: a scalar of the state, or an argument of a function."""
     return _without_operands("input", number, sort, low, high)
 
 
 def selector(most: int) -> Node:
-    """The input that selects a mutant (``mutation``) by its number, up to ``most``; 0 selects none."""
+    """The input that selects a mutant by its number from 1 to ``most``; 0 selects none."""
     return _without_operands("selector", 0, INT, 0, most)
 
 
@@ -94,7 +94,7 @@ TRUE, FALSE = const(1, BOOL), const(0, BOOL)
 
 
 def truth(value: bool) -> Node:
-    """A constant bool."""
+    """The node of a constant bool."""
     return TRUE if value else FALSE
 
 
@@ -102,7 +102,7 @@ def truth(value: bool) -> Node:
 
 
 def not_(a: Node) -> Node:
-    """Negation."""
+    """The negation of a bool."""
     found = a.negation
     if found is None:
         found = truth(not a.value) if a.is_const else _node("not", (a,), BOOL, 0, 1)
@@ -111,7 +111,7 @@ def not_(a: Node) -> Node:
 
 
 def and_(a: Node, b: Node) -> Node:
-    """Conjunction."""
+    """The conjunction of two bools."""
     if a is FALSE or b is FALSE or a is b.negation:
         return FALSE
     if a is TRUE or a is b:
@@ -124,7 +124,7 @@ def and_(a: Node, b: Node) -> Node:
 
 
 def or_(a: Node, b: Node) -> Node:
-    """Disjunction."""
+    """The disjunction of two bools."""
     if a is TRUE or b is TRUE or a is b.negation:
         return TRUE
     if a is FALSE or a is b:
@@ -137,12 +137,12 @@ def or_(a: Node, b: Node) -> Node:
 
 
 def all_(nodes: Iterable[Node]) -> Node:
-    """Conjunction of any number."""
+    """The conjunction of any number of bools; true for none."""
     return functools.reduce(and_, nodes, TRUE)
 
 
 def any_(nodes: Iterable[Node]) -> Node:
-    """Disjunction of any number."""
+    """The disjunction of any number of bools; false for none."""
     return functools.reduce(or_, nodes, FALSE)
 
 
@@ -150,7 +150,7 @@ def any_(nodes: Iterable[Node]) -> Node:
 
 
 def eq(a: Node, b: Node) -> Node:
-    """Equality of two scalars of one sort."""
+    """True if two scalars of one sort are equal."""
     if a is b:
         return TRUE
     if a.is_const and b.is_const:
@@ -171,7 +171,7 @@ def eq(a: Node, b: Node) -> Node:
 
 
 def lt(a: Node, b: Node) -> Node:
-    """Strictly less, for ints."""
+    """True if ``a`` is less than ``b``, for ints."""
     if a.high < b.low:
         return TRUE
     if a is b or a.low >= b.high:
@@ -180,12 +180,12 @@ def lt(a: Node, b: Node) -> Node:
 
 
 def le(a: Node, b: Node) -> Node:
-    """Less or equal, for ints."""
+    """True if ``a`` is at most ``b``, for ints."""
     return not_(lt(b, a))
 
 
 def within(a: Node, low: int, high: int) -> Node:
-    """True if an int lies in an interval."""
+    """True if an int is at least ``low`` and at most ``high``."""
     return and_(le(const(low, INT), a), le(a, const(high, INT)))
 
 
@@ -193,7 +193,7 @@ def within(a: Node, low: int, high: int) -> Node:
 
 
 def add(a: Node, b: Node) -> Node:
-    """Sum."""
+    """The sum of two ints."""
     if a.is_const and b.is_const:
         return const(a.value + b.value, INT)
     if a.is_const:
@@ -209,7 +209,7 @@ def add(a: Node, b: Node) -> Node:
 
 
 def sub(a: Node, b: Node) -> Node:
-    """Difference."""
+    """The difference ``a - b`` of two ints."""
     if b.is_const:
         return add(a, const(-b.value, INT))
     if a is b:
@@ -245,7 +245,7 @@ def neg(a: Node) -> Node:
 
 
 def mul(a: Node, b: Node) -> Node:
-    """Product."""
+    """The product of two ints."""
     if a.is_const and b.is_const:
         return const(a.value * b.value, INT)
     if a.is_const or (a.id > b.id and not b.is_const):
@@ -257,7 +257,7 @@ def mul(a: Node, b: Node) -> Node:
 
 
 def floordiv(a: Node, b: Node) -> Node:
-    """Quotient, rounded down as in Python; 0 if the divisor is 0 (see ``PARTIAL``)."""
+    """The quotient, rounded down as in Python; 0 if the divisor is 0 (``PARTIAL``)."""
     if a.is_const and b.is_const and b.value:
         return const(a.value // b.value, INT)
     if b.is_const and b.value in (1, -1):
@@ -277,7 +277,7 @@ def mod(a: Node, b: Node) -> Node:
 
 
 def select(condition: Node, yes: Node, no: Node) -> Node:
-    """``yes`` if the condition holds, else ``no``; both of one sort."""
+    """``yes`` if the condition holds, else ``no``; both have the same sort."""
     if condition is TRUE or yes is no:
         return yes
     if condition is FALSE:
@@ -297,7 +297,10 @@ def select(condition: Node, yes: Node, no: Node) -> Node:
 
 
 def selected(condition: Node, yes: tuple[Node, ...], no: tuple[Node, ...]) -> tuple[Node, ...]:
-    """``select`` for each scalar of two values; just one of the values if the condition is known or they are equal."""
+    """Apply ``select`` to each pair of scalars of two values.
+
+    If the condition is constant, the result is one of the two values itself.
+    """
     if condition.is_const:
         return yes if condition is TRUE else no
     return tuple([a if a is b else select(condition, a, b) for a, b in zip(yes, no, strict=True)])
@@ -311,7 +314,7 @@ def _mask(*nodes: Node) -> int:
 
 
 def union(a: Node, b: Node) -> Node:
-    """Members of either set."""
+    """The set of the members of either set."""
     if a.is_const and b.is_const:
         return const(a.value | b.value, BITS)
     if a.is_const:
@@ -324,7 +327,7 @@ def union(a: Node, b: Node) -> Node:
 
 
 def intersection(a: Node, b: Node) -> Node:
-    """Members of both sets."""
+    """The set of the members of both sets."""
     if a.is_const and b.is_const:
         return const(a.value & b.value, BITS)
     if a.is_const:
@@ -342,7 +345,7 @@ def intersection(a: Node, b: Node) -> Node:
 
 
 def difference(a: Node, b: Node) -> Node:
-    """Members of the first set that are not in the second."""
+    """The set of the members of ``a`` that are not in ``b``."""
     if b.is_const:
         return intersection(a, const(_mask(a) & ~b.value, BITS))
     if a is b or (a.is_const and a.value == 0):
@@ -351,7 +354,10 @@ def difference(a: Node, b: Node) -> Node:
 
 
 def singleton(index: Node, size: int) -> Node:
-    """The set of one index; an index outside ``0 .. size-1`` gives bit ``size``, which no set type contains."""
+    """The set that contains just one index.
+
+    An index outside ``0 .. size-1`` sets bit ``size``, which no set type contains.
+    """
     if index.is_const:
         inside = 0 <= index.value < size
         return const(1 << index.value if inside else 1 << size, BITS)
@@ -368,12 +374,15 @@ _outside: set[int] = set()
 
 
 def size_of(singleton: Node) -> int:
-    """The size of a singleton's index: the singleton has one more bit if the index can be outside."""
+    """The number of values of the index of a ``singleton`` node.
+
+    The node has one more bit if the index can be outside.
+    """
     return singleton.high.bit_length() - (singleton.id in _outside)
 
 
 def member(index: Node, bits: Node) -> Node:
-    """True if an index is in a set; an index outside the set's range is in no set."""
+    """True if the index is in the set; an index outside the set's range is in no set."""
     if bits.is_const and bits.value == 0:
         return FALSE
     if index.is_const:
@@ -399,7 +408,7 @@ def count(bits: Node) -> Node:
 
 
 def reachable(roots: Iterable[Node]) -> list[Node]:
-    """All nodes below the roots, including the roots, arguments before users."""
+    """All nodes reachable from the roots, including the roots; arguments come before the nodes that use them."""
     seen: dict[int, Node] = {}
     stack = list(roots)
     while stack:
@@ -423,9 +432,9 @@ OPERATIONS: dict[str, Callable[..., Node]] = {
 
 
 def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
-    """An expression with these operands; ``size`` is that of a singleton's index.
+    """The node of the operation ``op`` on these operands. Raises KeyError if the operation is unknown.
 
-    KeyError for an unknown operation.
+    ``size`` is used only by ``singleton``: the number of values of its index.
     """
     if op == "singleton":
         return singleton(operands[0], size)
@@ -433,7 +442,7 @@ def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
 
 
 def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]:
-    """The expressions with the inputs of these numbers replaced; the other inputs stay."""
+    """The root expressions with each input that is a key of ``inputs`` replaced by its node."""
     roots = list(roots)
     known: dict[Node, Node] = {}
     for node in reachable(roots):
@@ -442,14 +451,14 @@ def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]
 
 
 def remade(node: Node, known: Mapping[Node, Node]) -> Node:
-    """An expression with its operands replaced according to ``known``; the same node if none changed."""
+    """The node with each operand replaced by its image in ``known``; the same node if no operand changes."""
     operands = [known[a] for a in node.args]
     same = all(a is b for a, b in zip(operands, node.args, strict=True))
     return node if same else made_of(node.op, operands, size_of(node))
 
 
 def inputs_of(roots: Iterable[Node]) -> set[int]:
-    """The numbers of the inputs in expressions."""
+    """The numbers of all inputs in the root expressions."""
     return {node.value for node in reachable(roots) if node.op == "input"}
 
 
@@ -464,13 +473,16 @@ _places: dict[int, str | None] = {}
 
 
 def note(node: Node, place: str | None) -> Node:
-    """The node, with this place for errors that it causes; the first line that states the node counts."""
+    """Record the line of the protocol that states a node, for error messages, and return the node.
+
+    If several lines state one node, the first counts.
+    """
     _places.setdefault(node.id, place)
     return node
 
 
 def undefined(root: Node) -> Node:
-    """The condition that an expression is undefined; this condition itself is always defined.
+    """The condition that an expression divides by zero; this condition itself is always defined.
 
     ``and`` and ``or`` are defined if one side is defined and decides alone.
     """
@@ -484,12 +496,12 @@ def undefined(root: Node) -> Node:
 
 
 def undefined_any(roots: Iterable[Node]) -> Node:
-    """The condition that at least one of these is undefined."""
+    """The condition that at least one of the expressions is undefined."""
     return any_(undefined(root) for root in roots)
 
 
 def place_in(roots: Iterable[Node]) -> str | None:
-    """The line of the first division by a possible zero."""
+    """The protocol's line of the first division whose divisor can be zero, as ``file:line``; None if there is none."""
     for node in reachable(roots):
         if node.op in PARTIAL and node.args[1].low <= 0 <= node.args[1].high:
             return _places.get(node.id)
@@ -520,7 +532,7 @@ def where_defined(node: Node) -> Node:
 
 
 def conjuncts(roots: Iterable[Node]) -> set[Node]:
-    """The conjuncts of these conditions, at any depth."""
+    """All conjuncts of the conditions, with those of nested conjunctions, and ``TRUE``."""
     found, stack = {TRUE}, list(roots)
     while stack:
         node = stack.pop()
@@ -532,7 +544,7 @@ def conjuncts(roots: Iterable[Node]) -> set[Node]:
 
 
 def contradict(roots: Iterable[Node]) -> bool:
-    """True if two conjuncts contradict each other: one negates the other, or they give a number two values."""
+    """True if two conjuncts contradict each other: one negates the other, or they equate a number to two values."""
     parts = conjuncts(roots)
     values: dict[Node, int] = {}
     for part in parts:
@@ -577,7 +589,10 @@ Evaluate = Callable[[Sequence[int]], Values]
 
 
 def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
-    """The values of these nodes in one state. A compiled function pays off from the second call on."""
+    """The values of the root nodes in the state with these scalars.
+
+    Use it for a single evaluation; for several, ``compile_nodes`` is faster.
+    """
     values: dict[int, int] = {}
     for node in reachable(roots):
         if node.op == "const":
@@ -597,7 +612,7 @@ def _operation(op: str) -> Callable[..., int]:
 
 
 def compile_nodes(roots: Sequence[Node]) -> Evaluate:
-    """A Python function from the scalars of a state to the values of these nodes (bools as bools)."""
+    """Compile a Python function from the scalars of a state to the values of the nodes (bools as bools)."""
     lines = ["def evaluate(s):"]
     for node in reachable(roots):
         if node.op == "const":

@@ -34,13 +34,13 @@ _VALUES = 1 << 16
 
 
 class Free:
-    """A marker in ``initial`` for any value of a type; a call restricts it to the given values."""
+    """A marker in ``initial``: the field can have any value of its type, or with a call any of the given values."""
 
     def __init__(self, values: tuple[Any, ...] | None = None) -> None:
         self.values = values
 
     def __call__(self, *values: Any) -> Free:
-        """A marker for any of these values."""
+        """The marker that lets a field have any of the given values."""
         if not values:
             raise fail("free(…) names the values to choose from; `free` alone is any value")
         return Free(values)
@@ -55,7 +55,7 @@ free = Free()
 
 @dataclass(frozen=True)
 class FreePart:
-    """Adjacent scalars of a state and the values that they can have together, all different."""
+    """Adjacent scalars of a state, from number ``start`` on, and all values that they can have together."""
 
     start: int
     choices: tuple[Scalars, ...]
@@ -63,18 +63,21 @@ class FreePart:
 
 @dataclass(frozen=True)
 class InitialFamily:
-    """States that differ only in their free parts; the values of the parts are independent."""
+    """States that differ only in their free parts. Each combination of the parts' values is one state."""
 
     scalars: Scalars
     parts: tuple[FreePart, ...]
 
     @property
     def count(self) -> int:
-        """The number of states."""
+        """The number of states in the family."""
         return prod(len(part.choices) for part in self.parts)
 
     def nearest(self, state: Scalars) -> Scalars:
-        """The state itself if it is in the family; else another state of the family."""
+        """The state itself if the family contains it; otherwise some state of the family.
+
+        It takes each part from ``state`` if the part can have that value.
+        """
         found = list(self.scalars)
         for part in self.parts:
             own = state[part.start : part.start + len(part.choices[0])]
@@ -85,7 +88,7 @@ class InitialFamily:
         return tuple(found)
 
     def states(self) -> Iterator[Scalars]:
-        """Each state, the last part changing fastest."""
+        """All states of the family; the last part changes fastest."""
         state = list(self.scalars)
         for chosen in itertools.product(*(part.choices for part in self.parts)):
             for part, values in zip(self.parts, chosen, strict=True):
@@ -102,17 +105,17 @@ class Start:
 
     @property
     def candidates(self) -> int:
-        """The number of states in the families."""
+        """The number of states in all families, before the condition selects among them."""
         return sum(family.count for family in self.families)
 
     def has(self, state: Scalars) -> bool:
-        """True if a state is one of them."""
+        """True if the state is an initial state."""
         return any(map(state.__eq__, (f.nearest(state) for f in self.families))) and bool(
             compile_nodes([self.condition])(state)[0]
         )
 
     def states(self) -> list[Scalars]:
-        """The initial states, each once. Raises LanguageError if there are too many for a list."""
+        """All initial states, each once. Raises LanguageError if there are too many to list."""
         if self.candidates > LISTED:
             raise LanguageError(
                 f"{self.candidates:,} candidates for initial states are too many for this engine, which makes a list "
@@ -121,11 +124,11 @@ class Start:
         return list(dict.fromkeys(self._each()))
 
     def first(self) -> Scalars | None:
-        """One of them, the first found; None if there is none."""
+        """An initial state; None if there is none."""
         return next(self._each(), None)
 
     def _each(self) -> Iterator[Scalars]:
-        """The initial states as they are found; a state of several families is repeated."""
+        """The initial states in the order in which they are found. A state of several families is repeated."""
         every = itertools.chain.from_iterable(family.states() for family in self.families)
         if self.condition is TRUE:
             return every
@@ -134,9 +137,9 @@ class Start:
 
 
 def start_of(protocol: Protocol, inputs: list[Node]) -> Start:
-    """The initial states from ``initial`` and ``initially``.
+    """The initial states that a protocol's ``initial`` and ``initially`` define.
 
-    Raises LanguageError, with the place, if one is wrong.
+    Raises LanguageError, with the place, if a state is invalid.
     """
     given: object = protocol.initial()
     where = place_of(protocol.initial)
@@ -174,7 +177,7 @@ def _family(type: Struct, plain: object) -> InitialFamily:
 
 
 def _spread(type: Type, plain: object, scalars: list[int], parts: list[FreePart]) -> None:
-    """Append the scalars of a plain value, and its free parts, whose scalars are zero."""
+    """Append the scalars of a plain value to ``scalars``, with 0 for free ones, and its free parts to ``parts``."""
     if isinstance(plain, Free):
         _free(type, plain, scalars, parts)
     elif isinstance(type, Struct) and not isinstance(type, Messages) and _has_names(plain):
@@ -237,7 +240,7 @@ def _alone(type: Type, value: Any) -> list[int]:
 
 
 def _every(type: Type) -> tuple[Scalars, ...]:
-    """The scalars of every value of a type with one scalar, or whose scalars depend on each other."""
+    """The scalars of every value of a type that has one scalar, or whose scalars depend on each other."""
     if isinstance(type, Seq):
         zero = tuple(n.value for n in type.element.zero().nodes)
         inner, lengths = _all(type.element), range(_inside(type.maximum, type.limit) + 1)
@@ -257,7 +260,10 @@ def _every(type: Type) -> tuple[Scalars, ...]:
 
 
 def _inside(high: int, limit: int | None) -> int:
-    """The highest value inside the bounds, also for a type with room for one more (``types.widening``)."""
+    """The highest value inside the bounds.
+
+    If the type was widened by one (``types.widening``), that is ``limit``, else ``high``.
+    """
     return high if limit is None else limit
 
 

@@ -24,7 +24,7 @@ class PossibleStep:
 
 
 class Interpreter:
-    """Runs a Model on concrete states."""
+    """Evaluates the guards, steps and properties of a Model in concrete states."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -42,15 +42,15 @@ class Interpreter:
 
     @cached_property
     def guards(self) -> Evaluate:
-        """The guards' values in a state: those of the first instance, then those of the second, and so on."""
+        """The function from a state to the values of all guards, in the order of the instances."""
         return compile_nodes([g.node for i in self.model.instances for g in i.guards])
 
     def enabled_of(self, numbers: tuple[int, ...]) -> Evaluate:
-        """One function of a state that returns, for each of these instances, True if all its guards hold."""
+        """A function from a state to a list of bools: for each of these instances, whether all its guards hold."""
         return self._enabled_of(numbers)
 
     def refusals_of(self, state: Scalars, numbers: tuple[int, ...]) -> dict[int, list[str]]:
-        """The names of the guards that refuse each of these instances in a state."""
+        """For each of these instances, the names of its guards that do not hold in the state."""
         results = iter(self._guards_of(numbers)(state))
         return {n: [g.name for g in self.model.instances[n].guards if not next(results)] for n in numbers}
 
@@ -70,7 +70,7 @@ class Interpreter:
         return [number for number, enabled in enumerate(self._enabled(state)) if enabled]
 
     def step(self, state: Scalars, number: int) -> PossibleStep:
-        """Take one instance, whose guards must hold in this state.
+        """Take a step of the instance with this number, whose guards must hold in the state.
 
         Raises BoundError if the step leaves a type without a declared bound.
         """
@@ -90,16 +90,16 @@ class Interpreter:
         return found
 
     def successors(self, state: Scalars) -> list[Scalars]:
-        """The states that the steps from a state lead to, without pruned steps."""
+        """The states that one step from this state leads to; steps pruned at a bound lead to none."""
         return [s.state for s in self.steps(state) if s.state is not None]
 
     def violated(self, state: Scalars) -> list[str]:
-        """The names of the properties that do not hold in a state."""
+        """The names of the invariants that do not hold in the state."""
         results = self._holds(state)
         return [p.name for p, holds in zip(self.model.properties, results[::2], strict=True) if not holds]
 
     def premises(self, state: Scalars) -> list[bool]:
-        """For each property, True if its premise holds in this state."""
+        """For each invariant, True if its premise holds in the state."""
         return [bool(p) for p in self._holds(state)[1::2]]
 
     @cached_property
@@ -107,7 +107,7 @@ class Interpreter:
         return compile_nodes([n for p in self.model.step_properties for n in (p.node, p.premise)])
 
     def broken(self, before: Scalars, after: Scalars) -> list[str]:
-        """The names of the step properties that a step from one state to the other violates."""
+        """The names of the step properties that the step from ``before`` to ``after`` violates."""
         properties = self.model.step_properties
         if not properties or before == after:
             return []
@@ -115,11 +115,11 @@ class Interpreter:
         return [p.name for p, holds in zip(properties, results[::2], strict=True) if not holds]
 
     def breaks(self, name: str, before: Scalars, after: Scalars) -> bool:
-        """True if a step from one state to the other violates the step property of this name."""
+        """True if the step from ``before`` to ``after`` violates the step property of this name."""
         return before != after and not values_of([self.model.step_condition(name)], (*before, *after))[0]
 
     def step_premises(self, before: Scalars, number: int, after: Scalars) -> list[bool]:
-        """For each step property, True if a step of this instance can violate it and meets its premise."""
+        """For each step property, True if this instance can violate it and the step satisfies its premise."""
         properties = self.model.step_properties
         if not any(number in p.asked for p in properties):
             return [False] * len(properties)
@@ -127,16 +127,16 @@ class Interpreter:
         return [number in p.asked and bool(m) for p, m in zip(properties, met, strict=True)]
 
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
-        """The names of the guards that refuse an instance in a state."""
+        """The names of the guards that refuse an instance in the state."""
         return list(self._step_of(instance).refusals(state))
 
     def changes(self, before: Scalars, after: Scalars) -> dict[str, tuple[Any, Any]]:
-        """The differences of two states, from shortest path to (value before, value after)."""
+        """The fields that differ between two states: path to (value before, value after)."""
         return differences(self.model.decode(before), self.model.decode(after))
 
 
 def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
-    """The differences of two plain values: the shortest paths whose values differ."""
+    """The differences of two plain values: shortest path to (value before, value after)."""
     if before == after:
         return {}
     if isinstance(before, dict) and isinstance(after, dict):
@@ -158,7 +158,7 @@ def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any,
 
 @lru_cache(maxsize=4)
 def interpreter_of(model: Model) -> Interpreter:
-    """The interpreter of a model; the last few are cached with their compiled functions."""
+    """The interpreter of a model. The last four interpreters are cached with their compiled functions."""
     return Interpreter(model)
 
 

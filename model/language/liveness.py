@@ -60,18 +60,21 @@ class Fairness:
 
     @property
     def condition(self) -> str:
-        """The condition under which its steps count, in words; empty: always."""
+        """The condition ``when`` as the end of a sentence (" where …"); empty if there is none."""
         return f" where {self.when.__name__.replace('_', ' ')}" if self.when else ""
 
 
 class Tag(str):
-    """All actions with this tag, in place of an action's name."""
+    """A tag that stands for all actions with this tag, in place of an action's name."""
 
     __slots__ = ()
 
 
 def tagged(tag: str) -> Tag:
-    """All actions with this tag, ``@action(…, tags=…)``: each is fair on its own; in ``either``, as one."""
+    """Stands for all actions with this tag (``@action(…, tags=…)``) in a fairness assumption.
+
+    Each action is fair on its own; inside ``either`` they are fair as one.
+    """
     return Tag(tag)
 
 
@@ -106,7 +109,7 @@ def strong(
 
 @dataclass(frozen=True)
 class FairGroup:
-    """Steps of one assumption: the numbers of their instances in ``Model.instances``.
+    """One group of steps of a fairness assumption: ``instances`` are numbers of instances in ``Model.instances``.
 
     Only steps from states in which ``when`` holds count; None: all steps.
     """
@@ -144,10 +147,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Liveness:
-    """A property of runs: a function of (protocol, state, parameters) to the goal, or to (premise, goal).
+    """A property of runs: a function of (protocol, state, parameters) that returns the goal, or (premise, goal).
 
-    ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: the property is checked
-    for each choice of the parameters. A goal that must last can be a list: one fixed member of it holds forever.
+    ``domains`` maps each parameter to the attribute of the protocol that enumerates it. The property is checked for
+    each choice of the parameters. A goal that must last can be a list: one fixed member of it holds forever.
     """
 
     name: str
@@ -160,7 +163,7 @@ class Liveness:
 
     @property
     def meaning(self) -> str:
-        """The docstring's first paragraph: what must happen and why it matters."""
+        """The first paragraph of the property's docstring: what must happen and why it matters."""
         return first_paragraph(self.function)
 
 
@@ -189,7 +192,7 @@ class LivenessMark:
         name: str | None = None,
         **domains: str,
     ) -> Mark:
-        """The decorator for a function with these arguments."""
+        """The decorator of a liveness property with this source, fairness, rule, name and parameter domains."""
         has_parentheses(self.kind.replace("-", "_"), source)
 
         def mark(function: Callable[..., Any]) -> Liveness:
@@ -234,11 +237,11 @@ def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[
 
 @dataclass(frozen=True)
 class Case:
-    """A property for one choice of its parameters.
+    """A liveness property with its parameters fixed.
 
     From a state that satisfies ``premise`` (only an initial state if the kind is ``of_start``), every fair run
-    reaches a state that satisfies one of ``goals``. If the kind is ``lasting``, one of them holds forever from some
-    state on; only such a property has several goals.
+    reaches a state that satisfies one of ``goals``. If the kind is ``lasting``, one of the goals holds forever from
+    some state on; only such a property has several goals.
     """
 
     premise: Node
@@ -247,7 +250,7 @@ class Case:
 
     @property
     def is_constant(self) -> str:
-        """The reason why premise or goal is constant, in words; empty if both depend on the state."""
+        """A clause for reports: the premise never holds, or the goal is constant. Empty if both depend on the state."""
         if self.premise is graph.FALSE:
             return "has a premise that holds in no state"
         if all(goal.is_const for goal in self.goals):
@@ -271,5 +274,5 @@ class TracedLiveness:
 
     @property
     def kind(self) -> Kind:
-        """Its temporal form."""
+        """The temporal form of the property."""
         return self.liveness.kind

@@ -1,4 +1,4 @@
-"""Messages in flight as part of the state: each value of a message type has a number, which gives its place."""
+"""Messages in flight as part of the state: each message has a number, which is its position in a bit set."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from highwater.model.language.values import Number, StructValue, Truth, Value, a
 
 
 def parts_of(type: Type) -> list[Type] | None:
-    """The types of a value's parts, in order; None for a type of one scalar."""
+    """The types of the fields or elements of a value, in order; None for a type of one scalar."""
     if isinstance(type, Struct):
         return list(type.fields.values())
     return [type.element] * type.index.size if isinstance(type, Array) else None
@@ -52,7 +52,7 @@ def count_of(type: Type) -> int:
 
 
 def number_of(type: Type, nodes: Sequence[Node]) -> Node:
-    """The number of a value, given by its scalars, which must be inside the type."""
+    """The number of the value with these scalars, as a node. The scalars must be inside the type."""
     parts = parts_of(type)
     if parts is not None:
         result = graph.const(0, INT)
@@ -102,7 +102,7 @@ def scalars_at(type: Type, number: int) -> list[int]:
 
 
 def value_at(type: Type, number: int) -> Any:
-    """The value with this number, as a constant."""
+    """The value of a type with this number, as a constant."""
     leaves = type.leaves("")
     return type.wrap(
         [graph.const(v, leaf.sort) for v, leaf in zip(scalars_at(type, number), leaves, strict=True)]
@@ -122,7 +122,10 @@ _WORD = 62
 
 @dataclass(frozen=True)
 class MessageKind(Array):
-    """The messages of one kind: words with a bit for each message; or a number of copies for each."""
+    """The messages of one kind in flight: a bit for each possible message, packed in words.
+
+    With ``copies``, an array has the number of copies of each possible message instead.
+    """
 
     message: Struct
     copies: bool
@@ -132,23 +135,23 @@ class MessageKind(Array):
 
     @property
     def count(self) -> int:
-        """The number of different messages."""
+        """The number of possible messages of this kind."""
         return count_of(self.message)
 
     @property
     def width(self) -> int:
-        """The number of messages that a word has bits for."""
+        """The number of possible messages that one element of the array represents: the bits of a word, or 1."""
         return 1 if self.copies else cast(Set, self.element).index.size
 
     def there(self, nodes: Sequence[Node], number: int) -> Number:
-        """The number of copies of this message in flight."""
+        """The number of copies in flight of the message with this number."""
         if self.copies:
             return Number(None, (nodes[number],))
         bit = graph.member(graph.const(number % self.width, INT), nodes[number // self.width])
         return total([Truth(None, (bit,))])
 
     def decode(self, scalars: Sequence[int]) -> tuple[dict[str, Any], ...]:
-        """The messages as dicts of their fields, with a dict for each copy."""
+        """The messages in flight as dicts of their fields; a message with several copies is repeated."""
         found: list[dict[str, Any]] = []
         for word, value in enumerate(scalars):
             times = [value] if self.copies else [value >> bit & 1 for bit in range(self.width)]
@@ -178,10 +181,10 @@ class MessageKind(Array):
 
 
 class Messages(Struct):
-    """A set of messages: for each kind a dict of the names and types of its fields.
+    """The type of a set of messages in flight; each kind of message has named fields.
 
-    With ``duplicates``, a message can have up to this many copies; ``bound`` names the scenario's bound that a
-    further copy crosses (without it, that is an error). Raises LanguageError if a kind has too many different
+    With ``duplicates``, a message can have up to this many copies. A step that adds a further copy is pruned at the
+    scenario's bound ``bound``; without a bound, it is an error. Raises LanguageError if a kind has too many possible
     messages.
     """
 
@@ -204,7 +207,10 @@ class Messages(Struct):
         return (message for name in self.kinds for message in self.of(name).constants())
 
     def of(self, kind: str) -> MessageKind:
-        """One kind, as a domain for an action's parameter. Raises LanguageError if there is no such kind."""
+        """The type of the messages of one kind, as a domain for an action's parameter.
+
+        Raises LanguageError if there is no such kind.
+        """
         if kind not in self.kinds:
             raise fail(
                 f"there are no messages {kind!r}; there are {', '.join(self.kinds)}{meant(kind, self.kinds)}"
@@ -213,24 +219,27 @@ class Messages(Struct):
 
     @property
     def bits(self) -> int:
-        """The number of bits of a state that they take."""
+        """The number of bits that the messages take in a packed state."""
         return sum(leaf.bits for leaf in self.leaves(""))
 
     def wrap(self, nodes: Sequence[Node]) -> SentMessages:  # noqa: D102
         return SentMessages(self, tuple(nodes))
 
     def zero(self) -> SentMessages:
-        """No message."""
+        """The value without any message in flight."""
         return self.lift({name: [] for name in self.kinds})
 
     def lift(self, plain: object) -> Any:
-        """Lift as in Struct; a kind that is missing in the dict has no messages."""
+        """Make a symbolic value of a dict of messages by kind; a kind that the dict lacks has no messages."""
         if isinstance(plain, Mapping):
             plain = {**dict.fromkeys(self.kinds, ()), **plain}
         return super().lift(plain)
 
     def read(self, message: object, fields: Mapping[str, object]) -> tuple[MessageKind, dict[str, Value]]:
-        """The kind and the fields in a call's arguments. Raises LanguageError for an unknown kind or field."""
+        """The kind and the field values that a call such as ``has(message, **fields)`` names.
+
+        Raises LanguageError if the kind or a field is unknown.
+        """
         if isinstance(message, StructValue):
             kind = self.of(message.type.name)
             if message.type != kind.message or fields:
@@ -258,7 +267,7 @@ def _kind(message: Struct, duplicates: int, bound: str | None) -> MessageKind:
 
 
 class SentMessages(StructValue):
-    """Messages in flight: ``has``, ``count``, ``all``."""
+    """The messages in flight in a state, with the reading methods ``has``, ``count`` and ``all``."""
 
     __slots__ = ()
     type: Messages
@@ -271,7 +280,7 @@ class SentMessages(StructValue):
         return self._has(kind, kind.message(**wanted))
 
     def _has(self, kind: MessageKind, message: StructValue) -> Truth:
-        """True if one message is in flight; the step knows all of its fields."""
+        """True if this message, with a value for each field, is in flight."""
         place, _ = self.type.field(kind.message.name)
         number = number_of(kind.message, message.nodes)
         found = graph.FALSE
@@ -287,7 +296,7 @@ class SentMessages(StructValue):
         return Truth(None, (graph.and_(found, graph.not_(outside)),))
 
     def count(self, message: object, /, **fields: object) -> Number:
-        """The number of messages of this kind with these fields in flight."""
+        """The number of messages in flight of this kind and with these fields, copies included."""
         result = graph.const(0, INT)
         for _, often in self._fitting(message, fields):
             result = graph.add(result, often.node)
@@ -298,7 +307,7 @@ class SentMessages(StructValue):
         return [(message, often > 0) for message, often in self._fitting(kind, fields)]
 
     def _fitting(self, message: object, fields: Mapping[str, object]) -> Iterator[tuple[StructValue, Number]]:
-        """The possible messages with these fields, with the number of copies of each in flight."""
+        """Every possible message of this kind with these fields, with the number of its copies in flight."""
         kind, wanted = self.type.read(message, fields)
         place, _ = self.type.field(kind.message.name)
         nodes = self.nodes[place]
@@ -311,29 +320,32 @@ class SentMessages(StructValue):
 
 
 class NextMessages(Next):
-    """Messages after a step: any number of ``send`` and ``receive``, in the order in which they are written."""
+    """The messages in flight after a step; ``send``, ``receive`` and ``discard`` are applied in order."""
 
     _type: Messages
 
     def __getattr__(self, name: str) -> Any:
-        """The field of one kind. Raises LanguageError for a method that reads."""
+        """The messages of one kind. Raises LanguageError for a method that only reads."""
         if name in SentMessages.__dict__ and not name.startswith("_"):
             raise fail(READ)
         return super().__getattr__(name)
 
     def send(self, message: object, /, **fields: object) -> None:
-        """Send a message. A set keeps one copy of it; with duplicates, this adds a copy."""
+        """Add a message to those in flight.
+
+        Without ``duplicates``, a second copy of a message changes nothing.
+        """
         self._change(message, fields, lambda word, bit: graph.union(word, bit), 1)
 
     def receive(self, message: object, /, **fields: object) -> None:
-        """Remove a message; a guard requires that it is in flight. ``discard`` has no guard."""
+        """Remove a message; a guard requires that the message is in flight. ``discard`` has no guard."""
         kind, wanted = self._type.read(message, fields)
         name = f"a message {kind.message.name} is there"
         require(name, cast(SentMessages, self._now()).has(kind.message.name, **wanted))
         self.discard(message, **fields)
 
     def discard(self, message: object, /, **fields: object) -> None:
-        """Remove a message if it is in flight; with duplicates, one copy of it."""
+        """Remove a message if it is in flight; with ``duplicates``, one copy of it."""
         self._change(message, fields, lambda word, bit: graph.difference(word, bit), -1)
 
     def _now(self) -> Value:

@@ -1,4 +1,4 @@
-"""A protocol traced for one choice of parameters and rules: what every engine reads."""
+"""A protocol traced for one choice of parameters and rules, which every engine reads."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Choice = Mapping[str, tuple[Any, Any]]
 
 
 def said(value: object) -> object:
-    """A plain value in the form of reports: ``none``, ``true`` and ``false`` replace Python's names."""
+    """A plain value as reports show it: ``none``, ``true`` and ``false`` replace Python's names."""
     return str(value).lower() if value is None or isinstance(value, bool) else value
 
 
@@ -74,12 +74,12 @@ class Instance:
 
     @property
     def said(self) -> dict[str, object]:
-        """The parameter values as reports show them."""
+        """The parameter values as reports show them, by parameter name."""
         return {name: said(value) for name, value in self.parameters.items()}
 
     @property
     def sentence(self) -> str:
-        """The action's sentence with its parameters, and the values that the action chose itself."""
+        """The action's sentence with its parameter values, and the values that the action chose by ``one_of``."""
         own = [f"{name} {value}" for name, value in self.said.items() if name not in self.action.domains]
         said = self.action.says.format(**self.said)
         return f"{said} ({', '.join(own)})" if own and said else said
@@ -92,10 +92,11 @@ def trace_instance(
     action: Action,
     choice: Choice,
 ) -> Instance | None:
-    """Run an action on symbolic inputs, one per leaf, with its parameters fixed; None if it is never enabled.
+    """Trace an action with its parameters fixed; None if the action is never enabled with them.
 
-    ``choice`` gives each parameter as a symbolic value and as a plain one. Raises LanguageError if the action makes
-    its own choices (``one_of``), as it then has several instances.
+    ``inputs`` has one symbolic value for each leaf of the state. ``choice`` gives each parameter as a symbolic value
+    and as a plain one. Raises LanguageError if the action makes choices of its own (``one_of``): it then has several
+    instances.
     """
     found = list(trace_instances(protocol, leaves, inputs, action, choice))
     if len(found) > 1 or any(len(i.parameters) > len(choice) for i in found):
@@ -110,7 +111,10 @@ def trace_instances(
     action: Action,
     choice: Choice,
 ) -> Iterator[Instance]:
-    """As ``trace_instance``, but with an instance for each choice that the action makes itself (``one_of``)."""
+    """Trace an action with its parameters fixed: one instance for each of the action's own choices (``one_of``).
+
+    Arguments are those of ``trace_instance``.
+    """
     script: tuple[int, ...] | None = ()
     while script is not None:
         with tracing(protocol.on, ends_early=True, script=script) as trace:
@@ -144,12 +148,12 @@ def trace_instances(
 
 
 def state_inputs(leaves: Sequence[Leaf], start: int = 0) -> list[Node]:
-    """The scalars of a state as symbolic values, numbered from ``start`` on; 0 means the state before a step."""
+    """The scalars of a state as symbolic values, numbered from ``start`` on; 0 for the state before a step."""
     return [_input(i, leaf) for i, leaf in enumerate(leaves, start)]
 
 
 def _input(number: int, leaf: Leaf) -> Node:
-    """A scalar of a state; it is known while tracing if its type has only one value."""
+    """The symbolic value of a scalar; a constant if its type has only one value."""
     if leaf.low == leaf.high:
         return graph.const(leaf.low, leaf.sort)
     return graph.leaf(number, leaf.sort, leaf.low, leaf.high)
@@ -157,7 +161,7 @@ def _input(number: int, leaf: Leaf) -> Node:
 
 @dataclass(frozen=True)
 class Property:
-    """A traced invariant: ``node`` holds in good states, ``premise`` in those where it is not vacuous."""
+    """A traced invariant: ``node`` is its condition; where ``premise`` is false, the invariant holds vacuously."""
 
     invariant: Invariant
     node: Node
@@ -171,7 +175,10 @@ class Property:
 
 @dataclass(frozen=True)
 class Outline:
-    """The names of a traced model in the engines' order: all that a search needs besides its machine code."""
+    """The names of a traced model's instances, bounds and properties, in the engines' order.
+
+    A search needs only this and the model's machine code.
+    """
 
     instances: tuple[str, ...]
     """The action's name of each instance."""
@@ -181,12 +188,12 @@ class Outline:
 
     @property
     def safety(self) -> tuple[str, ...]:
-        """Invariants, then step properties."""
+        """The names of the invariants, then of the step properties."""
         return self.properties + self.step_properties
 
 
 class Model:
-    """A protocol, traced. Construction runs every action (once per choice of parameters) and every property.
+    """A traced protocol. Construction runs every action, once for each choice of its parameters, and every property.
 
     ``properties`` are the traced invariants. Raises LanguageError, with the place in the protocol's source, if the
     protocol misuses the language.
@@ -212,12 +219,12 @@ class Model:
         self._trace()
 
     def _trace(self) -> None:
-        """Trace everything now, so that errors of the protocol appear here."""
+        """Trace actions and properties now, so that errors of the protocol are raised at construction."""
         _ = self.instances, self.properties, self.step_properties, self.liveness, self.bounds
 
     @cached_property
     def instances(self) -> list[Instance]:
-        """Every action with every choice of its parameters, without those that are never enabled."""
+        """Every action with every choice of its parameters, without instances that are never enabled."""
         return [
             instance
             for action in self.actions
@@ -227,27 +234,30 @@ class Model:
 
     @cached_property
     def properties(self) -> list[Property]:
-        """The invariants that exist under these rules."""
+        """The traced invariants that exist under the model's rules and parameters."""
         return self._trace_invariants(self._asked[0])
 
     @cached_property
     def step_properties(self) -> list[TracedStepProperty]:
-        """The properties of steps that exist under these rules."""
+        """The traced step properties that exist under the model's rules and parameters."""
         return [trace_step_property(self, p) for p in self._asked[2] if self.protocol.has(p)]
 
     @cached_property
     def liveness(self) -> list[TracedLiveness]:
-        """The liveness properties that exist under these rules."""
+        """The traced liveness properties that exist under the model's rules and parameters."""
         return [trace_liveness(self, x) for x in self._asked[1] if self.protocol.has(x)]
 
     @cached_property
     def bounds(self) -> list[str]:
-        """The bounds at which steps can be pruned."""
+        """The names of the bounds at which steps can be pruned, sorted."""
         return sorted({c.bound for i in self.instances for c in i.checks if c.bound})
 
     @cached_property
     def after(self) -> list[Node]:
-        """The scalars of the state after a step, for step properties; their numbers follow those of the one before."""
+        """The scalars of the state after a step as symbolic values, for step properties.
+
+        Their numbers follow the numbers of the scalars before the step.
+        """
         return state_inputs(self.leaves, len(self.leaves))
 
     @cached_property
@@ -257,17 +267,17 @@ class Model:
 
     @cached_property
     def judged(self) -> list[tuple[JudgedSteps, ...]]:
-        """For each instance, the step properties of its steps as conditions on the state before."""
+        """For each instance, its step properties as conditions on the state before the step."""
         return judged(self, large=True)
 
     @cached_property
     def judged_in_place(self) -> list[tuple[JudgedSteps, ...]]:
-        """The same without the large properties, which engines check on both states."""
+        """As ``judged``, without large step properties: engines check those on the states before and after a step."""
         return judged(self, large=False)
 
     @property
     def outline(self) -> Outline:
-        """Names of what was traced."""
+        """The names of the model's instances, bounds and properties."""
         return Outline(
             tuple(i.action.name for i in self.instances),
             tuple(self.bounds),
@@ -288,12 +298,12 @@ class Model:
 
     @cached_property
     def start(self) -> Start | None:
-        """The initial states as families, as there can be many; None if the model only has a list."""
+        """The initial states as families; None if the model has only a list of them (``initial``)."""
         return start_of(self.protocol, self.inputs)
 
     @cached_property
     def initial(self) -> list[Scalars]:
-        """The initial states, each once. Raises LanguageError if there is none."""
+        """All initial states, each once. Raises LanguageError if there is none."""
         assert self.start is not None
         states = self.start.states()
         if not states:
@@ -302,21 +312,21 @@ class Model:
 
     @property
     def first_initial(self) -> Scalars:
-        """One of the initial states. Raises LanguageError if there is none."""
+        """An initial state. Raises LanguageError if there is none."""
         found = self.start.first() if self.start is not None else self.initial[0]
         if found is None:
             raise LanguageError(NO_STATE, place_of(self.protocol.initially))
         return found
 
     def is_initial(self, state: Scalars) -> bool:
-        """True if a state is an initial one."""
+        """True if the state is an initial state."""
         start = self.start
         if start is None or start.candidates < 64 or "initial" in vars(self):
             return state in self.initial
         return start.has(state)
 
     def parameters_of(self, action: Action) -> list[str]:
-        """The names that distinguish an action's instances: its parameters, and its own choices."""
+        """The names by which instances of an action differ: its parameters, and its choices by ``one_of``."""
         own = (name for i in self.instances if i.action is action for name in i.parameters)
         return list(dict.fromkeys((*action.domains, *own)))
 
@@ -325,7 +335,7 @@ class Model:
         return self.protocol.state.decode(state)
 
     def property(self, name: str) -> Property:
-        """The traced invariant of this name. Raises LanguageError if there is none."""
+        """The traced invariant of this name. Raises LanguageError if the model has none."""
         for found in self.properties:
             if found.name == name:
                 return found
@@ -333,17 +343,20 @@ class Model:
         raise LanguageError(f"{self.protocol.name} has no property {name!r} here; it has {known}")
 
     def stated(self, name: str) -> Invariant | StepProperty:
-        """The stated invariant or step property of this name. Raises LanguageError as ``property``."""
+        """The declaration of the invariant or step property of this name.
+
+        Raises LanguageError if the model has none.
+        """
         if name in self.outline.step_properties:
             return next(p.stated for p in self.step_properties if p.name == name)
         return self.property(name).invariant
 
     def step_condition(self, name: str) -> Node:
-        """The step property of this name, as a condition on the states before and after a step."""
+        """The condition of the step property of this name, on the states before and after a step."""
         return next(p.node for p in self.step_properties if p.name == name)
 
     def instance(self, number: int) -> Instance:
-        """The instance of this number."""
+        """The instance with this number."""
         return self.instances[number]
 
     def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
@@ -365,7 +378,7 @@ class Model:
         return [self.trace_invariant(i) for i in invariants if self.protocol.has(i)]
 
     def choices(self, action: Action) -> Iterator[Choice]:
-        """All choices of an action's parameters: each as a symbolic value and as a plain one."""
+        """All choices of an action's parameters; a choice maps each name to a (symbolic value, plain value) pair."""
         for choice in itertools.product(
             *(parameter_values(self.protocol, action, p) for p in action.domains)
         ):
@@ -375,7 +388,10 @@ class Model:
         return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)
 
     def trace_invariant(self, invariant: Invariant) -> Property:
-        """An invariant on this model's state. Raises LanguageError if it writes or requires something."""
+        """Trace an invariant on this model's state.
+
+        Raises LanguageError if the invariant writes or requires something.
+        """
         self.protocol.check_sources([invariant])
         what, where = f"invariant {invariant.name}", place_of(invariant.function)
         with looking(what, where, self.protocol.on, self.enabled) as trace:
@@ -424,7 +440,7 @@ def _confined(leaves: Sequence[Leaf], instance: Instance, inside: Guard) -> Inst
 
 
 def _over(leaf: Leaf, node: Node) -> Node:
-    """The condition that a scalar is beyond the bound that its type was widened from."""
+    """The condition that a scalar exceeds the bound that its type had before widening."""
     return graph.FALSE if leaf.limit is None else graph.lt(graph.const(leaf.limit, INT), node)
 
 
@@ -443,7 +459,7 @@ def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
 
 
 def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:
-    """A step property on a model's states. It holds for every step that changes nothing."""
+    """Trace a step property on a model. A traced step property holds for every step that changes nothing."""
     node, premise = condition_of_steps(model, stated)
     still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
     at_rest, premise_at_rest = substituted([node, premise], still)
@@ -461,10 +477,10 @@ def _instances_writing(model: Model, leaves: Collection[int]) -> frozenset[int]:
 
 
 def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
-    """For each instance, the step properties as conditions on the state before its step.
+    """For each instance, its step properties as conditions on the state before the step.
 
-    Properties that hold vacuously for every step of the instance are left out. Without ``large``, large ones are,
-    too.
+    Properties that hold vacuously for every step of the instance are left out. If ``large`` is false, large
+    properties are left out too.
     """
     chosen = {i: (p.node, p.premise) for i, p in enumerate(model.step_properties) if large or not p.is_large}
     of_a_step = OfAStep(model.inputs, itertools.chain.from_iterable(chosen.values()))
@@ -482,7 +498,7 @@ def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
 
 
 def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
-    """A liveness property on a model: a case for each choice of its parameters."""
+    """Trace a liveness property on a model: one case for each choice of its parameters."""
     model.protocol.check_sources([liveness])
     cases, where = [], place_of(liveness.function)
     for choice in itertools.product(
@@ -499,7 +515,7 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
 
 
 def _look(model: Model, name: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
-    """The result of a function of (protocol, state, parameters) that may only read."""
+    """Trace a function of (protocol, state, parameters) and return its result. The function may only read."""
     what, protocol = f"liveness property {name}", model.protocol
     with looking(what, place_of(function), protocol.on, model.enabled):
         return function(protocol, State(protocol.state, model.inputs), **parameters)
@@ -524,7 +540,10 @@ def _case(liveness: Liveness, returned: Any, parameters: Mapping[str, Any]) -> C
 
 
 def _without_tags(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[Fairness]:
-    """The assumption with actions in place of tags; one for each action if the tag stands alone."""
+    """The fairness assumption with each tag replaced by its actions.
+
+    A tag that stands alone gives one assumption for each of its actions.
+    """
     actions = model.protocol.actions()
     check_actions(model.protocol, liveness.name, place_of(liveness.function), [fairness])
     names: list[str] = []
@@ -537,7 +556,7 @@ def _without_tags(model: Model, liveness: Liveness, fairness: Fairness) -> Itera
 
 
 def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[FairGroup]:
-    """The instances of an assumption, a group for each choice of the parameters ``by``."""
+    """The groups of a fairness assumption: one for each choice of the parameters ``by``."""
     known = {a.name: a for a in model.protocol.actions()}
     shared = set.intersection(*(set(model.parameters_of(known[a])) for a in fairness.actions))
     by = fairness.by

@@ -18,10 +18,10 @@ from highwater.model.language.step_properties import StepProperty
 
 
 class MutatedModel(Model):
-    """A model whose actions have all their mutants, selected by one input; its properties have none.
+    """A model whose actions have all their mutants, selected by one input; its properties have no mutants.
 
     It can have more instances than the protocol: a mutant can enable an instance that a constant guard refuses.
-    ``mutants`` are those of its instances, by their numbers.
+    ``mutants`` maps numbers to the mutants.
     """
 
     def __init__(
@@ -61,15 +61,15 @@ def _actions_of(instances: Iterable[Instance]) -> dict[int, frozenset[str]]:
 
 
 def roots_of(instance: Instance) -> list[Node]:
-    """All expressions of an instance."""
+    """The expressions of an instance: its guards, written values and checks."""
     nodes = [g.node for g in instance.guards] + [w.node for w in instance.writes.values()]
     return nodes + [c.node for c in instance.checks]
 
 
 def chosen(model: Model, number: int) -> Model:
-    """The model with one mutant active; with 0, the unmutated protocol.
+    """The model with one mutant active; number 0 gives the unmutated protocol.
 
-    Its instances keep their numbers, even if they are never enabled.
+    Instances keep their numbers, even if they are never enabled.
     """
     choose, found = ChosenMutant(number), copy.copy(model)
     for name in ("judged", "judged_in_place"):  # computed again from the chosen instances
@@ -93,13 +93,13 @@ def chosen(model: Model, number: int) -> Model:
 
 
 class ChosenMutant:
-    """Expressions with the selector known."""
+    """Replaces the selector in expressions by the number of one mutant, and simplifies them."""
 
     def __init__(self, number: int) -> None:
         self._known: dict[Node, Node] = {SELECTOR: graph.const(number, INT)}
 
     def node(self, root: Node) -> Node:
-        """One expression."""
+        """The expression with the selector replaced."""
         known = self._known
         if root not in known:
             for node in graph.reachable([root]):
@@ -108,7 +108,10 @@ class ChosenMutant:
         return known[root]
 
     def instance(self, instance: Instance) -> Instance:
-        """One instance. Guards that are known to hold are left out; checks keep their numbers."""
+        """The instance with the selector replaced.
+
+        Guards that become true are left out; checks keep their numbers.
+        """
         guards = (replace(g, node=self.node(g.node)) for g in instance.guards)
         return replace(
             instance,

@@ -1,4 +1,4 @@
-"""Mutants: the graph of an action in which one operation of its text is replaced.
+"""Mutants: versions of an action's graph in which one operation of its text is replaced.
 
 While an action is traced with mutants, each operation in the protocol's text becomes a choice between the operation
 and its replacements. The *selector*, an additional input of the graph, chooses by a mutant's number; 0 chooses the
@@ -29,11 +29,11 @@ Others = Mapping[str, Callable[[], Nodes]]
 
 @dataclass(frozen=True)
 class Mutant:
-    """One wrong version of the text: a place in the source, and the change there.
+    """A mutant: the place of an operation in the source, and the change there.
 
     ``place`` is ``file:line``. ``columns`` are the start and end of the operation (in its first and last line),
-    ``last`` is its last line, ``within`` the function. ``kind`` is guard, check, write, branch or operation,
-    ``change`` the replacement. ``name`` is the guard's or the check's; in a loop there are several.
+    ``last`` is its last line, ``within`` the function. ``kind`` is guard, check, write, branch or operation, and
+    ``change`` the replacement. ``name`` is the name of the guard or check; a loop has several at one place.
     """
 
     place: str
@@ -48,7 +48,7 @@ class Mutant:
 
 
 class Mutants:
-    """Numbers mutants from 1 on, in the order of tracing.
+    """Collects mutants while actions are traced, and numbers them from 1 in that order.
 
     With ``constants``, operations on constants have mutants, too.
     """
@@ -71,9 +71,9 @@ class Mutants:
     def choose(
         self, kind: str, said: Nodes, others: Others, frame: FrameType, name: str = "", always: bool = False
     ) -> Nodes:
-        """The result of an operation: ``said``, or a mutant's replacement.
+        """The result ``said`` of an operation, or the result of the replacement that the selector chooses.
 
-        A constant is not replaced by another constant, as a Python ``if`` may depend on it; with ``always`` it is.
+        A constant is replaced by another constant only with ``always``, because a Python ``if`` may depend on it.
         """
         known = all(n.is_const for n in said)
         if (known and not self.constants) or not _is_text(frame):
@@ -119,12 +119,12 @@ active: Mutants | None = None
 
 
 def _is_text(frame: FrameType) -> bool:
-    """True if a frame belongs to a protocol's own text."""
+    """True if the frame is in a protocol's source file, not in the language."""
     return not frame.f_code.co_filename.startswith((_HERE, "<"))
 
 
 def text_frame() -> FrameType:
-    """The frame of the protocol's text that called the language: the nearest one outside."""
+    """The nearest frame in the protocol's source: the one that called the language."""
     frame = sys._getframe(1)
     while frame.f_back and (not _is_text(frame) or "/contextlib.py" in frame.f_code.co_filename):
         frame = frame.f_back
@@ -145,12 +145,12 @@ def _right(a: Node, b: Node) -> Node:
 
 
 def greater(a: Node, b: Node) -> Node:
-    """Strictly greater, for ints."""
+    """True if ``a`` is greater than ``b``, for ints."""
     return graph.lt(b, a)
 
 
 def greater_or_equal(a: Node, b: Node) -> Node:
-    """Greater or equal, for ints."""
+    """True if ``a`` is at least ``b``, for ints."""
     return graph.le(b, a)
 
 
@@ -186,7 +186,10 @@ _ORDERED: dict[str, dict[str, Binary]] = {
 
 
 def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> Node:
-    """The result of an operation on two scalars, in the text ``depth`` calls above this one."""
+    """The result of an operation on two scalars, with its mutants.
+
+    ``depth`` is the number of calls between the protocol's text and this function.
+    """
     said = operation(a, b)
     if active is None:
         return said
@@ -204,7 +207,10 @@ def _all_others(
 
 
 def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> Nodes:
-    """An equality or inequality; with ``ordered`` the values are numbers, and mutants also compare their order."""
+    """The result of a comparison, with its mutants.
+
+    With ``ordered`` the values are numbers, and mutants also compare their order.
+    """
     assert active is not None
     others: dict[str, Callable[[], Nodes]] = {
         f"{sign}: {'!=' if sign == '==' else '=='}": lambda: (graph.not_(said[0]),)
@@ -215,7 +221,7 @@ def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> No
 
 
 def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], depth: int = 2) -> Nodes:
-    """Several conditions joined; a mutant drops one."""
+    """The result of ``and``, ``or`` or a similar operation on several conditions; each mutant drops one condition."""
     if active is None:
         return said
     others = {
@@ -226,7 +232,7 @@ def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], 
 
 
 def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
-    """The result of ``where``; mutants always take one of its values, or swap them."""
+    """The result of ``where``, with mutants that always take one of its values or swap them."""
     assert active is not None
 
     def swapped() -> Nodes:
@@ -237,7 +243,7 @@ def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
 
 
 def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
-    """A struct with replaced fields; a mutant leaves one of them unchanged."""
+    """The result of a struct's ``replace``; each mutant leaves one field unchanged."""
     assert active is not None
 
     def without(place: slice) -> Nodes:
@@ -248,19 +254,19 @@ def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
 
 
 def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
-    """The result of a method: ``said``; in a mutant, the unchanged value."""
+    """The result of a method that changes a value; its mutant returns the value unchanged."""
     return offered("operation", said, {f"{sign}: dropped": lambda: before}, depth + 1)
 
 
 def offered(kind: str, said: Nodes, others: Others, depth: int = 2) -> Nodes:
-    """``said``, or one of its replacements."""
+    """The result ``said`` of an operation, with the given replacements as its mutants."""
     if active is None:
         return said
     return active.choose(kind, said, others, sys._getframe(depth))
 
 
 def condition(kind: str, name: str, said: Node, frame: FrameType) -> Node:
-    """A named guard or check; a mutant drops or negates it."""
+    """The condition of a named guard or check, with mutants that drop or negate it."""
     assert active is not None
     assert said.sort == BOOL
     others: Others = {"dropped": lambda: (graph.TRUE,), "negated": lambda: (graph.not_(said),)}
@@ -268,6 +274,6 @@ def condition(kind: str, name: str, said: Node, frame: FrameType) -> Node:
 
 
 def written(new: Node, before: Node, frame: FrameType) -> Node:
-    """A written scalar: ``new``; in a mutant, the value before."""
+    """The value that a step writes into a scalar; its mutant keeps the value before."""
     assert active is not None
     return active.choose("write", (new,), {"dropped": lambda: (before,)}, frame, always=True)[0]

@@ -42,7 +42,7 @@ from highwater.model.names import unknown
 
 @dataclass(frozen=True)
 class Parameter:
-    """A whole number, or a switch, that a scenario can set: its default, its inclusive range, its meaning."""
+    """A whole number or a switch that a scenario can set, with its default, inclusive range and meaning."""
 
     default: int
     low: int
@@ -92,7 +92,7 @@ class Profile:
 
     @classmethod
     def of(cls, meaning: str, *rules: str) -> Profile:
-        """A profile from the names of its rules."""
+        """The profile with the rules of these names."""
         return cls(meaning, frozenset(rules))
 
 
@@ -116,7 +116,7 @@ class Action:
 
     @property
     def meaning(self) -> str:
-        """The first paragraph of the docstring."""
+        """The first paragraph of the action's docstring."""
         return first_paragraph(self.function)
 
     def __get__(self, protocol: Protocol | None, kind: type[Protocol]) -> Action | Callable[..., None]:
@@ -125,7 +125,7 @@ class Action:
 
 
 class Invariant(SafetyProperty):
-    """A property of every state: a function of (protocol, state) to a symbolic bool."""
+    """A property of every state: a function of (protocol, state) that returns a symbolic bool."""
 
 
 def action(
@@ -282,7 +282,7 @@ _MARKS = {
 def _refuse_misspelled(protocol: type[Protocol]) -> None:
     """Raises LanguageError for a misspelled declaration, such as ``livenes = (…)`` or a method ``inital``.
 
-    It recognizes one by two signs: its name is similar to that of a missing declaration, and its value has that
+    An attribute counts as misspelled if its name is similar to that of a missing declaration, and its value has that
     declaration's type.
     """
     for name, value in vars(protocol).items():
@@ -301,7 +301,7 @@ def _refuse_misspelled(protocol: type[Protocol]) -> None:
 
 
 def _can_be(declaration: str, value: object) -> bool:
-    """True if a value has the type of a declaration."""
+    """True if the value has the type that this declaration requires."""
     kind = _DECLARED[declaration]
     if kind in (FunctionType, Drawing):
         return isinstance(value, kind)
@@ -313,19 +313,19 @@ def _can_be(declaration: str, value: object) -> bool:
 
 
 class Parameters(SimpleNamespace):
-    """The parameters of a protocol, as attributes."""
+    """The parameter values of a protocol, as attributes."""
 
     def __getattr__(self, name: str) -> Any:
-        """The parameter of this name. Raises NoSuchAttribute for an unknown parameter."""
+        """The value of the parameter of this name. Raises NoSuchAttribute if there is none."""
         if name.startswith("__"):
             raise AttributeError(name)
         raise NoSuchAttribute(f"there is no parameter {name!r}; there are {_list(vars(self))}", place())
 
 
 class Protocol:
-    """The base of all protocols.
+    """The base class of all protocols.
 
-    After construction ``p`` has the parameters as attributes, and ``on`` returns True if a rule is on.
+    ``p`` has the parameter values as attributes, and ``on`` returns True if a rule is on.
     """
 
     name: ClassVar[str] = ""
@@ -353,7 +353,7 @@ class Protocol:
 
     @classmethod
     def check_sources(cls, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
-        """Raises LanguageError, with the place, if one of these names a number that the rulebook lacks."""
+        """Raises LanguageError, with the place, if a property's source names a number that the rulebook lacks."""
         for stated in properties:
             what = f"property {stated.name} of {cls.__name__}"
             check_source(cls.rulebook, stated.source, what, place_of(stated.function))
@@ -379,7 +379,10 @@ class Protocol:
         self.state = self._defined()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Raises LanguageError as ``check``."""
+        """Check the declarations of the new subclass and add the actions of its ``modules``.
+
+        Raises LanguageError as ``check`` does.
+        """
         super().__init_subclass__(**arguments)
         cls.check()
         if "modules" in vars(cls):
@@ -389,7 +392,7 @@ class Protocol:
 
     @classmethod
     def check(cls) -> None:
-        """Raises LanguageError if a declaration is invalid.
+        """Raises LanguageError if a declaration of the class is invalid.
 
         - An action has a reserved name.
         - A property would not be checked.
@@ -441,9 +444,10 @@ class Protocol:
                 )
 
     def _defined(self) -> Struct:
-        """The result of ``define``.
+        """The state type that ``define`` returns.
 
-        Raises LanguageError at its place if it is not a state, or sets a reserved name.
+        Raises LanguageError, at the place of ``define``, if the result is no state or ``define`` sets a reserved
+        name.
         """
         own = self.p, self._on, self.consulted
         where = place_of(self.define)
@@ -484,15 +488,15 @@ class Protocol:
         return [{}]
 
     def initially(self, s: State) -> Any:
-        """The condition that selects among the states of ``initial``; by default all."""
+        """The condition that an initial state must satisfy, in addition to ``initial``; by default True."""
         return True
 
     def on(self, rule: str) -> bool:
-        """True if a rule is on. It is known while tracing, so a plain ``if`` can use it."""
+        """True if a rule is on. The answer is known while tracing, so a plain ``if`` can use it."""
         return self.ever_on(rule)
 
     def ever_on(self, rule: str) -> bool:
-        """True if a rule is on in some state. In most protocols that is ``on``: the same in every state."""
+        """True if a rule is on in some state. It equals ``on`` unless rules depend on the state."""
         if rule not in self.rules:
             raise fail(no_rule(self, rule))
         self.consulted.add(rule)
@@ -504,18 +508,18 @@ class Protocol:
 
     @property
     def parameter_values(self) -> dict[str, int]:
-        """The parameters in the form of files: a switch is 0 or 1."""
+        """The parameters as they stand in files: name to number, 0 or 1 for a switch."""
         return {name: int(getattr(self.p, name)) for name in self.parameters}
 
     @property
     def rules_on(self) -> frozenset[str]:
-        """The rules that are switched on."""
+        """The names of the rules that are switched on."""
         self.consulted.update(self.rules)
         return self._on
 
     @classmethod
     def actions(cls) -> list[Action]:
-        """All actions in the order of definition: those of ``modules``, then of the class, base classes first.
+        """All actions: those of ``modules``, then those of the class, base classes first, each in order of definition.
 
         Raises LanguageError if two modules define an action with the same name.
         """
@@ -537,7 +541,7 @@ class Protocol:
 
 
 def check_conditions(protocol: Protocol | type[Protocol], stated: Conditional) -> None:
-    """Raises LanguageError, with the place, for a property or an action whose rule or parameter is unknown."""
+    """Raises LanguageError, with the place, if the rule or parameter that ``stated`` depends on is unknown."""
     needs = getattr(stated, "needs", None)
     if stated.rule is not None and stated.rule not in protocol.rules:
         raise LanguageError(no_rule(protocol, stated.rule), place_of(stated.function))
@@ -548,7 +552,10 @@ def check_conditions(protocol: Protocol | type[Protocol], stated: Conditional) -
 def check_actions(
     protocol: Protocol | type[Protocol], name: str, where: str | None, fair: Iterable[Fairness]
 ) -> None:
-    """Raises LanguageError at ``where`` if a fairness assumption of a property names an unknown action or tag."""
+    """Raises LanguageError at ``where`` if an assumption in ``fair`` names an unknown action or tag.
+
+    ``name`` is the liveness property with these assumptions.
+    """
     actions = protocol.actions()
     known, tags = {a.name for a in actions}, {tag for a in actions for tag in a.tags}
     for named in (named for fairness in fair for named in fairness.actions):
@@ -567,7 +574,7 @@ def check_actions(
 
 
 def no_rule(protocol: Protocol | type[Protocol], name: str) -> str:
-    """The message about a rule that a protocol lacks."""
+    """The error message for a rule name that the protocol does not have."""
     known = _list(protocol.rules)
     return f"{protocol.name} has no rule {name!r}; it has {known}{meant(name, protocol.rules)}"
 
@@ -585,25 +592,25 @@ def _list(names: Iterable[str]) -> str:
 
 
 class ChoiceError(LanguageError):
-    """An unknown name, or a value outside a parameter's range. The message is one line."""
+    """An unknown name, or a value outside a parameter's range. The error message is one line."""
 
 
 def profile_of(protocol: type[Protocol], name: str) -> Profile:
-    """The profile of this name. Raises ChoiceError if there is none."""
+    """The profile of this name. Raises ChoiceError if the protocol has none."""
     if name not in protocol.profiles:
         raise ChoiceError(unknown(f"profile of {protocol.name}", name, protocol.profiles))
     return protocol.profiles[name]
 
 
 def rule_of(protocol: type[Protocol], name: str) -> Rule:
-    """The rule of this name. Raises ChoiceError if there is none."""
+    """The rule of this name. Raises ChoiceError if the protocol has none."""
     if name not in protocol.rules:
         raise ChoiceError(unknown(f"rule of {protocol.name}", name, protocol.rules))
     return protocol.rules[name]
 
 
 def parameter_value(protocol: type[Protocol], name: str, value: object) -> int:
-    """The value of a parameter as a number: a switch is 0 or 1. Raises ChoiceError for an invalid name or value."""
+    """The parameter value as a number: 0 or 1 for a switch. Raises ChoiceError for an invalid name or value."""
     if name not in protocol.parameters:
         raise ChoiceError(unknown(f"parameter of {protocol.name}", name, protocol.parameters))
     if mistake := protocol.parameters[name].mistake(value):
@@ -613,9 +620,9 @@ def parameter_value(protocol: type[Protocol], name: str, value: object) -> int:
 
 
 def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[str, bool]) -> frozenset[str]:
-    """The rules that are on: those of the profile (without one, all), changed by the switches.
+    """The names of the rules that are on: those of the profile, or all without one, changed by the switches.
 
-    Raises ChoiceError for a profile or a rule that does not exist.
+    Raises ChoiceError if the profile or a rule does not exist.
     """
     on = set(protocol.rules if profile is None else profile_of(protocol, profile).rules)
     for switched in switches:
@@ -632,37 +639,37 @@ def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[s
 
 
 class Budgets:
-    """The budgets of a protocol: names to meanings; ``most`` is the highest number that a scenario can set."""
+    """The budgets that a protocol declares: name to meaning. A scenario can set each up to ``most``."""
 
     def __init__(self, meanings: Mapping[str, str], *, most: int) -> None:
         self.meanings = dict(meanings)
         self.most = most
 
     def __iter__(self) -> Iterator[str]:
-        """The names."""
+        """Iterate over the names of the budgets."""
         return iter(self.meanings)
 
     def parameter(self, name: str, *, default: int = 0, low: int = 0) -> Parameter:
-        """The parameter by which a scenario sets one budget."""
+        """The parameter by which a scenario sets the budget of this name."""
         return Parameter(default, low, self.most, f"budget: {self.meanings[name]}")
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """A parameter for each budget."""
+        """For each budget, the parameter by which a scenario sets it."""
         return {name: self.parameter(name) for name in self}
 
     def type(self, p: SimpleNamespace) -> Struct:
-        """The type of the field ``budgets``, for the parameters of a protocol."""
+        """The type of the state's field ``budgets``, for these parameters of a protocol."""
         counts = {name: Int(0, count) for name, count in self.granted(p).items()}
         return Struct("Budgets", **counts).about(**{n: f"left: {said}" for n, said in self.meanings.items()})
 
     def granted(self, p: SimpleNamespace) -> dict[str, int]:
-        """The field ``budgets`` of an initial state."""
+        """The initial value of the state's field ``budgets``: for each budget, what the scenario grants."""
         return {name: getattr(p, name) for name in self}
 
 
 def spend(s: State, budget: str) -> None:
-    """Spend one unit of this budget in the current step; a guard refuses the step if the budget is empty."""
+    """Spend one unit of a budget in this step; a guard refuses the step if the budget is used up."""
     left = getattr(s.budgets, budget)
     require(f"the scenario grants {budget}", left > 0)
     setattr(s.next.budgets, budget, left - 1)

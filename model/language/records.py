@@ -14,7 +14,7 @@ from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, i
 
 
 class OptionValue(Value):
-    """A value or none: ``is_some``, ``is_none``, ``value`` (the type's zero for none), ``is_(x)``."""
+    """An optional value: ``is_some``, ``is_none``, ``value`` (the type's zero for none), ``is_(x)``."""
 
     __slots__ = ()
     type: Option
@@ -27,20 +27,20 @@ class OptionValue(Value):
 
     @property
     def is_none(self) -> Truth:
-        """True if there is none."""
+        """True if there is no value."""
         return ~self.is_some
 
     @property
     def value(self) -> Any:
-        """The value; the zero of its type if there is none, so guard it with ``is_some``."""
+        """The value, or the zero of its type if there is none; guard it with ``is_some``."""
         return self.type.content(self.nodes)
 
     def is_(self, other: object) -> Truth:
-        """True if there is a value and it equals this one."""
+        """True if there is a value and it equals ``other``."""
         return self == self.type.some(other)
 
     def or_(self, other: Any) -> Any:
-        """The value, or this default for none: ``s.ballot.or_(-1) < b``."""
+        """The value, or ``other`` if there is none: ``s.ballot.or_(-1) < b``."""
         value = self.value
         if isinstance(value, Number) and isinstance(other, int) and not isinstance(other, bool):
             value = Number(None, value.nodes)  # the code of none may be outside the type
@@ -52,7 +52,10 @@ class OptionValue(Value):
 
 @dataclass(frozen=True)
 class Option(Type):
-    """A value or none. Over a number, the code one below its interval means none; otherwise a flag comes first."""
+    """A value or none.
+
+    Over a number, none is coded as the number below the interval. Otherwise a flag comes first.
+    """
 
     content_type: Type
 
@@ -77,13 +80,13 @@ class Option(Type):
         return OptionValue(self, tuple(nodes))
 
     def present(self, nodes: Sequence[Node]) -> Node:
-        """The condition that there is a value, as a node."""
+        """The node that is true if an option with these scalars has a value."""
         if self._number:
             return graph.not_(graph.eq(nodes[0], graph.const(self._number.low - 1, INT)))
         return nodes[0]
 
     def content(self, nodes: Sequence[Node]) -> Any:
-        """The value, or its type's zero."""
+        """The value of an option with these scalars, or the zero of its type."""
         if self._number:
             zero = self._number.zero().nodes[0]
             return self._number.wrap(
@@ -92,7 +95,7 @@ class Option(Type):
         return self.content_type.wrap(nodes[1:])
 
     def some(self, plain: object) -> OptionValue:
-        """An option with this value."""
+        """The option that has this value."""
         content = self.content_type.lift(plain)
         if self._number:
             node, low, high = content.nodes[0], self._number.low, self._number.high
@@ -104,7 +107,7 @@ class Option(Type):
         return self.wrap([graph.TRUE, *content.nodes])
 
     def none(self) -> OptionValue:
-        """No value."""
+        """The option without a value."""
         if self._number:
             return self.wrap([graph.const(self._number.low - 1, INT)])
         return self.wrap([graph.FALSE, *self.content_type.zero().nodes])
@@ -152,7 +155,7 @@ class StructValue(Value):
     type: Struct
 
     def __getattr__(self, name: str) -> Any:
-        """A field."""
+        """The value of the field of this name."""
         if name.startswith("__"):
             raise AttributeError(name)
         if name in self.type.absent:
@@ -161,7 +164,7 @@ class StructValue(Value):
         return field.wrap(self.nodes[place])
 
     def replace(self, /, **fields: object) -> StructValue:
-        """A copy in which these fields have other values."""
+        """A copy of the record in which the given fields have new values."""
         nodes = list(self.nodes)
         for name, value in fields.items():
             if name in self.type.absent:
@@ -180,7 +183,7 @@ class StructValue(Value):
 
 @dataclass(frozen=True)
 class Only:
-    """A field that a struct has only if ``when`` is true: a condition known while tracing, on rules or parameters.
+    """A field that a struct has only if ``when`` is true, a condition on rules or parameters.
 
     An absent field takes no room in a state and is not shown. It reads as its type's zero, and writes to it are
     dropped, so a protocol's functions need no special case.
@@ -191,9 +194,9 @@ class Only:
 
 
 class Struct(Type):
-    """A record with named fields. Calling it makes a value; plain values are dicts.
+    """The type of a record with named fields. Calling it makes a value; plain values are dicts.
 
-    ``fields`` are the present fields, ``absent`` those that ``Only`` leaves out.
+    ``fields`` are the present fields, ``absent`` the fields that ``Only`` leaves out.
     """
 
     def __init__(self, type_name: str, /, **fields: Type | Only) -> None:
@@ -237,7 +240,7 @@ class Struct(Type):
         return self.name
 
     def about(self, /, **meanings: str) -> Struct:
-        """The same struct with its fields' meanings and units, which ``highwater show PROTOCOL`` lists."""
+        """Set the meanings and units of the fields, which ``highwater show PROTOCOL`` lists, and return this struct."""
         for name in meanings:
             if name not in self.fields and name not in self.absent:
                 self.field(name)
@@ -245,7 +248,10 @@ class Struct(Type):
         return self
 
     def field(self, name: str) -> tuple[slice, Type]:
-        """The positions of a field's scalars in a value, and its type."""
+        """The positions of a field's scalars in a value, and the field's type.
+
+        Raises LanguageError for an unknown field.
+        """
         try:
             return self._places[name], self.fields[name]
         except KeyError:
@@ -262,7 +268,7 @@ class Struct(Type):
         return StructValue(self, tuple(nodes))
 
     def __call__(self, /, **fields: object) -> StructValue:
-        """A value; all fields must be given, except absent ones."""
+        """A record with these field values; every field but the absent ones must be given."""
         missing = [n for n in self.fields if n not in fields]
         unknown = [n for n in fields if n not in self.fields and n not in self.absent]
         if missing or unknown:

@@ -38,7 +38,7 @@ class Refinement(StepProperty):
     rules: Callable[[Any], Iterable[str]] | None = None
 
     def of(self, m: Protocol) -> Implementation:
-        """The refinement for one choice of parameters and rules. Raises LanguageError if the mapping is wrong."""
+        """The refinement for the parameters and rules of ``m``. Raises LanguageError if the mapping is invalid."""
         return _implementation(self, m)
 
 
@@ -53,9 +53,9 @@ def refines(
 ) -> Callable[[Callable[[Any, Any], Mapped]], Refinement]:
     """Mark a mapping, a function of (protocol, state) to the abstract state's fields, as a refinement.
 
-    ``parameters`` and ``rules`` are functions of the protocol to the abstract one's parameters, and to those of its
-    rules that are on. Without them, each has the value of the same name here, or its default. The refinement exists
-    if ``rule`` is on. Raises LanguageError if ``abstract`` is not a protocol.
+    ``parameters`` and ``rules`` are functions of the protocol. They return the abstract protocol's parameters, and
+    its rules that are on. Without them, each has the value of the same name here, or its default. The refinement
+    exists if ``rule`` is on. Raises LanguageError if ``abstract`` is not a protocol.
     """
     if not (isinstance(abstract, type) and issubclass(abstract, Protocol)):
         raise fail(f"@refines names the protocol that is implemented, a class, and not {abstract!r}")
@@ -88,7 +88,7 @@ def _implementation(refinement: Refinement, m: Protocol) -> Implementation:
 
 
 class Implementation:
-    """A refinement of a protocol whose parameters and rules are chosen: ``model`` is the abstract protocol's."""
+    """A refinement of a protocol with chosen parameters and rules; ``model`` is the traced abstract protocol."""
 
     def __init__(self, refinement: Refinement, m: Protocol) -> None:
         self.refinement, self.concrete = refinement, m
@@ -100,11 +100,11 @@ class Implementation:
         self._check_start()
 
     def state(self, state: Scalars) -> Scalars:
-        """The abstract state of a state."""
+        """The abstract state that the mapping gives for a state."""
         return tuple(int(value) for value in self._state(state))
 
     def left(self, mapped: Scalars) -> list[str]:
-        """The paths and intervals of the abstract types that these scalars leave."""
+        """For each scalar of an abstract state that leaves its type: its path and interval, as text."""
         found = zip(self.model.leaves, mapped, strict=True)
         return [
             f"{leaf.path} leaves {leaf.low}..{leaf.high}"
@@ -113,7 +113,10 @@ class Implementation:
         ]
 
     def mapped(self, nodes: Sequence[Node]) -> list[Node]:
-        """The abstract state of a state, as nodes. Raises LanguageError if the mapping does not give one."""
+        """The abstract state as nodes, from the nodes of a state.
+
+        Raises LanguageError if the mapping gives no state.
+        """
         m, name = self.concrete, f"refinement {self.refinement.name}"
         with looking(name, self.place, m.on):
             fields: object = self.refinement.mapping(m, State(m.state, list(nodes)))
@@ -137,7 +140,7 @@ class Implementation:
         return implies(Truth(None, (graph.not_(still),)), Truth(None, (allowed,)))
 
     def _taken(self, old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
-        """For each abstract instance, the condition that it leads from one abstract state to the other."""
+        """For each abstract instance, the condition that it leads from the abstract state ``old`` to ``new``."""
         instances, known = self.model.instances, dict(enumerate(old))
         same = [graph.eq(a, b) for a, b in zip(old, new, strict=True)]
         taken = []
@@ -153,7 +156,7 @@ class Implementation:
 
     @property
     def fields(self) -> dict[str, range]:
-        """The fields of the abstract state, each with the numbers of its scalars."""
+        """For each field of the abstract state, the numbers of its scalars."""
         state = self.model.protocol.state
         places = {name: state.field(name)[0] for name in state.fields}
         return {name: range(place.start, place.stop) for name, place in places.items()}

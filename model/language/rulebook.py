@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class TomlTables:
-    """A file whose tables become dataclasses of texts and of lists of texts."""
+    """A TOML file whose tables are read as dataclasses; each field is a text or a list of texts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -34,7 +34,7 @@ class TomlTables:
                 return opened.read(self.path.relative_to(archive).as_posix()).decode("utf-8")
 
     def plain(self, kind: str, keys: Collection[str]) -> Mapping[str, object]:
-        """The content as plain data. Raises LanguageError if it is not TOML, or has a key that is not in ``keys``."""
+        """The file's content as plain data. Raises LanguageError if it is not TOML, or has a key outside ``keys``."""
         try:
             plain = tomllib.loads(self.text())
         except (OSError, ValueError, RecursionError) as wrong:  # not TOML, not text, or nested too deeply
@@ -46,14 +46,17 @@ class TomlTables:
         return plain
 
     def tables(self, plain: Mapping[str, object], key: str) -> list[object]:
-        """The tables of an array of tables; none if the array is missing."""
+        """The tables of the array of tables ``key``; an empty list if the array is missing."""
         tables = plain.get(key, [])
         if not isinstance(tables, list):
             raise self.wrong(f"[[{key}]] is a list of tables")
         return tables
 
     def read(self, kind: type[_T], what: str, plain: object, **given: object) -> _T:
-        """A table as a dataclass of texts and lists of texts; each run of white space in a text becomes one space."""
+        """Read a table as a dataclass whose fields are texts and lists of texts.
+
+        Each run of white space in a text becomes one space. ``given`` has fields that the table must not set.
+        """
         if not isinstance(plain, dict):
             raise self.wrong(f"{what} is a table")
         known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
@@ -71,7 +74,7 @@ class TomlTables:
         return kind(**given)
 
     def wrong(self, message: str) -> LanguageError:
-        """An error in this file."""
+        """A LanguageError about this file, for the caller to raise."""
         inside = self.path.is_relative_to(Path.cwd())
         return LanguageError(message, str(self.path.relative_to(Path.cwd()) if inside else self.path))
 
@@ -112,7 +115,7 @@ class RuleFamily:
     proposals: tuple[str, ...] = ()
 
     def has(self, number: str) -> bool:
-        """True if a number belongs to this family: ``966.4`` to ``966``, ``B4`` to ``B``."""
+        """True if a number has this family's prefix: ``966.4`` belongs to ``966``, ``B4`` to ``B``."""
         return (
             re.fullmatch(re.escape(self.prefix) + (r"\.\d+" if self.prefix.isdigit() else r"\d+"), number)
             is not None
@@ -121,11 +124,11 @@ class RuleFamily:
 
 @dataclass(frozen=True)
 class NumberedRule:
-    """A rule of the book: its statement, reason and source.
+    """A rule of the rulebook: its statement, reason and source.
 
-    ``proposal`` names its proposals (empty: those of its family), ``section`` the place in the first of them, and
-    ``quote`` the proposal's words. ``beyond`` describes where the rule goes beyond the proposal's text; "" if it does
-    not.
+    ``proposal`` names the proposals that the rule comes from (empty: its family's). ``section`` is the place in the
+    first of them, and ``quote`` the proposal's words. ``beyond`` describes where the rule goes beyond the proposal's
+    text; "" if it does not.
     """
 
     number: str
@@ -190,7 +193,7 @@ class Rulebook(Mapping[str, NumberedRule]):
         return _Content(proposals, tuple(families), rules)
 
     def __or__(self, other: Rulebook) -> Rulebook:
-        """This book with the rules of another one, for a protocol that extends another."""
+        """The rules of this book and of another one, for a protocol that extends another."""
         joined = Rulebook(other.path)
         joined._base = self
         return joined
@@ -203,7 +206,7 @@ class Rulebook(Mapping[str, NumberedRule]):
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
-        """The numbers of the rules, from the file's lines; empty if the file cannot be read."""
+        """All rule numbers, found in the file's lines without parsing it; empty if the file cannot be read."""
         with suppress(OSError, UnicodeDecodeError):
             return frozenset(_NUMBER.findall(self._file.text()))
         return frozenset()
@@ -216,11 +219,11 @@ class Rulebook(Mapping[str, NumberedRule]):
 
     @property
     def families(self) -> tuple[RuleFamily, ...]:
-        """The families, in the order of the file."""
+        """All families of rules, in the order of the file."""
         return self._content.families
 
     def family(self, number: str) -> RuleFamily:
-        """The family of a rule."""
+        """The family to which the rule of this number belongs."""
         return next(f for f in self.families if f.has(number))
 
     def of(self, family: RuleFamily) -> list[NumberedRule]:
@@ -229,37 +232,38 @@ class Rulebook(Mapping[str, NumberedRule]):
 
     @property
     def cited(self) -> Mapping[str, RuleSource]:
-        """The sources of the rules, by name."""
+        """The documents that rules come from, by name."""
         return self._content.proposals
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """A pattern that finds the numbers of the book in a text, except inside other words and numbers."""
+        """A pattern that finds the rule numbers of the book in a text, except inside other words and numbers."""
         longest_first = sorted(self, key=len, reverse=True)
         return re.compile(
             rf"(?<![\w.\-/#])(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?!\w|\.\d|-\w)"
         )
 
     def proposals(self, number: str) -> list[RuleSource]:
-        """The proposals that a rule comes from; empty if it comes from none."""
+        """The proposals that the rule of this number comes from; empty if it comes from none."""
         names = self[number].proposal or self.family(number).proposals
         return [self._content.proposals[name] for name in names]
 
     def origin(self, source: str) -> str:
-        """The names of all proposals behind a source's rules; "" if it names no rule of the book."""
+        """The names of all proposals that a source's rules come from, joined by commas; "" if there are none."""
         found = [p.name for number in numbers(source) if number in self for p in self.proposals(number)]
         return ", ".join(dict.fromkeys(found))
 
 
 def numbers(source: str) -> list[str]:
-    """The numbers that a source names: ``"B4, 966.6"`` has two."""
+    """The rule numbers in a source: ``"B4, 966.6"`` has two."""
     return [part.strip() for part in source.split(",") if part.strip()]
 
 
 def check_source(book: Mapping[str, object] | None, source: str, what: str, place: str | None) -> None:
-    """Raises LanguageError, with the place, if a source names a number that is not in the book; None means no book.
+    """Raises LanguageError, with the place, if a source names a number that is not in the book.
 
-    ``what`` is the thing with the source, ``place`` its file, with the full path, and line.
+    ``book`` None allows any source. ``what`` names the action or property that has the source, ``place`` is its
+    ``file:line`` with the full path.
     """
     if book is None:
         return
@@ -290,9 +294,9 @@ STATUSES = (FAITHFUL, SIMPLIFIED, LEFT_OUT)
 class AuditedSentence:
     """A sentence of a proposal that states a rule, and its status in the model.
 
-    ``says`` is the sentence in few words, ``section`` its place in the proposal. ``how`` explains how it is
-    simplified, or why it is left out. ``at`` names functions of the model. ``switches`` are the rules that break it
-    if they are off. ``noticed`` are further properties and scenarios that detect a mistake.
+    ``says`` is the sentence in few words, ``section`` its place in the proposal. ``how`` explains how the model
+    simplifies it, or why the model leaves it out. ``at`` names functions of the model. ``switches`` are rules without
+    which the sentence does not hold. ``noticed`` are further properties and scenarios that detect a mistake.
     """
 
     proposal: str
@@ -307,12 +311,12 @@ class AuditedSentence:
 
     @property
     def is_modelled(self) -> bool:
-        """True if the model has the sentence, simplified or not."""
+        """True if the model includes the sentence, simplified or not."""
         return self.status != LEFT_OUT
 
 
 class Audit:
-    """The sentences, in the order of a TOML file, which is read on first use.
+    """The audited sentences, in the order of a TOML file, which is read on first use.
 
     The first use raises LanguageError if the file has a mistake.
     """
@@ -335,7 +339,7 @@ class Audit:
         return tuple(found)
 
     def _mistake(self, sentence: AuditedSentence) -> str:
-        """The mistake in a sentence; "" if there is none."""
+        """The mistake in an audited sentence, as the end of an error message; "" if there is none."""
         if sentence.rule not in self.book:
             return "names a rule that is not in the rulebook"
         if sentence.proposal not in self.book.cited:
@@ -357,14 +361,14 @@ class Audit:
         return len(self._sentences)
 
     def of_rule(self, number: str) -> list[AuditedSentence]:
-        """The sentences of a rule."""
+        """The audited sentences that state the rule of this number."""
         return [s for s in self if s.rule == number]
 
     def of_proposal(self, name: str) -> list[AuditedSentence]:
-        """The sentences of a proposal."""
+        """The audited sentences of the proposal of this name."""
         return [s for s in self if s.proposal == name]
 
     @property
     def proposals(self) -> list[str]:
-        """The proposals, in the order of the file."""
+        """The names of the audited proposals, in the order of the file."""
         return list(dict.fromkeys(s.proposal for s in self))

@@ -47,7 +47,7 @@ class BoolType(Type):
 
 
 class NumberType(Type):
-    """Types with one int scalar. ``low`` and ``high`` are inclusive."""
+    """The base of types with one int scalar, from ``low`` to ``high`` inclusive."""
 
     low: int
     high: int
@@ -88,8 +88,8 @@ class NumberType(Type):
 class IntType(NumberType):
     """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the bound at which steps are pruned.
 
-    ``names`` is an index whose values the numbers from 0 on stand for: symmetry reduction renames them with it. A
-    number below 0 stands for none.
+    With ``names``, the number stands for a value of that index, or for none if it is below 0. Symmetry reduction then
+    renames it with the index.
     """
 
     low: int
@@ -117,9 +117,9 @@ class IntType(NumberType):
 
 @dataclass(frozen=True)
 class Index(NumberType):
-    """A finite set of similar things (brokers, partitions): ``0 .. size-1``.
+    """A finite set of similar things (brokers, partitions), numbered ``0 .. size-1``.
 
-    Iterating gives its values as constants, known while tracing. ``name`` is the word for one of them in texts.
+    Iterating over it gives its values as constants, known while tracing. ``name`` is the word for one thing in texts.
     """
 
     name: str
@@ -131,16 +131,16 @@ class Index(NumberType):
 
     @property
     def low(self) -> int:  # type: ignore[override]
-        """Always 0."""
+        """The least value, which is always 0."""
         return 0
 
     @property
     def high(self) -> int:  # type: ignore[override]
-        """The last index."""
+        """The greatest value of the index."""
         return self.size - 1
 
     def goes_with(self, other: Type | None) -> bool:
-        """True for numbers, and for values of an index with the same name (which may be a part of this one)."""
+        """True for numbers, and for values of an index with the same name, whatever its size."""
         return not isinstance(other, (Enum, Index)) or self.name == other.name
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ class Index(NumberType):
         return self.constants()
 
     def key(self, i: int) -> int:
-        """An element's name in a path."""
+        """The key of the element at position ``i`` in a path: the number itself."""
         return i
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
@@ -170,7 +170,7 @@ class Enum(NumberType):
     is_counted = False
 
     def goes_with(self, other: Type | None) -> bool:
-        """True only for members of the same enumeration."""
+        """True only if ``other`` is the same enumeration."""
         return self == other
 
     def __init__(self, name: str, members: Sequence[str] | str | int) -> None:
@@ -192,12 +192,12 @@ class Enum(NumberType):
 
     @property
     def low(self) -> int:  # type: ignore[override]
-        """Always 0."""
+        """The least value, which is always 0."""
         return 0
 
     @property
     def high(self) -> int:  # type: ignore[override]
-        """The last member's number."""
+        """The number of the last member."""
         return len(self.members) - 1
 
     @property
@@ -223,7 +223,7 @@ class Enum(NumberType):
         return [Leaf(path, INT, 0, self.high)]
 
     def key(self, i: int) -> str:
-        """An element's name in a path, and its key in a plain value."""
+        """The key of the element at position ``i`` in a path and in a plain value: the member's name."""
         return self.members[i]
 
     def _number(self, plain: object) -> int | None:
@@ -234,7 +234,7 @@ class Enum(NumberType):
 
 
 def is_index(given: object, what: str) -> None:
-    """Raises LanguageError if this is neither an Index nor an Enum; ``what`` needs one."""
+    """Raises LanguageError if ``given`` is neither an Index nor an Enum; ``what`` names the type that needs one."""
     if not isinstance(given, (Index, Enum)):
         raise fail(f"{what} needs an Index or an Enum, not {given!r}")
 

@@ -25,10 +25,10 @@ Hits = tuple[tuple[int, Node], ...]
 
 @dataclass(frozen=True)
 class Leaf:
-    """One scalar of a layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
+    """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
 
-    A step that crosses ``bound`` is pruned; with None, leaving the interval is an error in the protocol. ``limit`` is
-    the end of the bound if the type was widened (see ``widening``).
+    A step that crosses ``bound`` is pruned; if it is None, leaving the interval is an error in the protocol.
+    ``limit`` is the interval's end before the type was widened (see ``widening``); None if it was not.
     """
 
     path: str
@@ -40,11 +40,14 @@ class Leaf:
 
     @property
     def bits(self) -> int:
-        """Width in a packed state: enough for every value of the interval, stored from ``low``; 0 for a constant."""
+        """The scalar's width in a packed state, in bits. A scalar with one value has width 0.
+
+        A packed scalar is stored as its distance from ``low``.
+        """
         return (self.high - self.low).bit_length()
 
     def left_by(self, node: Node) -> Node:
-        """The condition that a written value leaves the type; constant false if its interval fits."""
+        """The condition that a value written to this scalar leaves the type; constant false if it cannot."""
         if node.low >= self.low and node.high <= self.high:
             return graph.FALSE
         if self.sort == INT:
@@ -58,7 +61,7 @@ _widening: ContextVar[bool] = ContextVar("widening", default=False)
 
 @contextmanager
 def widening() -> Iterator[None]:
-    """While inside, a type that declares a bound has room for one more value, or one more element."""
+    """While inside, each new type that declares a bound has room for one more value or element."""
     token = _widening.set(True)
     try:
         yield
@@ -67,12 +70,12 @@ def widening() -> Iterator[None]:
 
 
 def is_widened() -> bool:
-    """True inside ``widening``."""
+    """True inside a ``widening`` block."""
     return _widening.get()
 
 
 class Type:
-    """The base of all types."""
+    """The base class of all types."""
 
     is_counted = False
     """True if its plain values are whole numbers, which can be added and compared with others."""
@@ -81,16 +84,16 @@ class Type:
     """The class of such a value's place in the state after a step, if it is not ``state.Next``."""
 
     def goes_with(self, other: Type | None) -> bool:
-        """True if a value of this type can be combined with one of the other (None: the result of arithmetic)."""
+        """True if values of the two types can be compared. ``other`` None is the type of a computed number."""
         return self == other
 
     @cached_property
     def leaf_count(self) -> int:
-        """The number of scalars of a value."""
+        """The number of scalars in a value of the type."""
         return len(self.leaves(""))
 
     def leaves(self, path: str) -> list[Leaf]:
-        """The scalars of a value at a path, in order."""
+        """The scalars of a value of the type, in order; ``path`` is the value's path in the state."""
         raise NotImplementedError
 
     def wrap(self, nodes: Sequence[Node]) -> Any:
@@ -98,11 +101,11 @@ class Type:
         raise NotImplementedError
 
     def lift(self, plain: object) -> Any:
-        """A symbolic value of this type from a plain or a symbolic one."""
+        """The symbolic value of this type for a plain value; a symbolic value of this type stays."""
         raise NotImplementedError
 
     def decode(self, scalars: Sequence[int]) -> Any:
-        """The plain value of these scalars."""
+        """The plain value that has these scalars."""
         raise NotImplementedError
 
     def zero(self) -> Any:
@@ -110,7 +113,7 @@ class Type:
         raise NotImplementedError
 
     def encode(self, plain: object) -> tuple[int, ...]:
-        """The scalars of a plain value."""
+        """The scalars of a plain value. Raises LanguageError if the value is not of this type."""
         nodes = self.lift(plain).nodes
         for leaf, node in zip(self.leaves(""), nodes, strict=True):
             if not node.is_const:
@@ -122,7 +125,7 @@ class Type:
         return tuple(n.value for n in nodes)
 
     def constants(self) -> Iterator[Any]:
-        """All values, for types that can be the domain of an action's parameter."""
+        """All values of the type as constants. Raises LanguageError if the type cannot be a parameter's domain."""
         raise fail(f"{self} cannot be enumerated; use an Index, Enum, Int, Bool, Set or Option of these")
 
     def _wrong(self, plain: object) -> Exception:
@@ -131,7 +134,7 @@ class Type:
 
 
 def is_type(given: object, what: str) -> None:
-    """Raises LanguageError if this is not a type; ``what`` needs one."""
+    """Raises LanguageError if ``given`` is not a type; ``what`` names the type that needs one."""
     if not isinstance(given, Type):
         raise fail(f"{what} needs a type, not {given!r}")
 
@@ -149,15 +152,15 @@ class Value:
         _put_nodes(self, nodes)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Values never change."""
+        """Raises LanguageError: symbolic values never change."""
         raise fail(f"values never change: write s.next.….{name} = …, or use .replace({name}=…)")
 
     def __eq__(self, other: object) -> Truth:  # type: ignore[override]
-        """Equality as a symbolic bool; a plain Python value is lifted to this value's type."""
+        """The condition that both values are equal; a plain Python value is lifted to this value's type."""
         return self._compared("==", other)
 
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]
-        """Inequality as a symbolic bool."""
+        """The condition that both values differ; a plain Python value is lifted to this value's type."""
         return self._compared("!=", other)
 
     def _compared(self, sign: str, other: object) -> Truth:
@@ -171,53 +174,53 @@ class Value:
 
     @property
     def _is_ordered(self) -> bool:
-        """True if it is a number: not a name, and not made of several scalars."""
+        """True if ``<`` has a meaning: the value is a number, not a name and not made of several scalars."""
         return False
 
     def in_(self, *values: object) -> Truth:
-        """The condition that this equals one of these."""
+        """The condition that the value equals one of ``values``."""
         found = tuple((self == value).node for value in values)
         (said,) = mutation.joined("in", (graph.any_(found),), found, graph.any_)
         return Truth(None, (said,))
 
     def __hash__(self) -> int:
-        """The plain value's hash, if the value is known while tracing."""
+        """The plain value's hash. Raises NotHashable if the value is not known while tracing."""
         try:
             return hash(self._known("be looked up in a dict or a set: write any_of(x == i for i in …)"))
         except LanguageError as wrong:
             raise NotHashable(wrong.message, wrong.place) from None
 
     def __bool__(self) -> bool:
-        """Only a bool known while tracing has a truth value."""
+        """Raises LanguageError: only a bool that is known while tracing has a truth value."""
         raise fail(f"a {self.describe()} has no truth value; compare it first")
 
     def __iter__(self) -> Iterator[Any]:
-        """Values cannot be iterated over: loop over the index type, which is known while tracing."""
+        """Raises LanguageError: a loop goes over the index type, which is known while tracing, not over a value."""
         raise fail(
             f"a {self.describe()} cannot be iterated over; loop over its index type and ask for membership"
         )
 
     def __contains__(self, item: object) -> bool:
-        """Python turns ``in`` into a plain bool, so it cannot be symbolic."""
+        """Raises LanguageError: Python turns ``in`` into a plain bool, so it cannot be symbolic."""
         raise fail(f"'in' cannot ask a {self.describe()}; write .has(x)")
 
     def __str__(self) -> str:
-        """The plain value, if it is known while tracing."""
+        """The plain value as text. Raises LanguageError if it is not known while tracing."""
         return format(self)
 
     def __format__(self, spec: str) -> str:
-        """The plain value, if it is known while tracing."""
+        """The plain value as text. Raises LanguageError if it is not known while tracing."""
         return format(
             self._known("become text: name guards by what is known, such as the action's parameters"), spec
         )
 
     def __repr__(self) -> str:
-        """The value's kind, and its plain value if known, for error messages and debuggers."""
+        """The kind of value, and its plain value if known, for error messages and debuggers."""
         known = all(n.is_const for n in self.nodes) and self.nodes
         return f"<{self.describe()} {self._plain()!r}>" if known else f"<{self.describe()}>"
 
     def _plain(self) -> Any:
-        """The plain value of a value that is known while tracing."""
+        """The plain value. Raises LanguageError if it is not known while tracing."""
         if not all(n.is_const for n in self.nodes):
             raise fail(f"a {self.describe()} is not known while tracing")
         scalars = [n.value for n in self.nodes]
@@ -232,15 +235,18 @@ class Value:
         return repr(plain) if isinstance(plain, (list, dict)) else plain
 
     def _operator(self, symbol: str, other: object, *, first: bool = True) -> Any:
-        """The error of an undefined operator; with ``first`` the value stands before the operator."""
+        """Raises LanguageError for an operator that this type lacks.
+
+        With ``first`` this value stands before the operator, otherwise after it.
+        """
         raise fail(f"{symbol} has no meaning for a {self.describe()}{self._instead(symbol, other)}")
 
     def _instead(self, symbol: str, other: object) -> str:
-        """A hint at the correct form in place of an operator."""
+        """A hint at the correct form, to append to the error about an operator; "" if there is none."""
         return ""
 
     def describe(self) -> str:
-        """The value's kind, for error messages."""
+        """The kind of value in words, for error messages."""
         return f"symbolic {self.type}" if self.type else "symbolic value"
 
 
@@ -262,9 +268,10 @@ UNARY = {"neg": "unary -", "pos": "unary +", "abs": "abs()", "invert": "~"}
 
 
 def _refuse() -> None:
-    """Define every other operator on Value as an error with the protocol's line; subclasses override the defined ones.
+    """Define every operator that Value lacks, so that it raises LanguageError with the protocol's line.
 
-    They are set here, not written in the class, so that a type checker reports their use.
+    Subclasses override the operators that they have. The others are set here, not written in the class, so that a
+    type checker reports their use.
     """
 
     def binary(symbol: str) -> Callable[[Value, object], Any]:
@@ -318,17 +325,17 @@ _PRECEDENCE = "; & and | bind tighter than comparisons: put each comparison in p
 
 
 class Truth(Value):
-    """A truth value: ``&``, ``|``, ``~`` and comparisons; ``if`` works only if it is known while tracing."""
+    """A truth value: it has ``&``, ``|``, ``~`` and comparisons, and works in ``if`` only if known while tracing."""
 
     __slots__ = ()
 
     @property
     def node(self) -> Node:
-        """The scalar node."""
+        """The one scalar node of the truth value."""
         return self.nodes[0]
 
     def __bool__(self) -> bool:
-        """The plain truth value, if it is known while tracing."""
+        """The plain bool. Raises LanguageError if the value is not known while tracing."""
         if self.node.is_const:
             return bool(self.node.value)
         raise fail(
@@ -337,21 +344,21 @@ class Truth(Value):
         )
 
     def __and__(self, other: Truth | bool) -> Truth:
-        """Conjunction."""
+        """The condition that both conditions hold."""
         second = _operand("&", other).node
         if isinstance(other, bool):  # a switch, which has no mutants here
             return Truth(None, (graph.and_(self.node, second),))
         return Truth(None, (mutation.binary("and", graph.and_, self.node, second),))
 
     def __or__(self, other: Truth | bool) -> Truth:
-        """Disjunction."""
+        """The condition that at least one of the two conditions holds."""
         second = _operand("|", other).node
         if isinstance(other, bool):
             return Truth(None, (graph.or_(self.node, second),))
         return Truth(None, (mutation.binary("or", graph.or_, self.node, second),))
 
     def __invert__(self) -> Truth:
-        """Negation."""
+        """The condition that this condition does not hold."""
         negated = (graph.not_(self.node),)
         return Truth(None, mutation.offered("operation", negated, {"~: dropped": lambda: self.nodes}))
 
@@ -359,7 +366,7 @@ class Truth(Value):
     __ror__ = __or__
 
     def __xor__(self, other: Truth | bool) -> Truth:
-        """Exclusive or."""
+        """The condition that exactly one of the two conditions holds."""
         return self != _operand("^", other)
 
     __rxor__ = __xor__
@@ -368,7 +375,7 @@ class Truth(Value):
         return ": write where(condition, a, b), or total(conditions) to count those that hold"
 
     def describe(self) -> str:
-        """The value's kind."""
+        """The kind of value in words, for error messages."""
         return "symbolic bool"
 
 
@@ -379,7 +386,7 @@ class Number(Value):
 
     @property
     def node(self) -> Node:
-        """The scalar node."""
+        """The one scalar node of the number."""
         return self.nodes[0]
 
     @property
@@ -390,21 +397,24 @@ class Number(Value):
         return lift_like(self, other).nodes[0]
 
     def _term(self, symbol: str, other: object) -> Node:
-        """The other operand of a sum; a member of an enumeration is not a number."""
+        """The node of the other operand of an arithmetic operator.
+
+        Raises LanguageError if this value is a name, such as a member of an enumeration.
+        """
         if self.type is not None and not self.type.is_counted:
             raise fail(f"{symbol} has no meaning for a {self.describe()}: its values are names, not numbers")
         return self._other(other)
 
     def __add__(self, other: Number | int) -> Number:
-        """Sum; its interval is the sum of the intervals, without wrap-around."""
+        """The sum of the two numbers. Its interval is the sum of theirs: numbers do not wrap around."""
         return Number(None, (mutation.binary("+", graph.add, self.node, self._term("+", other)),))
 
     def __sub__(self, other: Number | int) -> Number:
-        """Difference."""
+        """This number minus the other one."""
         return Number(None, (mutation.binary("-", graph.sub, self.node, self._term("-", other)),))
 
     def __rsub__(self, other: int) -> Number:
-        """Difference."""
+        """The other number minus this one."""
         return Number(None, (graph.sub(self._term("-", other), self.node),))
 
     def __neg__(self) -> Number:
@@ -412,23 +422,26 @@ class Number(Value):
         return 0 - self
 
     def __mul__(self, other: Number | int) -> Number:
-        """Product; its interval is that of the products, without wrap-around."""
+        """The product of the two numbers. Numbers do not wrap around."""
         return Number(None, (mutation.binary("*", graph.mul, self.node, self._term("*", other)),))
 
     def __floordiv__(self, other: Number | int) -> Number:
-        """Quotient, rounded down. A step that divides by zero is an error; a property that divides by zero fails."""
+        """This number divided by the other one, rounded down.
+
+        A step that divides by zero is an error; a property that divides by zero fails.
+        """
         return _divided("//", self.node, self._term("//", other))
 
     def __rfloordiv__(self, other: int) -> Number:
-        """Quotient, rounded down."""
+        """The other number divided by this one, rounded down."""
         return _divided("//", self._term("//", other), self.node)
 
     def __mod__(self, other: Number | int) -> Number:
-        """The remainder of ``//``, with the divisor's sign. Division by zero is an error, as in ``//``."""
+        """The remainder of ``//``, with the divisor's sign. Division by zero is treated as in ``//``."""
         return _divided("%", self.node, self._term("%", other))
 
     def __rmod__(self, other: int) -> Number:
-        """The remainder of ``//``."""
+        """The remainder of the other number divided by this one."""
         return _divided("%", self._term("%", other), self.node)
 
     def _instead(self, symbol: str, other: object) -> str:
@@ -437,25 +450,25 @@ class Number(Value):
         return ": write // for the quotient rounded down, and % for the rest" if symbol in "/divmod()" else ""
 
     def __lt__(self, other: Number | int) -> Truth:
-        """Less than."""
+        """The condition that this number is less than the other one."""
         return Truth(None, (mutation.binary("<", graph.lt, self.node, self._other(other)),))
 
     def __le__(self, other: Number | int) -> Truth:
-        """Less or equal."""
+        """The condition that this number is at most the other one."""
         return Truth(None, (mutation.binary("<=", graph.le, self.node, self._other(other)),))
 
     def __gt__(self, other: Number | int) -> Truth:
-        """Greater than."""
+        """The condition that this number is greater than the other one."""
         return Truth(None, (mutation.binary(">", mutation.greater, self.node, self._other(other)),))
 
     def __ge__(self, other: Number | int) -> Truth:
-        """Greater or equal."""
+        """The condition that this number is at least the other one."""
         return Truth(None, (mutation.binary(">=", mutation.greater_or_equal, self.node, self._other(other)),))
 
     __radd__, __rmul__ = __add__, __mul__
 
     def __index__(self) -> int:
-        """The plain number, if it is known while tracing."""
+        """The plain number. Raises LanguageError if it is not known while tracing."""
         if self.node.is_const:
             return self.node.value
         raise fail(
@@ -471,7 +484,7 @@ def _divided(symbol: str, number: Node, by: Node) -> Number:
 
 
 def as_bool(value: object) -> Truth:
-    """A symbolic bool from a symbolic or plain one."""
+    """The symbolic bool for a symbolic or plain bool. Raises LanguageError for any other value."""
     if isinstance(value, Truth):
         return value
     if isinstance(value, bool):
@@ -480,21 +493,21 @@ def as_bool(value: object) -> Truth:
 
 
 def _operand(symbol: str, value: object) -> Truth:
-    """The other operand of an operator on truth values."""
+    """The other operand of ``&``, ``|`` or ``^`` as a symbolic bool. Raises LanguageError if it is no condition."""
     if isinstance(value, (Truth, bool)):
         return as_bool(value)
     raise fail(f"{symbol} combines conditions, not {value!r}{_PRECEDENCE}")
 
 
 def is_option(value: object) -> bool:
-    """True for a value of an Option."""
+    """True if a value is a symbolic Option."""
     return isinstance(value, Value) and value._is_option
 
 
 def lift_like(like: Value, other: object) -> Value:
-    """A value that can be combined with ``like``: values stay, plain Python ones are lifted to its type.
+    """The value ``other`` in a form that can be combined with ``like``: a plain value is lifted to its type.
 
-    Raises LanguageError if the two do not fit: values of different types, enumerations or indices.
+    Raises LanguageError if the two do not fit, such as members of different enumerations.
     """
     if isinstance(other, Value):
         if type(like) is type(other) and like.type is other.type:
@@ -527,7 +540,10 @@ def lift_like(like: Value, other: object) -> Value:
 
 
 def of_one_kind(a: Type | None, b: Type | None) -> bool:
-    """True if numbers of these types can be compared: a member of an enumeration only with one of the same."""
+    """True if numbers of the two types can be compared.
+
+    A member of an enumeration can be compared only with members of the same enumeration.
+    """
     return (a is None or a.goes_with(b)) and (b is None or b.goes_with(a))
 
 
@@ -547,13 +563,13 @@ def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
 
 
 def watched(condition: Node) -> None:
-    """Pass the condition of a branch to the watcher, if there is one."""
+    """Pass a branch's condition and place to the function set by ``watching``, if there is one."""
     if (watch := _watch.get()) is not None:
         watch(condition, place())
 
 
 def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
-    """``yes`` if the condition holds, else ``no``: the symbolic ``if``. Both must have the same type."""
+    """The value ``yes`` if the condition holds, else ``no``: a symbolic ``if``. Both must have the same type."""
     condition = as_bool(condition)
     watched(condition.node)
     if not isinstance(yes, Value) and not isinstance(no, Value):
@@ -574,7 +590,7 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
 
 
 def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
-    """The value of the first condition that holds, else ``otherwise``: the symbolic ``if … elif … else``."""
+    """The value beside the first condition that holds, else ``otherwise``: a symbolic ``if … elif … else``."""
     result = _first_that_holds(choices, otherwise)
     if mutation.active is None or not isinstance(result, Value):
         return result
@@ -609,7 +625,7 @@ def _plain(value: object) -> Value:
 
 
 def choose(index: Node, items: list[Any], element: Type) -> Any:
-    """The item at a symbolic position; the element type's zero outside."""
+    """The item at a symbolic position; the element type's zero if the position is outside the list."""
     if index.is_const:
         return items[index.value] if 0 <= index.value < len(items) else element.zero()
     exact = index.low >= 0 and index.high < len(items)
@@ -621,12 +637,12 @@ def choose(index: Node, items: list[Any], element: Type) -> Any:
 
 
 def all_of(items: Iterable[Truth | bool]) -> Truth:
-    """True if all hold (also if there are none)."""
+    """The condition that all items hold; true if there are none."""
     return _joined("all of", graph.all_, items, {"all of: any of": graph.any_})
 
 
 def any_of(items: Iterable[Truth | bool]) -> Truth:
-    """True if at least one holds (false if there are none)."""
+    """The condition that at least one item holds; false if there are none."""
     return _joined("any of", graph.any_, items, {"any of: all of": graph.all_})
 
 
@@ -636,7 +652,10 @@ def _joined(
     items: Iterable[Truth | bool],
     wrong: dict[str, Callable[[Iterable[Node]], Node]],
 ) -> Truth:
-    """Joined conditions. A mutant drops one of a list, or joins those of a loop by the other operator."""
+    """Join conditions by ``all_of`` or ``any_of``, with mutants.
+
+    A mutant drops one item of a list. For a loop it joins the items by the other operator.
+    """
     nodes = tuple([as_bool(i).node for i in items])
     said: tuple[Node, ...] = (join(nodes),)
     if mutation.active is not None:
@@ -658,12 +677,12 @@ def total(items: Iterable[Truth]) -> Number:
 
 
 def least(first: Number | int, *others: Number | int) -> Number:
-    """The least of some numbers."""
+    """The least of the numbers."""
     return _fold("least", graph.min_, first, others)
 
 
 def greatest(first: Number | int, *others: Number | int) -> Number:
-    """The greatest of some numbers."""
+    """The greatest of the numbers."""
     return _fold("greatest", graph.max_, first, others)
 
 

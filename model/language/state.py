@@ -18,7 +18,7 @@ from highwater.model.language.types import Array, Hits, Seq, Struct, Type
 
 
 class State:
-    """The state before a step: fields are attributes; writes go to the fields of ``next``."""
+    """The state before a step, with its fields as attributes. A step writes the state after it in ``next``."""
 
     def __init__(self, type: Struct, nodes: list[Node]) -> None:
         value = type.wrap(nodes)
@@ -28,13 +28,13 @@ class State:
     next: Next
 
     def __getattr__(self, name: str) -> Any:
-        """A field of the state before the step."""
+        """The value of a field in the state before the step."""
         if name.startswith("__"):
             raise AttributeError(name)
         return self._value.__getattr__(name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Only the fields of ``next`` can be written."""
+        """Raises LanguageError: only the fields of ``next`` can be written."""
         if name == "next":
             raise fail("the state after a step is written field by field: write s.next.field = …")
         raise fail(f"the state before a step never changes: write s.next.{name} = …")
@@ -49,7 +49,7 @@ class State:
 
 
 def _refuse_the_rest_of_state() -> None:
-    """Make Python's other operations on a state raise an error with the protocol's line."""
+    """Make the operations that a state lacks, such as ``bool`` and ``len``, raise an error with the protocol's line."""
 
     def refuse(self: State, *_: object) -> Any:
         raise fail("a state is neither true nor false, has no text and no elements: read its fields, s.field")
@@ -62,7 +62,7 @@ _refuse_the_rest_of_state()
 
 
 class Next:
-    """A place in the state after a step, as the target of an assignment: ``s.next.logs[leader] = …``."""
+    """A place in the state after a step, to which a step assigns: ``s.next.logs[leader] = …``."""
 
     _old: values.Value
     _type: Type
@@ -83,7 +83,7 @@ class Next:
         self.__dict__.update(_old=old, _type=type, _start=start, _hits=hits, _at=at)
 
     def __getattr__(self, name: str) -> Any:
-        """A field of a struct: another place, or messages, which can be sent and received."""
+        """The place of a struct's field, or the messages of a kind, which can be sent and received."""
         if name.startswith("__"):
             raise AttributeError(name)
         if not isinstance(self._type, Struct):
@@ -94,11 +94,11 @@ class Next:
         return self._within(field, self._start + scalars.start, self._hits, self._at)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Write a field of a struct."""
+        """Write a field of the struct at this place."""
         self.__getattr__(name)._write(value)
 
     def __getitem__(self, index: object) -> Next:
-        """An element of an array, or of a sequence (its length stays)."""
+        """The place of an element of an array, or of a sequence, whose length stays."""
         if isinstance(self._type, Array):
             count, first = self._type.index.size, self._start
             node = self._type.index.lift(index).nodes[0]
@@ -131,12 +131,12 @@ class Next:
         return place
 
     def _refuse(self, node: Node, leaf: int, message: str) -> None:
-        """Make the step an error if this condition holds and the statement is reached."""
+        """Add a check: a step in which this statement is reached and the condition ``node`` holds is an error."""
         trace = current("s.next")
         trace.checks.append(Check(leaf, graph.and_(trace.when, node), None, message, place()))
 
     def _check_end(self, index: Node) -> None:
-        """Make a write at or past the end of a sequence an error: elements there must stay zero."""
+        """Add a check: a write at or past the end of a sequence is an error, because elements there must stay zero."""
         past = [
             graph.and_(condition, graph.le(self._old.nodes[self._start + offset], index))
             for offset, condition in self._hits or ((0, graph.TRUE),)
@@ -145,7 +145,7 @@ class Next:
         self._refuse(graph.any_(past), self._start, message)
 
     def __setitem__(self, index: object, value: object) -> None:
-        """Write an element."""
+        """Write an element of the array or sequence at this place."""
         self.__getitem__(index)._write(value)
 
     def __repr__(self) -> str:
@@ -162,11 +162,11 @@ class Next:
             self._scalars(lambda i, before: mutation.written(new[i], before, frame), adds=False)
 
     def _scalars(self, new: Callable[[int, Node], Node], *, adds: bool) -> None:
-        """Write the scalars of this place: ``new`` maps a scalar's number in the place and present value to the next.
+        """Write the scalars of this place.
 
-        The present value is that before the step or, with ``adds``, after the step's earlier additions. Raises
-        LanguageError if a scalar is always written twice. If it is written twice only in some states, the step is an
-        error there.
+        ``new`` maps a scalar's number in the place and its present value to the next value. The present value is the
+        value before the step or, with ``adds``, after the step's earlier additions. Raises LanguageError if a scalar
+        is always written twice. If it is written twice only in some states, a step from such a state is an error.
         """
         trace, where = current("s.next"), place()
         target = WriteTarget(self._at, trace.when, where, adds)
@@ -192,17 +192,17 @@ class Next:
 
 
 class AbsentField(Next):
-    """A place in a field that ``Only`` leaves out: a written value is checked for its type and dropped."""
+    """A place in a field that ``Only`` leaves out: a write checks the value's type and has no effect."""
 
     def __init__(self, type: Type) -> None:
         super().__init__(type.zero(), type, 0)
 
     def __getattr__(self, name: str) -> Any:
-        """A field of a struct: another place, or messages, which can be sent and received."""
+        """The place of a struct's field, which is absent too."""
         return AbsentField(super().__getattr__(name)._type)
 
     def __getitem__(self, index: object) -> Next:
-        """An element of an array, or of a sequence."""
+        """The place of an element of an array or of a sequence, which is absent too."""
         if not isinstance(self._type, (Array, Seq)):
             raise fail(f"{self._type} has no elements")
         return AbsentField(self._type.element)

@@ -1,4 +1,4 @@
-"""Single steps of a protocol on plain values: an action instance is traced on its first use.
+"""Single steps of a protocol on plain values. An action instance is traced on its first use.
 
 The interpreter runs a model whose instances are all traced. A replay uses only few of the steps of a large model. So
 a Stepper traces one instance at a time, names the guards that refuse it, and caches results.
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 class TracedStep:
     """An action instance as functions of a state's scalars, each compiled on its second use.
 
-    ``arguments`` are the scalars of a parameter that is an input of the functions, besides the state.
+    If one parameter is an input of the functions besides the state, ``arguments`` are that parameter's scalars.
     """
 
     def __init__(
@@ -44,24 +44,24 @@ class TracedStep:
 
     @cached_property
     def guards(self) -> tuple[str, ...]:
-        """The names of the guards."""
+        """The names of the instance's guards."""
         return tuple(g.name for g in self.instance.guards)
 
     def enabled(self, state: Sequence[int]) -> bool:
-        """True if every guard holds."""
+        """True if every guard of the instance holds in the state."""
         return bool(self._values("enabled", lambda: [self.instance.enabled], state)[0])
 
     def refusals(self, state: Sequence[int]) -> tuple[str, ...]:
-        """The names of the guards that do not hold."""
+        """The names of the instance's guards that do not hold in the state."""
         results = self._values("guards", lambda: [g.node for g in self.instance.guards], state)
         return tuple(name for name, holds in zip(self.guards, results, strict=True) if not holds)
 
     def after(self, state: Sequence[int]) -> Scalars:
-        """The state after the step, without checking guards and bounds."""
+        """The state after the step. Neither guards nor bounds are checked."""
         return self._written(state, self._values("writes", self._writes, state))
 
     def result(self, state: Sequence[int]) -> tuple[list[Check], Scalars]:
-        """The checks that the step meets, and the state after it."""
+        """The checks that the step meets (bounds it crosses, errors), and the state after it."""
         checks = self.instance.checks
         results = self._values("result", lambda: [*(c.node for c in checks), *self._writes()], state)
         left = [c for c, is_left in zip(checks, results, strict=False) if is_left]
@@ -90,8 +90,8 @@ class TracedStep:
 class Stepper:
     """Takes single steps of a protocol.
 
-    ``types`` gives a type for an attribute that parameters range over, if the attribute is a long list. ``inputs``
-    names, by action, a parameter with so many values that the action is traced once for all of them.
+    If an attribute that parameters range over is a long list, ``types`` gives its values as a type. ``inputs`` names,
+    for some actions, a parameter with very many values: the action is traced once for all of them.
     """
 
     def __init__(
@@ -115,17 +115,17 @@ class Stepper:
     # --- states ---------------------------------------------------------------------------------------
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
-        """The scalars of a state; fields that are absent under these rules are ignored."""
+        """The scalars of a plain state. Fields that are absent under the protocol's rules are ignored."""
         scalars: list[int] = []
         self._encode(plain, scalars)
         return tuple(scalars)
 
     def decode(self, state: Sequence[int]) -> dict[str, Any]:
-        """A state as plain values."""
+        """The plain state that has these scalars."""
         return self.protocol.state.decode(state)
 
     def place(self, field: str) -> slice:
-        """The positions of a field's scalars. Raises KeyError if there is no such field."""
+        """The positions of a field's scalars in a state. Raises KeyError if the state has no such field."""
         start = 0
         for name, type_ in self.protocol.state.fields.items():
             if name == field:
@@ -136,18 +136,21 @@ class Stepper:
     # --- steps ----------------------------------------------------------------------------------------
 
     def has(self, action: str) -> bool:
-        """True if there is such an action under these rules."""
+        """True if the action exists under the protocol's rules."""
         return action in self._actions
 
     def step(self, action: str, values: Sequence[Any] = ()) -> TracedStep | None:
-        """An action with these parameters, in order; None if it does not exist or can never be taken."""
+        """The step of an action with these parameter values, in order.
+
+        None if the action does not exist or is never enabled with these values.
+        """
         key = action, tuple(values)
         if key not in self._steps:
             self._steps[key] = self._step(*key) if action in self._actions else None
         return self._steps[key]
 
     def named(self, action: str, parameters: Mapping[str, Any]) -> TracedStep | None:
-        """As ``step``, with the parameters by name."""
+        """The step of an action with parameters given by name; None as in ``step``, or if the names differ."""
         found = self._actions.get(action)
         if found is None or parameters.keys() != found.domains.keys():
             return None
@@ -176,7 +179,7 @@ class Stepper:
         return None if found is None else TracedStep(*found, arguments)
 
     def _lift(self, attribute: str, plain: Any) -> Any:
-        """A parameter's value in the form that actions take.
+        """A parameter's plain value as the value that an action takes.
 
         Raises LanguageError if it is outside the parameter's domain.
         """
@@ -191,11 +194,11 @@ class Stepper:
     # --- functions of a state -------------------------------------------------------------------------
 
     def function(self, stated: Callable[[Any, State], Value]) -> Evaluate:
-        """A function of protocol and state, as a function of a state's scalars."""
+        """Compile a function of (protocol, state) to a function of a state's scalars."""
         return self.functions([stated])
 
     def functions(self, stated: Iterable[Callable[[Any, State], Any]]) -> Evaluate:
-        """As ``function``, for several functions: their values in sequence. A result can be a plain truth value."""
+        """Compile several functions of (protocol, state) to one that returns all their values in sequence."""
         nodes: list[Node] = []
         for one in stated:
             with tracing(self.protocol.on):
@@ -205,14 +208,14 @@ class Stepper:
 
 
 class Memo(dict[Hashable, Any]):
-    """A cache of results: emptied when it holds ``limit`` of them. ``missed`` counts the computed results."""
+    """A cache that is emptied when it holds ``limit`` results. ``missed`` counts the results that were computed."""
 
     def __init__(self, limit: int = REMEMBERED) -> None:
         super().__init__()
         self.limit, self.missed = limit, 0
 
     def of(self, key: Hashable, make: Callable[..., _T], *given: Any) -> _T:
-        """The result for a key, computed if it is not cached."""
+        """The cached result for ``key``. If it is not cached, it is computed by ``make(*given)``."""
         found: _T
         if key in self:
             found = self[key]
@@ -226,7 +229,7 @@ class Memo(dict[Hashable, Any]):
 
 
 class Ranks(NamedTuple):
-    """Numbers by their order, for rules that only compare them.
+    """Maps numbers to their ranks (positions in ascending order), for rules that only compare numbers.
 
     The rules compare offsets and epochs, and take the least or the greatest of them. A step therefore commutes with
     every map that preserves their order, and small numbers can replace large ones. A number below all others has rank
@@ -237,22 +240,25 @@ class Ranks(NamedTuple):
 
     @classmethod
     def of(cls, values: Iterable[int]) -> Ranks:
-        """The ranks of these numbers."""
+        """The mapping from these numbers to their ranks."""
         return cls(sorted(set(values)))
 
     def rank(self, value: int) -> int:
-        """The rank of a number: its position in the order."""
+        """The rank of a number: its position in ascending order from 0; -1 if it is below all numbers."""
         return -1 if value < self.values[0] else bisect_left(self.values, value)
 
     def value(self, rank: int) -> int:
-        """The number with a rank; past the last one, the number after it."""
+        """The number that has this rank.
+
+        Rank -1 gives -1; a rank past the end gives one more than the greatest number.
+        """
         if rank < 0:
             return -1
         return self.values[rank] if rank < len(self.values) else self.values[-1] + 1
 
 
 def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable[str]) -> _P:
-    """A protocol whose parameters may exceed the ranges of scenarios."""
+    """The protocol with parameters that may exceed the ranges declared for scenarios."""
     wide = {
         name: replace(known, high=max(known.high, parameters.get(name, known.high)))
         for name, known in protocol.parameters.items()

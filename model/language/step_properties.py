@@ -1,6 +1,6 @@
-"""Step properties: conditions on the state before a step and the one after it (TLA+: ``[][A]_vars``).
+"""Step properties: conditions on the states before and after a step (TLA+: ``[][A]_vars``).
 
-A step that changes nothing never violates one.
+A step that changes nothing never violates a step property.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class SafetyProperty:
 
     @property
     def meaning(self) -> str:
-        """The docstring's first paragraph: what must hold and why it matters."""
+        """The first paragraph of the property's docstring: what must hold and why it matters."""
         return first_paragraph(self.function)
 
 
 class StepProperty(SafetyProperty):
-    """A property of every step: a function of (protocol, state before, state after) to a symbolic bool."""
+    """A property of every step: a function of (protocol, state before, state after) that returns a symbolic bool."""
 
 
 def step_property(
@@ -61,13 +61,13 @@ LARGE = 150
 
 @dataclass(frozen=True)
 class TracedStepProperty:
-    """A traced step property: ``node`` holds for good steps, ``premise`` for those where it is not vacuous.
+    """A traced step property: ``node`` is its condition; where ``premise`` is false, it holds vacuously.
 
     Both read the scalars of the state before the step (``Model.inputs``) and of the state after it (``Model.after``),
     whose numbers follow. ``node`` holds for a step that changes nothing. ``asked`` are the numbers of the instances
-    whose steps can violate it; the others write nothing that it reads. Premises are counted only for steps of these
-    instances. ``reads`` are scalars: a step that changes none of them neither violates the property nor meets its
-    premise. It is None if the property depends on more than changes.
+    whose steps can violate the property; other instances write nothing that it reads. Premises are counted only for
+    steps of the instances in ``asked``. ``reads`` are numbers of scalars: a step that changes none of them neither
+    violates the property nor meets its premise. ``reads`` is None if the property depends on more than changes.
     """
 
     stated: StepProperty
@@ -83,13 +83,16 @@ class TracedStepProperty:
 
     @cached_property
     def is_large(self) -> bool:
-        """True if it is too large for the code of each instance, so that engines check it on both states."""
+        """True if the property is too large to copy into the code of each instance.
+
+        Engines check a large property on the states before and after a step.
+        """
         return self.reads is not None and len(graph.reachable([self.node, self.premise])) > LARGE
 
 
 @dataclass(frozen=True)
 class JudgedSteps:
-    """A step property (by its number) for the steps of one instance, as conditions on the state before."""
+    """The step property with this number for the steps of one instance, as conditions on the state before the step."""
 
     number: int
     node: Node
@@ -97,7 +100,7 @@ class JudgedSteps:
 
 
 class OfAStep:
-    """Rewrites conditions on two states as conditions on the state before, for one step after another.
+    """Rewrites conditions on two states as conditions on the state before a step, for one step after another.
 
     Most of a condition reads scalars that a step does not write; that part is the same for all steps and built once.
     """
@@ -122,7 +125,7 @@ class OfAStep:
         self._known = dict(self._at_rest)
 
     def substituted(self, roots: Sequence[Node], writes: Mapping[int, Node]) -> list[Node]:
-        """The conditions for a step with these writes, by scalar number."""
+        """The conditions for a step that writes these values, keyed by scalar number."""
         written, known = tuple(writes), self._known
         if written not in self._touched:
             mask = sum(1 << leaf for leaf in written)

@@ -1,4 +1,4 @@
-"""Symmetry: states with renamed values of an index, and a test that a protocol treats them alike.
+"""Symmetry: states with renamed index values, and a test that a protocol treats such states alike.
 
 A symmetric protocol treats a state and its renamings alike, so a search explores only one of them. The renamed state
 is an expression over the state, which every engine reads like any other.
@@ -25,7 +25,7 @@ Renaming = Mapping[str, Sequence[int]]
 
 
 def renamed(model: Model, renaming: Renaming) -> list[Node]:
-    """The scalars of the state in which index values are renamed, as expressions over the state's scalars."""
+    """The scalars of the state with its index values renamed, as expressions over the state's scalars."""
     return _rename(model.protocol.state, model.inputs, renaming)
 
 
@@ -121,7 +121,7 @@ def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node
 
 
 def _ascending(type_: Seq, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
-    """The members of an ascending sequence, renamed, in ascending order again."""
+    """The scalars of an ascending sequence with its members renamed and sorted again."""
     element = type_.element
     assert isinstance(element, Index)
     order = renaming.get(element.name, range(element.size))
@@ -133,7 +133,10 @@ def _ascending(type_: Seq, nodes: Sequence[Node], renaming: Renaming) -> list[No
 
 
 def _messages(kind: MessageKind, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
-    """Messages with renamed fields: each moves to another message's place."""
+    """The scalars of the messages of a kind with their fields renamed.
+
+    Each bit or count moves to the renamed message.
+    """
     result = [graph.const(0, INT if kind.copies else BITS)] * kind.index.size
     for number, message in enumerate(kind.constants()):
         renamed = number_of(kind.message, _rename(kind.message, message.nodes, renaming)).value
@@ -156,7 +159,7 @@ def _mapped(node: Node, order: Sequence[int]) -> Node:
 
 
 def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
-    """Why the protocol or a property is not symmetric, tested on random walks; None if they show no asymmetry.
+    """The reason why the protocol or a property is not symmetric; None if random walks find no asymmetry.
 
     Renaming a state must rename its successors and keep its verdicts. The initial states may differ under renaming.
     """
@@ -181,7 +184,7 @@ def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
 def _difference(
     interpreter: Interpreter, state: Scalars, steps: Sequence[PossibleStep], function: Evaluate
 ) -> str:
-    """The properties or actions that treat a state and its renaming differently, as text; "" if there are none."""
+    """The names of the properties or actions that treat a state and its renaming differently; "" if there are none."""
 
     def apply(plain: Scalars | None) -> Scalars:
         assert plain is not None

@@ -1,4 +1,4 @@
-"""Tracing: run a protocol's function once on symbolic values and record guards, writes and bounds.
+"""Tracing: run a protocol's function once on symbolic values and record guards, writes and checks.
 
 While a function is traced, ``require`` and ``implies`` add to the current trace, and ``s.next`` (``state``) records
 writes.
@@ -30,7 +30,7 @@ from highwater.model.language.values import Truth, all_of, as_bool, where
 
 @dataclass(frozen=True)
 class Guard:
-    """A named condition, and the protocol's line that states it."""
+    """A named condition that a step must satisfy, and the protocol's line that states it."""
 
     name: str
     node: Node
@@ -39,7 +39,10 @@ class Guard:
 
 @dataclass(frozen=True)
 class Write:
-    """A scalar's next value, and the line that wrote it; ``by`` are all statements that wrote it, in order."""
+    """The next value of a scalar, and the protocol's line that wrote it.
+
+    ``by`` lists all statements that wrote the scalar, in order.
+    """
 
     node: Node
     place: str | None
@@ -48,7 +51,10 @@ class Write:
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The target of a write: the positions on the path into the state, the enclosing ``when``, and its line."""
+    """The target of a write: the indices on its path into the state, the enclosing ``when``, and the line.
+
+    ``adds`` is True if the write adds to earlier writes of the step.
+    """
 
     positions: tuple[Node, ...]
     when: Node
@@ -57,7 +63,7 @@ class WriteTarget:
     """True if it adds to the present value (a sent message), so that one step can have several such writes."""
 
     def meets(self, other: WriteTarget) -> Node:
-        """The condition that two statements write the same scalar, given a scalar that both can write."""
+        """The condition that both statements write the same scalar, given a scalar that both can write."""
         same = [graph.eq(a, b) for a, b in zip(self.positions, other.positions, strict=False)]
         both = [self.when, other.when, *same]
         return graph.FALSE if contradict(both) else graph.all_(both)
@@ -65,7 +71,10 @@ class WriteTarget:
 
 @dataclass(frozen=True)
 class Check:
-    """A condition under which a step leaves a type: pruned at ``bound``, or an error if that is None."""
+    """A condition under which a step leaves a type.
+
+    The step is then pruned at ``bound``. If ``bound`` is None, the step is an error.
+    """
 
     leaf: int
     node: Node
@@ -76,7 +85,7 @@ class Check:
 
 @dataclass
 class Trace:
-    """The record of running one function on symbols."""
+    """The guards, writes, checks and premises recorded while one function ran on symbolic values."""
 
     guards: list[Guard] = field(default_factory=list)
     writes: dict[int, Write] = field(default_factory=dict)
@@ -99,12 +108,12 @@ class Trace:
 
     @property
     def premise(self) -> Node:
-        """The condition that one of the premises holds; true if there is none."""
+        """The condition that at least one premise holds; true if there are no premises."""
         return graph.any_(self.premises) if self.premises else graph.TRUE
 
 
 class NeverTaken(BaseException):
-    """A guard is constant false, so the rest of the action is not run. Only the tracing code catches this."""
+    """Ends the tracing of an action because a guard is constant false. Only the tracing code catches it."""
 
 
 _current: ContextVar[Trace | None] = ContextVar("trace", default=None)
@@ -118,10 +127,10 @@ def tracing(
     script: tuple[int, ...] = (),
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
 ) -> Iterator[Trace]:
-    """Record the functions called inside; with ``ends_early``, a guard that is always false ends them.
+    """Record the functions called inside; with ``ends_early``, a guard that is constant false ends the recording.
 
-    ``on`` is the protocol's, for ``under``. ``script`` selects alternatives of ``one_of``. ``enabled`` implements the
-    function of this name.
+    ``on`` returns True if a rule of the protocol is on. ``script`` selects the alternatives of ``one_of``.
+    ``enabled`` implements the language's function ``enabled``.
     """
     trace = Trace(on=on, ends_early=ends_early, script=script, enabled=enabled)
     token = _current.set(trace)
@@ -138,7 +147,10 @@ def looking(
     on: Callable[[str], bool],
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
 ) -> Iterator[Trace]:
-    """Trace a function that may only read. Raises LanguageError at ``where`` if it writes or requires something."""
+    """Trace a function that may only read. Raises LanguageError at ``where`` if it writes or requires something.
+
+    ``what`` names the function in that error.
+    """
     with tracing(on, enabled=enabled) as trace:
         yield trace
     if trace.writes or trace.guards:
@@ -146,7 +158,7 @@ def looking(
 
 
 def current(word: str) -> Trace:
-    """The current trace. Raises LanguageError, with the name of this function of the language, if there is none."""
+    """The current trace. Raises LanguageError if there is none; ``word`` is the language's function in that error."""
     trace = _current.get()
     if trace is None:
         raise fail(f"{word} has a meaning only while a protocol is traced")
@@ -159,7 +171,7 @@ def guards_so_far() -> list[Guard]:
 
 
 def require(name: str, condition: values.Truth | bool, *, rule: str | None = None) -> None:
-    """A guard of the current action: a step is enabled only if the condition holds.
+    """State a guard of the current action: a step is enabled only if the condition holds.
 
     Reports name a refusal by ``name``. Inside ``with when(…)`` the guard applies only under that condition. With
     ``rule`` it exists only if the rule is on; raises LanguageError if the protocol has no such rule. If the condition
@@ -190,7 +202,7 @@ def enabled(action: str, /, **parameters: Any) -> values.Truth:
 
 
 def under(rule: str, condition: values.Truth | bool) -> values.Truth:
-    """The condition if this rule of the protocol is on, else true. Raises LanguageError if there is no such rule."""
+    """The condition if the protocol's rule is on, else true. Raises LanguageError if the protocol has no such rule."""
     condition = values.as_bool(condition)
     return condition if _is_on(rule, "under()") else values.as_bool(True)
 
@@ -210,8 +222,7 @@ def _is_on(rule: str, word: str) -> bool:
 def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> values.Truth:
     """The condition that the conclusion holds or the premise does not.
 
-    An invariant's premises are counted: a report has the number of states that satisfy one, so a vacuous invariant is
-    visible.
+    Reports have the number of states that satisfy the premises of an invariant, so a vacuous invariant is visible.
     """
     premise = values.as_bool(premise)
     trace = _current.get()
@@ -223,7 +234,7 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
 def returned_condition(result: object, what: str, place: str | None) -> values.Truth:
     """A property's result as a condition that is false where it is undefined.
 
-    Raises LanguageError at its place if the result is not a condition.
+    Raises LanguageError at ``place`` if the result is not a condition; ``what`` names the property.
     """
     if not isinstance(result, (values.Truth, bool)):
         raise LanguageError(f"{what} returned {result!r}; it returns a condition", place)
@@ -234,7 +245,7 @@ def returned_condition(result: object, what: str, place: str | None) -> values.T
 
 
 def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
-    """The conditions under which the writes of a trace leave their types, declared bounds and errors alike.
+    """The checks of a trace: the conditions under which a step crosses a bound or is an error.
 
     An index that a guard keeps inside its range needs no check. A division by zero has one: ``guards_asked`` lets a
     step with an undefined guard pass, so that it meets the check.
@@ -245,7 +256,7 @@ def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
 
 
 def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Check]:
-    """The checks, each false where it is undefined, and one more for undefined guards, writes and checks."""
+    """Make each check false where it is undefined, and add a check for undefined guards, writes and checks."""
     guards = [g.node for g in trace.guards]
     needed = [c.node for c in checks] + [w.node for w in trace.writes.values()]
     unknown = undefined_any(guards)
@@ -260,7 +271,10 @@ def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Chec
 
 
 def guards_asked(trace: Trace) -> tuple[Guard, ...]:
-    """The guards without constant true ones. An undefined guard lets the step pass, which is then an error."""
+    """The guards of a trace that are not constant true.
+
+    A guard that is undefined lets the step pass: the step then meets a check and is an error.
+    """
     asked = (replace(g, node=graph.or_(g.node, undefined(g.node))) for g in trace.guards)
     return tuple(g for g in asked if g.node is not graph.TRUE)
 
@@ -295,9 +309,10 @@ def when(condition: values.Truth | bool) -> Iterator[None]:
 
 @contextmanager
 def otherwise(condition: values.Truth | bool = True) -> Iterator[None]:
-    """After ``with when(…):``, the ``elif`` and ``else``: applies if that did not hold and this condition does.
+    """After ``with when(…):``, a symbolic ``elif`` or ``else``.
 
-    Raises LanguageError if no ``with when(…):`` of the same depth comes before.
+    The block applies if no earlier condition of the chain holds and this one does. Raises LanguageError if no ``with
+    when(…):`` of the same depth comes before.
     """
     if current("otherwise()").branches[-1] is None:
         raise fail("otherwise() follows a `with when(…):` block of the same depth")
@@ -326,10 +341,10 @@ def _branch(condition: values.Truth, word: str) -> Iterator[None]:
 
 
 def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
-    """One value of a type or of a list, freely chosen: the action has a step for each value.
+    """Choose one value of a type or of a list: the action has a step for each value.
 
-    Reports show the name with the action's parameters. Raises LanguageError if another choice has the name, if there
-    is no value to choose, or outside an action.
+    Reports show the choice by its name beside the action's parameters. Raises LanguageError if another choice has the
+    name, if there is no value to choose, or outside an action.
     """
     trace = current("one_of()")
     if not trace.ends_early:
@@ -359,7 +374,10 @@ def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
 
 
 def next_script(chosen: list[tuple[str, Any, int, int]]) -> tuple[int, ...] | None:
-    """The choices of the next run, the last one changing fastest; None after the last run."""
+    """The choices of the next run of an action, the last choice changing fastest; None after the last run.
+
+    ``chosen`` has for each choice of the last run its name, its value, the value's number, and the number of values.
+    """
     numbers = [(number, count) for _, _, number, count in chosen]
     while numbers:
         number, count = numbers.pop()
@@ -376,7 +394,7 @@ def next_script(chosen: list[tuple[str, Any, int, int]]) -> tuple[int, ...] | No
 
 @dataclass(frozen=True)
 class NamedCheck:
-    """One check: its name, its condition, and the answer if the condition does not hold."""
+    """A named check of a request: its condition, and the answer if the condition does not hold."""
 
     name: str
     holds: Truth
@@ -384,9 +402,9 @@ class NamedCheck:
 
 
 class Checks:
-    """Checks in the order in which they are made.
+    """The checks of a request, in the order in which they are made.
 
-    ``passed_answer`` is the answer if all of them hold. ``on`` returns whether a rule is on, for checks of a rule.
+    If all of them hold, the answer is ``passed_answer``. ``on`` returns True if a rule is on, for checks of a rule.
     """
 
     def __init__(self, passed_answer: Any, on: Callable[[str], bool] | None = None) -> None:
@@ -395,7 +413,7 @@ class Checks:
         self._checks: list[NamedCheck] = []
 
     def check(self, name: str, holds: Truth | bool, answer: Any, *, rule: str | None = None) -> None:
-        """The next check: if its condition is the first that fails, this is the answer.
+        """Add a check: if its condition is the first that fails, the request gets this answer.
 
         With ``rule`` the check exists only if that rule is on. Raises LanguageError for an unknown rule.
         """
@@ -415,7 +433,7 @@ class Checks:
             raise fail(str(wrong)) from None
 
     def __iter__(self) -> Iterator[NamedCheck]:
-        """The checks, in order."""
+        """Iterate over the checks in order."""
         return iter(self._checks)
 
     @property
@@ -425,7 +443,7 @@ class Checks:
 
     @property
     def answer(self) -> Any:
-        """The answer of the first check that does not hold, or ``passed_answer``."""
+        """The answer of the first check that fails, or ``passed_answer`` if all checks hold."""
         answer = self.passed_answer
         for check in reversed(self._checks):
             answer = where(check.holds, answer, check.answer)
@@ -441,25 +459,28 @@ class Checks:
 
 
 class HasDomains(Protocol):
-    """An action or a property: ``domains`` names the attribute of the protocol that enumerates each parameter."""
+    """An action or a property with parameters.
+
+    ``domains`` maps each parameter to the attribute of the protocol that enumerates its values.
+    """
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the action or property."""
 
     @property
     def function(self) -> Callable[..., Any]:
-        """Its Python function."""
+        """The Python function of the action or property."""
 
     @property
     def domains(self) -> Mapping[str, str]:
-        """Parameter to attribute of the protocol."""
+        """For each parameter, the attribute of the protocol that enumerates its values."""
 
 
 def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> list[tuple[Any, Any]]:
     """The values of a parameter of an action or a property, each as a symbolic value and as a plain one.
 
-    Raises LanguageError if ``define`` does not set the attribute that it ranges over.
+    Raises LanguageError if ``define`` does not set the attribute that enumerates them.
     """
     attribute, where = stated.domains[parameter], place_of(stated.function)
     domain = getattr(protocol, attribute, None)

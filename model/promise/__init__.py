@@ -1,4 +1,4 @@
-"""Kafka's promise to its clients."""
+"""The protocol ``promise``: what Kafka promises to the clients of a partition."""
 
 from highwater.model.promise.protocol import PROTOCOL, Promise
 

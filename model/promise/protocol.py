@@ -72,7 +72,7 @@ class Promise(Protocol):
 
     @action("B1, B6", says="record {v} is written to broker {b}", v="value", b="broker")
     def write(self, s: State, v: Number, b: Number) -> None:
-        """A leader appends a new record. With acks 0 or 1 the producer waits for no commit."""
+        """A leader appends a new record. With acks 0 or 1 the producer does not wait until the record is committed."""
         acks = one_of("acks", ["1", "all"])
         require("it is a new record", s.writes[v] == "UNUSED")
         s.next.writes[v] = "PENDING" if acks == "all" else "WRITTEN"
@@ -81,18 +81,21 @@ class Promise(Protocol):
 
     @action("B4, 966.1", says="records {run} are committed by broker {b}", run="runs", b="broker")
     def commit(self, s: State, run: SeqValue, b: Number) -> None:
-        """A leader's high watermark passes written records. From then on they must not be lost."""
+        """A leader's high watermark passes written records. From then on the records must not be lost."""
         require("they were written", all_of(~run.has(v) | (s.writes[v] != "UNUSED") for v in self.value))
         self.append(s, run, b)
 
     def append(self, s: State, run: SeqValue, b: Number) -> None:
-        """Append records to the committed log, in the order of their writes; the broker shows all of the log."""
+        """Append records to the committed log in the order of their writes.
+
+        The broker ``b`` then shows the whole log.
+        """
         require("they follow what is committed", s.log.is_empty | (s.log.last < run.head))
         s.next.log = s.next.shown[b] = s.log + run
 
     @action("B6", says="broker {b} acknowledges record {v}", v="value", b="broker")
     def acknowledge(self, s: State, v: Number, b: Number) -> None:
-        """acks=all: a broker that shows the record as committed acknowledges it to the waiting producer."""
+        """With acks=all, a broker that shows the record as committed acknowledges it to the waiting producer."""
         require("its producer waits", s.writes[v] == "PENDING")
         require("it is committed", s.shown[b].has(v) | s.void)
         s.next.writes[v] = "ACKNOWLEDGED"
@@ -105,13 +108,19 @@ class Promise(Protocol):
 
     @action("P1, 966.12", says="broker {b} loses data", b="broker")
     def lose_data(self, s: State, b: Number) -> None:
-        """Its page cache, or its disk. While fewer than min ISR do so, no client notices."""
+        """A broker loses data: its page cache, or its disk.
+
+        While fewer than min.insync.replicas brokers lose data, no client notices.
+        """
         require("fewer than min ISR lose data", s.lost < self.p.min_isr - 1)
         s.next.lost, s.next.shown[b] = s.lost + 1, []
 
     @action("P1", says="more is lost than may be")
     def lose(self, s: State) -> None:
-        """Committed records can go, acknowledged ones among them. From here on nothing is promised of the log."""
+        """Committed records can be lost, acknowledged ones among them.
+
+        From here on Kafka promises nothing about the log.
+        """
         if one_of("by", ["another data loss", "an unclean election"]) == "another data loss":
             require("min ISR - 1 brokers have lost data", s.lost == self.p.min_isr - 1)
         else:

@@ -11,8 +11,8 @@ A response carries at most one record. A member has one fetch in flight in an ep
 response, or the loss, of the last. An error ends a fetch and has no other effect. A parked fetch ends when its leader
 no longer leads.
 
-The steps are functions of (q, s, …) in the modules beside this one: ``q`` is the quorum, with the types, the parameters
-and the rules that are on; ``s`` the state before the step, ``s.next`` the one after it.
+The steps are functions of (q, s, …) in the modules beside this one. ``q`` is the quorum, with its types, parameters
+and rules; ``s`` is the state before the step and ``s.next`` the state after it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ BUDGETS = Budgets(
 
 
 class Cluster(Protocol):
-    """Types, initial states and predicates that all parts of the protocol share."""
+    """The types, initial states and predicates that all parts of the quorum protocol share."""
 
     rulebook = RULEBOOK
     parameters = {
@@ -92,7 +92,7 @@ class Cluster(Protocol):
     profiles = PROFILES
 
     def define(self) -> Struct:
-        """Size the types. A log has room for every record that the budgets allow, so no step is pruned."""
+        """Define the types. A log has room for every record that the budgets allow, so no step is pruned."""
         p = self.p
         self.size = 1 + p.appends + p.elections
         self.majority = p.voters // 2 + 1
@@ -159,7 +159,7 @@ class Cluster(Protocol):
         )
 
     def _define_fetches(self, offset: Int, hwm: Int) -> None:
-        """The types of fetches, parked fetches and responses."""
+        """Define the types of fetches, parked fetches and responses."""
         self.request = Struct(
             "Fetch",
             leader=self.member,
@@ -211,7 +211,7 @@ class Cluster(Protocol):
         self.some_response = Option(self.response)
 
     def _define_votes(self, offset: Int) -> None:
-        """The electorates, and the types of vote requests and responses."""
+        """Define the sets of voters that can elect a leader, and the types of vote requests and responses."""
         self.votes_needed = self.majority if self.on("majority_elects") else 1
         self.electorates = [
             Set(self.voter).lift(list(chosen))
@@ -276,31 +276,34 @@ class Cluster(Protocol):
         ]
 
     def no_ballot(self, voted: int | None) -> dict[str, Any]:
-        """The vote fields of a member that requests no votes. In a settled quorum all followers are in contact."""
+        """The vote fields of a member that requests no votes.
+
+        In a settled quorum every member but the leader has heard from the leader (``heard``).
+        """
         heard = self.p.settled and voted is None
         return {"ballot": "none", "granted": [], "voted": voted, "heard": heard}
 
     # --- words ------------------------------------------------------------------------------------
 
     def is_older(self, m: Number) -> bool:
-        """1166.4. True if a member's version neither sends nor reads the HWM of a fetch."""
+        """1166.4. True if the software version of member ``m`` neither sends nor reads the HWM in a fetch."""
         return bool(self.p.older >> int(m) & 1)
 
     def is_consumer(self, m: Number) -> bool:
-        """1166.5. True if a member reads committed records only, as a consumer of a partition."""
+        """1166.5. True if member ``m`` reads only committed records, as a consumer of a partition does."""
         members = self.p.voters + self.p.observers
         return int(m) >= members - min(self.p.consumers, self.p.observers)
 
     def leads(self, m: Number, member: StructValue) -> Truth:
-        """True if a member believes that it leads."""
+        """True if member ``m`` believes that it leads."""
         return member.leader.is_(m)
 
     def follows(self, m: Number, member: StructValue) -> Truth:
-        """True if a member knows another member as leader and requests no votes."""
+        """True if member ``m`` knows another member as leader and requests no votes."""
         return member.leader.is_some & ~member.leader.is_(m) & (member.ballot == self.ballot.none)
 
     def is_impatient(self, v: Number) -> bool:
-        """True if a voter's fetch timer can expire in this scenario."""
+        """True if the fetch timer of voter ``v`` can expire in this scenario."""
         return bool(self.p.impatient >> int(v) & 1)
 
 

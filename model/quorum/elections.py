@@ -58,7 +58,7 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
 
 
 def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
-    """The elected member leads: it forgets its HWM and appends a record of its epoch."""
+    """The elected member becomes leader: it forgets its HWM and appends a record of its epoch."""
     me = s.members[leader]
     hwm = UNKNOWN if q.on("new_leader_forgets_hwm") else me.hwm
     log = me.log.append(q.record(epoch=epoch)) if q.on("leader_change_record") else me.log
@@ -68,13 +68,19 @@ def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
 
 
 def is_up_to_date(candidate: StructValue, voter: StructValue) -> Truth:
-    """True if the candidate's last epoch is later than the voter's, or equal with a LEO that is not behind."""
+    """True if the candidate's log is not behind the voter's.
+
+    Its last epoch is later, or the last epochs are equal and its LEO is not smaller.
+    """
     ours = candidate.log
     return is_not_behind(~ours.is_empty, ours.last.epoch, ours.length, voter)
 
 
 def is_not_behind(has_records: Truth, last_epoch: Number, end: Number, voter: StructValue) -> Truth:
-    """As ``is_up_to_date``, for a log given by its last epoch (if it has records) and its LEO."""
+    """True if a log with this last epoch and end offset is not behind the voter's log.
+
+    ``has_records`` is false for an empty log, which has no last epoch.
+    """
     theirs = voter.log
     later = last_epoch > theirs.last.epoch
     same = (last_epoch == theirs.last.epoch) & (end >= theirs.length)
@@ -85,8 +91,9 @@ def is_not_behind(has_records: Truth, last_epoch: Number, end: Number, voter: St
 def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     """A member learns the leader of an epoch, from BeginQuorumEpoch or from another member's response.
 
-    Precondition: the epoch is later than the member's, or the member knows no leader in it. The member follows that
-    leader, and fetches parked with it end. Before this step a former leader still leads, and members fetch from it.
+    Precondition: the epoch is later than the member's, or the member knows no leader in it. The member then follows
+    the elected leader, and fetches parked with the member end. Before this step a former leader still leads, and
+    members fetch from it.
     """
     me, leader = s.members[m], s.elected[epoch]
     require("another member was elected in the epoch", leader.is_some & ~leader.is_(m))
@@ -121,9 +128,9 @@ def restart(q: Cluster, s: State, m: Number) -> None:
 
 
 def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructValue:
-    """A member that requests no votes and knows no voter's fetch offset. It keeps its HWM.
+    """The member with no vote requests of its own and no known fetch offsets of voters. It keeps its HWM.
 
-    It forgets its own vote if it moves to another epoch.
+    If ``changes`` moves it to another epoch, it also forgets its vote.
     """
     voted = where(changes.get("epoch", member.epoch) == member.epoch, member.voted, None)
     ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | changes
@@ -131,7 +138,7 @@ def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructVa
 
 
 def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
-    """595.8. A restarted member, as its quorum-state file has it: with its epoch, leader and vote.
+    """595.8. A restarted member, with the epoch, leader and vote of its quorum-state file.
 
     A former leader has resigned: it keeps its vote and does not lead in this epoch. A candidate is still a candidate.
     """
@@ -145,7 +152,7 @@ def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
 
 
 def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool = True) -> None:
-    """End the fetches that are parked with these members, which no longer lead if the condition holds."""
+    """End the fetches that are parked with ``members``, if the condition holds: these members no longer lead."""
     for f in q.member:
         parked = s.parked[f]
         here = any_of(parked.value.leader == m for m in members)
@@ -167,7 +174,8 @@ def stand(q: Cluster, s: State, c: Number) -> None:
     """The timer of a voter that does not lead expires: it lost contact with its leader, or its election failed.
 
     With pre-votes the voter stays in its epoch, keeps its leader and requests pre-votes. Without pre-votes it becomes
-    a candidate. Each such step spends the budget of elections, even if the election fails. So the budget limits epochs.
+    a candidate. Each such step spends the budget of elections, even if the election fails. So the budget limits
+    epochs.
     """
     me = s.members[c]
     spend(s, "elections")
@@ -182,7 +190,7 @@ def stand(q: Cluster, s: State, c: Number) -> None:
 
 @action("996.1", rule="pre_vote", says="voter {c} has a majority of pre-votes and is a candidate", c="voter")
 def win_pre_votes(q: Cluster, s: State, c: Number) -> None:
-    """A voter with pre-votes of a majority becomes a candidate in the next epoch."""
+    """A voter that has the pre-votes of a majority becomes a candidate in the next epoch."""
     require("votes are messages", q.on("votes_travel"))
     me = s.members[c]
     require("the voter requests pre-votes", me.ballot == "pre_vote")
@@ -199,7 +207,10 @@ def become_candidate(q: Cluster, s: State, c: Number) -> None:
 
 @action("595.7", rule="votes_travel", says="voter {c} has a majority of votes and leads", c="voter")
 def win(q: Cluster, s: State, c: Number) -> None:
-    """A candidate with votes of a majority leads. Any two majorities share a voter, so each epoch has one winner."""
+    """A candidate that has the votes of a majority becomes leader.
+
+    Any two majorities share a voter, so each epoch has at most one leader.
+    """
     me = s.members[c]
     require("the voter is a candidate", me.ballot == "vote")
     require("a majority has voted for it", size(me.granted) >= q.votes_needed)
@@ -218,7 +229,10 @@ def give_up(q: Cluster, s: State, c: Number) -> None:
 
 @action("595.7", rule="votes_travel", says="voter {c} requests a vote from voter {v}", c="voter", v="voter")
 def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """A voter sends a vote or pre-vote request with its epoch, last epoch and LEO; one at a time to each voter."""
+    """A voter sends a vote or pre-vote request with its epoch, last epoch and LEO.
+
+    It has at most one request in flight to each voter.
+    """
     me = s.members[c]
     require("the two voters differ", int(c) != int(v))
     require("the voter requests votes", me.ballot != "none")
@@ -241,7 +255,10 @@ def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
     c="voter",
 )
 def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
-    """A voter answers a vote request. It first moves to a later epoch, even if it leads; it refuses an earlier one."""
+    """A voter answers a vote request. It first moves to the request's epoch if that is later, even if it leads.
+
+    A request of an earlier epoch is refused.
+    """
     request, me = s.vote_requests[c][v], s.members[v]
     require("a request is under way", request.is_some)
     asks = request.value
@@ -260,7 +277,8 @@ def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
 def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructValue) -> Truth:
     """True if a voter grants a vote or pre-vote to a candidate in its epoch.
 
-    A pre-vote does not bind: a voter can grant several, also after its vote. A voter that hears a leader denies it.
+    A pre-vote does not bind: a voter can grant several, also after its vote. A voter in contact with a leader denies
+    pre-votes.
     """
     up_to_date = under(
         "up_to_date_vote", is_not_behind(asks.last_epoch.is_some, asks.last_epoch.value, asks.offset, voter)
@@ -277,7 +295,7 @@ def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructVal
 
 @action("595.7", rule="votes_travel", says="voter {c} takes the answer of voter {v}", c="voter", v="voter")
 def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """A voter takes a vote response: it counts a grant of its current request, and moves to a later epoch."""
+    """A voter receives a vote response. It counts a grant of its current request, and moves to a later epoch."""
     answer, me = s.vote_responses[c][v], s.members[c]
     require("an answer is under way", answer.is_some)
     got = answer.value
@@ -298,7 +316,7 @@ def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
     v="voter",
 )
 def lose_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """A vote request or its response is lost with its connection; the voter can send it again."""
+    """A vote request or its response is lost with its connection. The voter can send the request again."""
     require(
         "a request or an answer is under way", s.vote_requests[c][v].is_some | s.vote_responses[c][v].is_some
     )
@@ -309,7 +327,7 @@ def lose_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
 
 @action("595.7", rule="votes_travel", says="member {m} learns of epoch {epoch}", m="member", epoch="epoch")
 def hear(q: Cluster, s: State, m: Number, epoch: Number) -> None:
-    """A member that does not lead moves to a later epoch that a fetch response named; it knows no leader there.
+    """A member that does not lead learns of a later epoch from a fetch response. It knows no leader in that epoch.
 
     Precondition: another voter has been in that epoch.
     """

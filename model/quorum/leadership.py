@@ -28,7 +28,10 @@ from highwater.model.replication import logs
 
 
 def replicated_offset(ends: Sequence[Number], count: int) -> Number:
-    """The greatest of these offsets that ``count`` of them have reached; −1 if fewer are known (−1: unknown)."""
+    """The greatest of the offsets that at least ``count`` members have reached; −1 if there is none.
+
+    ``ends`` has the offset of each member, −1 if it is unknown.
+    """
     reached = [where(total(other >= end for other in ends) >= count, end, -1) for end in ends]
     return greatest(reached[0], *reached[1:])
 
@@ -77,7 +80,7 @@ def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
 
 
 def advance_hwm(q: Cluster, s: State, leader: Number, member: StructValue) -> StructValue:
-    """Write a leader with its HWM advanced as far as possible, never back. Returns the written member."""
+    """Advance a leader's HWM as far as the rules allow, never back; write the leader and return it."""
     hwm = greatest(member.hwm, reachable_hwm(q, leader, member))
     after: StructValue = member.replace(hwm=hwm, peak=greatest(member.peak, hwm))
     s.next.members[leader] = after
@@ -86,7 +89,7 @@ def advance_hwm(q: Cluster, s: State, leader: Number, member: StructValue) -> St
 
 
 def commit(q: Cluster, s: State, log: SeqValue, hwm: Number) -> None:
-    """Record as committed every record below a leader's HWM; committed records stay committed."""
+    """Record every record below a leader's HWM as committed. Committed records stay committed."""
     committed: SeqValue = s.committed
     for offset in q.offsets:
         is_news = (hwm > offset) & (committed.length == offset)
@@ -95,7 +98,7 @@ def commit(q: Cluster, s: State, log: SeqValue, hwm: Number) -> None:
 
 
 def reachable_hwm(q: Cluster, leader: Number, member: StructValue) -> Number:
-    """The offset to which the rules let the HWM advance: a majority has it; −1 if there is none.
+    """The offset to which the rules let the HWM advance, because a majority has reached it; −1 if there is none.
 
     A record of an earlier epoch is not committed by its copies alone, because a later leader may lack it. Once a
     majority holds a record of the leader's own epoch, no member without it can be elected. Every record before it is
@@ -113,7 +116,7 @@ def reachable_hwm(q: Cluster, leader: Number, member: StructValue) -> Number:
 
 
 def readable(q: Cluster, f: Number, leader: StructValue) -> Number:
-    """B6, 595.4. The end of the readable log: the LEO for members of the quorum, the HWM for consumers."""
+    """B6, 595.4. The end of the log that ``f`` can read: the LEO for members of the quorum, the HWM for consumers."""
     if q.is_consumer(f) and q.on("consumers_read_committed"):
         return greatest(leader.hwm, 0)
     end: Number = leader.log.length
@@ -121,7 +124,7 @@ def readable(q: Cluster, f: Number, leader: StructValue) -> Number:
 
 
 def answer(q: Cluster, f: Number, leader: StructValue, offset: Number) -> StructValue:
-    """A leader's response to a fetch at this offset: the next record, if there is one, and the HWM."""
+    """A leader's response to a fetch at this offset: the record there, if ``f`` can read it, and the leader's HWM."""
     has_record = readable(q, f, leader) > offset
     return q.response(
         epoch=leader.epoch,
@@ -144,7 +147,7 @@ def respond(q: Cluster, s: State, f: Number, condition: Truth, sent: StructValue
 def complete_parked(
     q: Cluster, s: State, leader: Number, after: StructValue, condition: Truth, among: Iterable[Number]
 ) -> None:
-    """If the condition holds, answer the fetches of these members that are parked with a leader.
+    """If the condition holds, answer the fetches of the members ``among`` that are parked with a leader.
 
     A consumer's fetch is answered only if there is a record for it.
     """
@@ -189,7 +192,10 @@ def send_fetch(q: Cluster, s: State, f: Number) -> None:
 
 @action("1166.1", says="member {m} learns that version 18 of Fetch is finalised", m="member")
 def learn_version(q: Cluster, s: State, m: Number) -> None:
-    """A member learns that Fetch version 18 is finalised. Its later fetches carry its HWM; a parked one does not."""
+    """A member learns that Fetch version 18 is finalised, so its later fetches carry its HWM.
+
+    A fetch that is already parked still lacks the HWM.
+    """
     require("versions are finalised", q.p.finalised_late)
     require("the member supports it", not q.is_older(m))
     require("the member does not know yet", ~s.finalised[m])
@@ -197,7 +203,7 @@ def learn_version(q: Cluster, s: State, m: Number) -> None:
 
 
 def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
-    """1166.1, 1166.5. The HWM field of a member's fetch; none if it is missing or has its default.
+    """1166.1, 1166.5. The HWM field of a member's fetch; none if the field is missing or has its default.
 
     An unknown HWM is sent as −1: the leader answers such a fetch, and parks a fetch without the field. A consumer
     leaves the field out, because it waits for records only.
@@ -225,8 +231,8 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
     """A leader notes a voter's fetch offset, which can advance its HWM, and then answers or parks the fetch.
 
     Precondition: the fetch is for this leader and its epoch. The order matters: the response to a fetch that advances
-    the HWM carries the new HWM. 1166.3: if the HWM advances, the leader answers the parked fetches of all others;
-    otherwise they would learn of it from the park timer only.
+    the HWM carries the new HWM. 1166.3: if the HWM advances, the leader answers the parked fetches of all other
+    members; otherwise they would learn of it from the park timer only.
     """
     request, me = s.requests[f], s.members[leader]
     require("a fetch is under way", request.is_some)
@@ -249,7 +255,7 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
 
 
 def told_of_growth(q: Cluster, leader: Number, f: Number) -> list[Number]:
-    """1166.3. The members whose parked fetches end when another member's fetch advances the HWM: all of them.
+    """1166.3. The members whose parked fetches end when the fetch of ``f`` advances the HWM: all other members.
 
     Before 1166.3 only consumers' fetches ended, because records became readable for them.
     """
@@ -263,24 +269,30 @@ def told_of_growth(q: Cluster, leader: Number, f: Number) -> list[Number]:
 
 
 def note_fetch(q: Cluster, leader: StructValue, f: Number, fetch: StructValue) -> StructValue:
-    """A leader that notes a voter's fetch offset: the voter holds all records before it. Observers do not count."""
+    """The leader after it noted the fetch offset of ``f``: voter ``f`` holds all records before that offset.
+
+    Observers do not count, so their offsets are not noted.
+    """
     if int(f) >= q.counted.size:
         return leader
     return leader.replace(fetched=leader.fetched.set(f, fetch.offset))
 
 
 def truncation(q: Cluster, leader: StructValue, fetch: StructValue, plain: StructValue) -> StructValue:
-    """The response to a diverging log: the last epoch that both logs can share, and its end on the leader's log."""
+    """The leader's response to a diverging log.
+
+    It has the last epoch that both logs can share, and the end offset of that epoch in the leader's log.
+    """
     end = logs.end_offset_for_epoch(leader.log, fetch.last_epoch.value)
     end_epoch = where(end > 0, q.some_epoch.some(logs.epoch_before(leader.log, end)), None)
     return plain.replace(diverging=True, record=None, end_epoch=end_epoch, end=end)
 
 
 def may_park(q: Cluster, leader: Number, remote: OptionValue, hwm: Number) -> Truth:
-    """1166.2, 1166.4. True if a leader with this HWM may park a fetch without new records.
+    """1166.2, 1166.4. True if a leader with HWM ``hwm`` may park a fetch for which it has no new record.
 
-    A member with a smaller HWM must be answered. A missing field counts as the greatest HWM: its sender has an older
-    version, and the leader parks its fetch as before KIP-1166.
+    ``remote`` is the member's HWM in the fetch. A member with a smaller HWM must be answered. A missing field counts
+    as the greatest HWM: its sender has an older version, and the leader parks its fetch as before KIP-1166.
     """
     if q.is_older(leader) or not q.on("behind_is_answered"):
         return as_bool(True)
@@ -291,7 +303,7 @@ def may_park(q: Cluster, leader: Number, remote: OptionValue, hwm: Number) -> Tr
 
 
 def can_use(q: Cluster, m: Number, member: StructValue, fetch: StructValue) -> Truth:
-    """True if a member leads and the fetch is of its epoch.
+    """True if member ``m`` leads and the fetch has the member's epoch.
 
     The offset of a fetch of another epoch does not refer to this leader's log. If it counted, the leader could commit
     records that the sender truncates.
@@ -301,9 +313,9 @@ def can_use(q: Cluster, m: Number, member: StructValue, fetch: StructValue) -> T
 
 @action("595.1", says="the fetch of member {f} is refused", f="member")
 def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
-    """A voter that does not lead in the fetch's epoch refuses it.
+    """A member that does not lead in the fetch's epoch refuses the fetch.
 
-    The model ignores the content of the error: the member fetches again when it knows a leader.
+    The model ignores the content of the error: the sender fetches again when it knows a leader.
     """
     request = s.requests[f]
     require("a fetch is under way", request.is_some)
@@ -324,7 +336,7 @@ def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
 def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
     """After 500 ms the leader answers a parked fetch without records.
 
-    Kafka answers with the HWM at the time of parking, so even the timer need not deliver the current HWM.
+    Kafka answers with the HWM at the time of parking. So even this answer need not deliver the current HWM.
     """
     parked, me = s.parked[f], s.members[leader]
     require("there is a park timer", q.p.timer)

@@ -1,4 +1,4 @@
-"""The rules of the metadata quorum as switches: those of KIP-1166, and those of KRaft that they build on."""
+"""The rules of the metadata quorum as switches: the rules of KIP-1166, and the KRaft rules that they build on."""
 
 from __future__ import annotations
 

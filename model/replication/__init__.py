@@ -1,4 +1,4 @@
-"""Replication of partitions in KRaft mode: the whole protocol, at the level of messages."""
+"""The protocol ``replication``: partitions in KRaft mode, at the level of messages."""
 
 from highwater.model.replication.protocol import PROTOCOL, Replication
 

@@ -97,9 +97,9 @@ def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value:
 
 
 def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True) -> None:
-    """B6. A broker that no longer leads fails the requests of its waiting producers, if ``condition`` holds.
+    """B6. Fail the requests of producers that wait at broker ``b``, if ``condition`` holds: it no longer leads.
 
-    As a follower the broker may truncate their records, and other records take these offsets.
+    As a follower the broker may truncate the producers' records, and other records then take their offsets.
     """
     if not m.p.waiting_producers or not m.on("followers_end_waiting"):
         return

@@ -161,7 +161,7 @@ FREEDOMS = {
 
 
 class Cluster(Protocol):
-    """Types, the initial state, and the definitions that actions and properties share."""
+    """The types, the initial state, and the definitions that the actions and properties share."""
 
     rulebook = RULEBOOK
     parameters = {
@@ -177,7 +177,7 @@ class Cluster(Protocol):
     profiles = PROFILES
 
     def define(self) -> Struct:
-        """Define the state's types, sized by the parameters."""
+        """Define the type of the state, sized by the parameters."""
         self._define_domains()
         self._define_metadata()
         self._define_brokers()
@@ -230,7 +230,7 @@ class Cluster(Protocol):
         )
 
     def _define_domains(self) -> None:
-        """Define brokers, records and epochs, and the ranges of action parameters."""
+        """Define the types of brokers, records and epochs, and the values that action parameters range over."""
         p = self.p
         rules = self.rules_on & set(CONTROLLER_RULES)
         bounds = EpochBounds(p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
@@ -275,7 +275,7 @@ class Cluster(Protocol):
         self.balanced = (True, False) if p.risky_elections else (True,)
 
     def _define_metadata(self) -> None:
-        """Define a broker's view: the metadata after the prefix of the log that it has replayed."""
+        """Define the type of a broker's view: the metadata after the prefix of the log that it has replayed."""
         t = self.t
         self.view = Struct(
             "MetadataView",
@@ -301,7 +301,10 @@ class Cluster(Protocol):
         )
 
     def _define_brokers(self) -> None:
-        """Define a broker, and a leader's fetch state of its followers. Optional fields depend on the rules."""
+        """Define the types of a broker, and of a leader's fetch state of a follower.
+
+        Optional fields depend on the rules.
+        """
         # A proposal's epochs are read again only if the leader sends it again, because the first one was lost or
         # given up.
         again = self.p.losses > 0 or self.p.late_proposals
@@ -348,7 +351,7 @@ class Cluster(Protocol):
         )
 
     def _define_fetches(self) -> None:
-        """Define fetch requests and responses: each broker has at most one in flight."""
+        """Define the types of fetch requests and responses. Each broker has at most one of each in flight."""
         self.fetch_request = Struct(
             "FetchRequest",
             leader=self.broker,
@@ -388,7 +391,10 @@ class Cluster(Protocol):
         self.some_fetch_response = Option(self.fetch_response)
 
     def _define_proposals(self) -> None:
-        """Define AlterPartition and GetReplicaLogInfo messages: each broker has at most one of each kind in flight."""
+        """Define the types of AlterPartition and GetReplicaLogInfo messages.
+
+        Each broker has at most one message of each kind in flight.
+        """
         self.alter_request = Struct(
             "AlterPartition",
             leader_epoch=self.leader_epoch,
@@ -436,7 +442,10 @@ class Cluster(Protocol):
         self.log_infos = Array(self.broker, self.some_log_info)
 
     def initial(self) -> list[dict[str, Any]]:
-        """All brokers run with current metadata and full budgets; one initial state for each first leader."""
+        """The initial states, one for each possible first leader.
+
+        All brokers run, with current metadata and full budgets.
+        """
         leaders = range(min(self.p.initial_isr, self.factor) if self.p.any_first_leader else 1)
         budgets = BUDGETS.granted(self.p)
         return [{**initial_state(self, leader), "budgets": budgets} for leader in leaders]
@@ -444,17 +453,20 @@ class Cluster(Protocol):
     # --- words ------------------------------------------------------------------------------------
 
     def on(self, rule: str) -> bool:
-        """True if a rule is on in every state. Raises LanguageError for a controller rule that depends on features."""
+        """True if a rule is on in every state.
+
+        Raises LanguageError for a controller rule that is on or off by feature level.
+        """
         if rule in features.RULES:
             raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through decided()")
         return super().on(rule)
 
     def has_elr(self, s: State) -> Truth:
-        """966.18. True if the ELR is on."""
+        """966.18. True if the controller maintains the ELR in this state."""
         return features.has_elr(self, s)
 
     def has_recovery(self, s: State) -> Truth:
-        """966.14. True if unclean recovery replaces unclean election."""
+        """966.14. True if unclean recovery replaces unclean election in this state."""
         return features.has_recovery(self, s)
 
     def as_read(self, s: State) -> StructValue:
@@ -462,31 +474,34 @@ class Cluster(Protocol):
         return features.partition_as_read(self, s)
 
     def min_isr(self, s: State) -> Number:
-        """966.2. The controller's effective min ISR."""
+        """966.2. The effective min ISR that the controller uses."""
         return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
 
     def context(self, s: State) -> ControllerContext:
-        """The controller's state and configuration, as its handlers take them."""
+        """The controller's state and configuration, as the controller's handlers take them."""
         by_features = features.by_features(self, s)
         min_isr, unclean = self.min_isr(s), self.unclean_allowed(s)
         return ControllerContext(self.t, s.partition, s.registrations, min_isr, unclean, by_features)
 
     def min_isr_in(self, view: StructValue) -> Number:
-        """966.2. The effective min ISR in a broker's view."""
+        """966.2. The effective min ISR that a broker computes from its view."""
         if not self.on("min_isr_within_replicas"):
             return view.min_isr
         return effective_min_isr(view.min_isr, size(view.replicas))
 
     def unclean_allowed(self, s: State) -> Truth:
-        """True if unclean.leader.election.enable elects directly; unclean recovery replaces that."""
+        """True if the controller may elect uncleanly.
+
+        unclean.leader.election.enable is set, and unclean recovery does not replace unclean election.
+        """
         return as_bool(self.p.unclean_election) & ~self.has_recovery(s)
 
     def is_up(self, broker: StructValue) -> Truth:
-        """True if a broker's process runs, shutting down or not."""
+        """True if a broker's process runs; it may be shutting down."""
         return (broker.status == "RUNNING") | (broker.status == "SHUTTING_DOWN")
 
     def leads(self, b: Number, broker: StructValue) -> Truth:
-        """True if a broker believes that it leads, according to its view.
+        """True if broker ``b`` believes that it leads, according to its view.
 
         The controller may have elected another leader since. Two brokers can lead at a time, in different leader
         epochs.
@@ -494,12 +509,12 @@ class Cluster(Protocol):
         return self.is_up(broker) & broker.view.leader.is_(b)
 
     def follows(self, b: Number, broker: StructValue) -> Truth:
-        """True if a broker runs as a follower of a leader."""
+        """True if broker ``b`` runs, and its view names another broker as leader."""
         view = broker.view
         return self.is_up(broker) & view.leader.is_some & ~view.leader.is_(b) & view.replicas.has(b)
 
     def maximal_isr(self, broker: StructValue) -> SetValue:
-        """B7. The committed ISR, united with the proposed ISR while an AlterPartition is pending.
+        """B7. The committed ISR, and while an AlterPartition is pending also the members of the proposed ISR.
 
         The controller may have accepted the proposal and may elect a proposed member. Counting too many members only
         delays the leader; counting too few commits records that the next leader may lack.
@@ -513,7 +528,7 @@ class Cluster(Protocol):
         return self.view_of(s.partition, s.registrations, s.min_insync_replicas)
 
     def view_of(self, partition: StructValue, registrations: ArrayValue, min_isr: Number) -> StructValue:
-        """A broker's view of a partition, registrations and min.insync.replicas."""
+        """The view that a broker builds from a partition, its registrations and min.insync.replicas."""
         return self.view(
             leader=partition.leader,
             leader_epoch=partition.leader_epoch,
@@ -528,7 +543,7 @@ class Cluster(Protocol):
 
 
 def is_the(b: Number, named: int) -> Truth:
-    """True if broker ``b`` is the one that a parameter names; -1 names no broker.
+    """True if broker ``b`` is the broker that a parameter names; -1 names no broker.
 
     A scenario has at most one broker of an older version (903.1, 903.3, 966.1). Its messages carry no broker epochs
     (−1), and recipients do not compare them; otherwise a rolling upgrade would stop replication.
@@ -540,10 +555,11 @@ def is_the(b: Number, named: int) -> Truth:
 
 
 def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
-    """Logs are empty, or the ISR holds the first ``initial_records`` records, committed and acknowledged.
+    """The initial state with ``first`` as leader.
 
-    That state is reachable from empty logs; a scenario about later events starts there. If the ISR is under min ISR,
-    no record can be committed, and the logs are empty.
+    The ISR holds the first ``initial_records`` records, committed and acknowledged; all other logs are empty. That
+    state is reachable from empty logs; a scenario about later events starts there. If the ISR is under min ISR, no
+    record can be committed, and all logs are empty.
     """
     p = m.p
     replicas, isr = list(range(m.factor)), list(range(min(p.initial_isr, m.factor)))
@@ -590,14 +606,14 @@ def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
 
 
 def committed_at_start(m: Cluster) -> int:
-    """The number of records committed at the start: none if the ISR is under min ISR."""
+    """The number of records that are committed in the initial state: 0 if the ISR is under min ISR."""
     p = m.p
     enough = min(p.initial_isr, m.factor) >= min(p.min_isr, m.factor)
     return min(p.initial_records, p.records) if enough else 0
 
 
 def _view(m: Cluster, first: int, replicas: list[int], isr: list[int]) -> dict[str, Any]:
-    """The initial view of every broker."""
+    """The view that every broker has in the initial state."""
     return {
         "leader": first,
         "leader_epoch": 0,
@@ -612,7 +628,10 @@ def _view(m: Cluster, first: int, replicas: list[int], isr: list[int]) -> dict[s
 
 
 def _followers(m: Cluster, first: int, isr: list[int], leo: int | None) -> list[dict[str, Any]]:
-    """A broker's initial fetch state; ``leo`` is the LEO of ISR members that have fetched from it."""
+    """A broker's fetch state of each follower in the initial state.
+
+    ``leo`` is the LEO of the ISR members that have fetched from the broker; None: no member has fetched.
+    """
     unheard = {"leo": None, "broker_epoch": 0, "in_epoch": False}
     heard = {**unheard, "leo": leo, "in_epoch": leo is not None}
     return [

@@ -1,8 +1,8 @@
 """The controller's actions: heartbeats, AlterPartition, operator requests, feature changes (B8).
 
 ``controller/`` decides, by pure functions of the controller's state; replay calls the same functions on recorded
-values. The actions here say when the controller decides, and apply the resulting record. A partition change and a
-registration in one batch of the metadata log are one action.
+values. The actions in this module define when the controller decides, and apply the resulting record. A partition
+change and a registration in one batch of the metadata log are one action.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None
 
 
 def decide_alter_partition(m: Cluster, now: ControllerContext, b: Number, sent: StructValue) -> Handled:
-    """B8. The controller's handler for an AlterPartition, applied to its state ``now``.
+    """B8. The result of the controller's handler for an AlterPartition of broker ``b``, in the state ``now``.
 
     The request keeps the leader, unless its change completes a reassignment.
     """
@@ -119,7 +119,7 @@ def decide_alter_partition(m: Cluster, now: ControllerContext, b: Number, sent: 
 
 
 def send_alter_answer(m: Cluster, s: State, b: Number, sent: StructValue, answer: StructValue) -> None:
-    """Send an AlterPartition response; it is lost if another incarnation of the broker runs by then."""
+    """Send an AlterPartition response. It is lost if the broker is down or runs with another epoch."""
     reaches = m.is_up(s.brokers[b]) & (s.brokers[b].epoch == sent.broker_epoch)
     s.next.alter_responses[b] = where(reaches, m.some_alter_response.some(answer), None)
 
@@ -134,7 +134,7 @@ def proposed_members(m: Cluster, sent: StructValue) -> SeqValue:
 
 
 def answer_to(m: Cluster, sent: StructValue, error: Number, partition: StructValue) -> StructValue:
-    """B8, 841.3. The AlterPartition response, with the partition after the request.
+    """B8, 841.3. The AlterPartition response for this error, with the partition after the request.
 
     After INELIGIBLE_REPLICA or OPERATION_NOT_ATTEMPTED the leader reverts to the committed ISR. After any other error
     it waits for metadata. A change that completes a reassignment starts a new leader epoch. Its response has that
@@ -161,7 +161,7 @@ def answer_to(m: Cluster, sent: StructValue, error: Number, partition: StructVal
 
 @action("966.17", says="the operator asks for the preferred leader")
 def elect_preferred_leader(m: Cluster, s: State) -> None:
-    """PREFERRED: the operator asks for the first replica as leader (966.17).
+    """PREFERRED: the operator requests the election of the first replica as leader (966.17).
 
     The election only balances load: it elects no replica that a clean election could not elect.
     """
@@ -173,8 +173,8 @@ def elect_preferred_leader(m: Cluster, s: State) -> None:
 def elect_uncleanly(m: Cluster, s: State) -> None:
     """UNCLEAN: the operator elects any live replica of a partition without a leader (966.17).
 
-    Committed records that the replica lacks are lost. With unclean recovery this option remains if the rule
-    ``unclean_stays_an_option`` is on; otherwise the controller first asks replicas for their logs.
+    Committed records that the replica lacks are lost. With unclean recovery this election remains possible if the
+    rule ``unclean_stays_an_option`` is on; otherwise the controller first requests the replicas' logs.
     """
     spend(s, "elections")
     require("the operator takes the risk", m.p.risky_elections)
@@ -232,8 +232,8 @@ def reassign(m: Cluster, s: State, target: Any) -> None:
 def cancel_reassignment(m: Cluster, s: State) -> None:
     """The operator cancels a reassignment that has not completed (966.9).
 
-    The added replicas leave the replica set and the ISR. The remaining ISR must have min ISR members, as at a
-    completion. Otherwise records committed with the added replicas could be on too few replicas.
+    The added replicas leave the replica set and the ISR. The remaining ISR must have min ISR members, as when a
+    reassignment completes. Otherwise records committed with the added replicas could be on too few replicas.
     """
     spend(s, "reassignments")
     handled = electing(m, m.context(s), handlers.cancel_reassignment)
@@ -290,8 +290,8 @@ def change_elr_flag(m: Cluster, s: State) -> None:
 def change_recovery_flag(m: Cluster, s: State) -> None:
     """The operator changes unclean.recovery.manager.enabled (966.14, 966.18).
 
-    Unclean recovery replaces unclean election, or stops doing so, with or without the ELR. The controller drops
-    collected log infos.
+    From then on unclean recovery replaces unclean election or no longer does, with or without the ELR. The controller
+    drops the log infos that it has collected.
     """
     spend(s, "flag_changes")
     s.next.recovery_flag = ~s.recovery_flag
@@ -301,7 +301,7 @@ def change_recovery_flag(m: Cluster, s: State) -> None:
 
 
 def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
-    """Turn the ELR on or off; the partition's ELR fields are cleared if the rules say so."""
+    """Turn the ELR on or off, and clear the partition's ELR fields if the rules require it."""
     require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
     begins = on & ~features.has_elr(m, s)
     empties = as_bool(m.on("level_change_empties_elr")) | (begins & m.on("elr_begins_empty"))
@@ -323,8 +323,8 @@ def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
 def handle_late_proposal(m: Cluster, s: State, b: Number) -> None:
     """The controller handles an AlterPartition that its leader has abandoned; the response is lost (B8, F1).
 
-    The request was on a stale connection while the leader sent newer ones. The controller applies the usual checks: a
-    request from before the partition's last change has a stale partition epoch.
+    The request was on a stale connection while the leader sent newer requests. The controller applies the usual
+    checks: a request from before the partition's last change has a stale partition epoch.
     """
     require("an AlterPartition can be late", m.p.late_proposals)
     late = s.late_proposals[b]
@@ -378,14 +378,14 @@ def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
 
 
 def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
-    """Append a partition change to the metadata log; returns the partition after it."""
+    """Append a partition change to the metadata log, and return the partition after the change."""
     partition = merged(m, s, record)
     features.store(m, s, partition)
     return partition
 
 
 def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
-    """The partition after a record. With K11 the action is disabled if building the record fails.
+    """The partition after a record. With K11 a guard disables the action if building the record throws.
 
     If no rule depends on the order of replicas, they are sorted, so that states do not differ by their order alone.
     """
@@ -404,7 +404,10 @@ def electing(
     *request: P.args,
     **more: P.kwargs,
 ) -> Handled:
-    """966.13, 966.15. A handler's result; if several leaders can be elected, one action instance for each."""
+    """966.13, 966.15. The result of a handler that may elect a leader.
+
+    If several leaders can be elected, the action has one instance for each.
+    """
     if not m.picks:
         return handler(now, *request, **more)
     picked = one_of("elected", m.broker)
@@ -416,7 +419,7 @@ def electing(
 
 
 def elect(m: Cluster, s: State, now: ControllerContext, election: Number) -> None:
-    """966.13. An election of this type, if it elects a leader.
+    """966.13. Elect a leader by an election of this type; the action is disabled if no leader can be elected.
 
     A clean election picks a live ISR member or, if the ISR is empty, a live ELR member. Each of them holds all
     committed records, so the controller need not compare logs.

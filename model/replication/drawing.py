@@ -1,4 +1,4 @@
-"""How runs are drawn: of the replication protocol with its messages, and of the controller's protocols."""
+"""How pages draw runs of ``replication``, with its messages, and of the controller's protocols."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ DRAWING = Drawing(
 
 
 def _band(title: str, partition: str) -> Band:
-    """The band of a partition, which is this field of the state: each broker's role in it."""
+    """The band that shows each broker's role in a partition; ``partition`` is the state field with the partition."""
     return Band(
         title,
         "broker",

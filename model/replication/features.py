@@ -1,4 +1,4 @@
-"""Features that change while brokers run, and the rules that each one turns on (966.18).
+"""Features that change while brokers run, and the rules that each feature turns on (966.18).
 
 The metadata version carries two features of KIP-966: the ELR, and the detection of clean shutdowns. Two flags are
 separate: ``eligible.leader.replicas.enabled`` and ``unclean.recovery.manager.enabled``. In Kafka 4.2 the level of the
@@ -37,7 +37,7 @@ RULES = ELR_FEATURE | WITH_THE_VERSION | RECOVERY_RULES
 
 
 class FeatureCluster(Protocol):
-    """A cluster as the functions of this module take it."""
+    """The attributes of a cluster that the functions of this module use."""
 
     p: Parameters
     t: ControllerTypes
@@ -50,7 +50,7 @@ class FeatureCluster(Protocol):
         """True if a rule is on in some state."""
 
     def min_isr(self, s: State) -> Number:
-        """The controller's effective min ISR."""
+        """The effective min ISR that the controller uses."""
 
 
 def level_changes(p: Parameters) -> bool:
@@ -59,7 +59,7 @@ def level_changes(p: Parameters) -> bool:
 
 
 def fields(m: FeatureCluster) -> dict[str, Only]:
-    """The state fields of features that the scenario changes."""
+    """The state fields for the features that the scenario changes."""
     flags = m.p.flag_changes > 0
     return {
         # The level of the metadata version, and the two flags.
@@ -72,7 +72,7 @@ def fields(m: FeatureCluster) -> dict[str, Only]:
 
 
 def initial(m: FeatureCluster) -> dict[str, Any]:
-    """The initial values of these fields; both flags are set."""
+    """The initial values of the state fields of features; both flags are set."""
     level = m.p.elr_at_start
     enough = min(m.p.initial_isr, m.factor) >= min(m.p.min_isr, m.factor)
     return {"elr_level": level, "elr_flag": True, "recovery_flag": True, "elr_is_whole": level and enough}
@@ -89,7 +89,10 @@ def remembers_whole(m: FeatureCluster) -> bool:
 
 
 def has_elr(m: FeatureCluster, s: State) -> Truth:
-    """966.18. True if version and flag turn the ELR on: the controller records it, and the ISR may become empty."""
+    """966.18.
+
+    True if version and flag turn the ELR on: the controller records the ELR, and the ISR may become empty.
+    """
     level = s.elr_level if level_changes(m.p) else as_bool(True)
     return level & s.elr_flag if m.p.flag_changes else level
 
@@ -102,7 +105,10 @@ def has_recovery(m: FeatureCluster, s: State) -> Truth:
 
 
 def by_features(m: FeatureCluster, s: State) -> tuple[tuple[Truth, ControllerTypes], ...]:
-    """966.18. Pairs of a condition and the controller's types under the rules then on; the last that holds applies."""
+    """966.18. Pairs of a condition and the controller's types under the rules that are on if it holds.
+
+    If several conditions hold, the last pair applies.
+    """
     return tuple((condition, m.t.under(m.t.rules - off)) for condition, off in _rules_off(m, s))
 
 
@@ -130,7 +136,7 @@ def partition_as_read(m: FeatureCluster, s: State) -> StructValue:
 
 
 def store(m: FeatureCluster, s: State, partition: StructValue) -> None:
-    """Store the partition after an action, and whether its ELR is complete."""
+    """Store the partition after an action, and record whether its ELR is complete."""
     s.next.partition = partition
     if remembers_whole(m):
         s.next.elr_is_whole = has_elr(m, s) & (s.elr_is_whole | is_whole(m, s, partition))
@@ -142,6 +148,6 @@ def is_whole(m: FeatureCluster, s: State, partition: StructValue) -> Truth:
 
 
 def without_elr_fields(m: FeatureCluster, partition: StructValue) -> StructValue:
-    """A partition without ELR, last known ELR and last known leader."""
+    """The partition with its ELR, last known ELR and last known leader emptied."""
     nobody = m.t.brokers.zero()
     return partition.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)

@@ -97,10 +97,10 @@ def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -
 
 
 def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, fetch: StructValue) -> None:
-    """B2, 903.2. A leader uses a replica's fetch if it has the leader's epoch and no stale broker epoch.
+    """B2, 903.2. Require that the fetch has the leader's epoch and no stale broker epoch.
 
-    The sender of a fetch with an earlier leader epoch has not truncated its log to this leader's. A fetch with a later
-    leader epoch shows that this broker is no longer the leader.
+    The sender of a fetch with an earlier leader epoch has not truncated its log to this leader's. A fetch with a
+    later leader epoch shows that this broker is no longer the leader.
     """
     require("it is for this broker", fetch.leader == leader)
     require("the broker believes that it leads", m.leads(leader, broker))
@@ -114,16 +114,17 @@ def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, f
 
 
 def is_stale(m: Cluster, f: Number, fetch: StructValue, leader: StructValue) -> Truth:
-    """K2. True if the leader's metadata has a later broker epoch of the sender than the fetch carries.
+    """K2. True if the leader's metadata has a later broker epoch of the follower than the fetch carries.
 
-    The sender can have restarted and lost records since. A fetch of version 14 has no broker epoch and is never stale.
+    The follower can have restarted and lost records since. A fetch of version 14 has no broker epoch and is never
+    stale.
     """
     has_epoch = ~is_the(f, m.p.old_fetcher)
     return m.on("stale_fetch_check") & has_epoch & (fetch.broker_epoch < leader.view.epochs[f])
 
 
 def note_fetch(m: Cluster, broker: StructValue, f: Number, fetch: StructValue) -> StructValue:
-    """B4, 903.2. The leader, once it has recorded the follower's LEO and broker epoch.
+    """B4, 903.2. The leader after it has recorded the LEO and broker epoch in a follower's fetch.
 
     K3: the follower counts as caught up after a fetch at the leader's LEO, or after its second fetch. By then it may
     have reached the LEO that the leader had at the first fetch.
@@ -158,7 +159,7 @@ def answer(
 
 
 def send_answer(m: Cluster, s: State, f: Number, fetch: StructValue, sent: StructValue) -> None:
-    """Send a fetch response; it is lost if another incarnation of the follower runs by then."""
+    """Send a fetch response. It is lost if the follower is down or runs with another epoch."""
     reaches = m.is_up(s.brokers[f]) & (s.brokers[f].epoch == fetch.broker_epoch)
     s.next.fetch_responses[f] = where(reaches, m.some_fetch_response.some(sent), None)
 

@@ -39,10 +39,10 @@ def store_with_hwm(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Nu
 
 
 def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> None:
-    """B4, B6. Record that the records below a leader's HWM are committed, for good.
+    """B4, B6. Record the records below a leader's HWM as committed. Committed records stay committed.
 
     A zombie leader commits as well if its HWM advances, because consumers read from it. If another leader has a
-    different record at that offset, a committed record is lost: the loss that the proposals exclude.
+    different record at that offset, a committed record is lost. The proposals exclude that loss.
     """
     committed: SeqValue = s.committed
     for offset in m.offsets:
@@ -54,8 +54,8 @@ def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> No
 def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
     """B4, 966.1. The HWM of a leader after it advances as far as allowed; it never decreases.
 
-    It stays when a replica with a smaller LEO joins the ISR, and while the ISR is under min ISR: consumers have read
-    up to it.
+    The HWM stays when a replica with a smaller LEO joins the ISR, and while the ISR is under min ISR: consumers have
+    read up to it.
     """
     no_further = 0
     may_reach = where(may_advance(m, b, leader), least_leo(m, b, leader), no_further)
@@ -72,13 +72,13 @@ def tells_end(m: Cluster, leader: StructValue) -> Truth:
 
 
 def may_advance(m: Cluster, b: Number, leader: StructValue) -> Truth:
-    """966.1. The HWM may advance only while the committed ISR has min ISR members, for records with any acks.
+    """966.1. True if the HWM may advance: the committed ISR has min ISR members, whatever the records' acks.
 
     This excludes the last-replica-standing loss. An ISR that shrank to its leader would commit alone. The leader then
     crashes, loses its unflushed tail, is elected again as the only ISR member, and the followers truncate to its log.
     While the gate is closed, replicas that left the ISR hold all committed records and stay electable: they are the
-    ELR.
-    The gate counts the committed ISR, because the controller may refuse a proposed member. Older brokers have no gate.
+    ELR. The gate counts the committed ISR, because the controller may refuse a proposed member. Older brokers have no
+    gate.
     """
     counted = leader.view.isr if m.on("hwm_gate_is_committed_isr") else m.maximal_isr(leader)
     is_open = under("hwm_needs_min_isr", gate_is_open(size(counted), m.min_isr_in(leader.view)))
@@ -101,7 +101,10 @@ def least_leo(m: Cluster, b: Number, leader: StructValue) -> Number:
 
 
 def waits_for(m: Cluster, leader: StructValue) -> SetValue:
-    """B4, B7. The maximal ISR: the controller may accept and elect a proposed member before the leader learns of it."""
+    """B4, B7. The replicas that the HWM waits for: the maximal ISR.
+
+    The controller may accept and elect a proposed member before the leader learns of it.
+    """
     isr: SetValue = m.maximal_isr(leader) if m.on("hwm_over_maximal_isr") else leader.view.isr
     if not m.on("hwm_waits_for_leaving"):
         isr = where(leader.proposed.is_some, isr & leader.proposed.value, isr)
@@ -109,7 +112,7 @@ def waits_for(m: Cluster, leader: StructValue) -> SetValue:
 
 
 def is_caught_up(leader: StructValue, f: Number) -> Truth:
-    """K3. True if the HWM waits for a caught-up replica outside the ISR, so that it can join.
+    """K3. True if the HWM waits for a caught-up replica outside the ISR, so that the replica can join.
 
     Otherwise, under steady writes, the HWM would stay ahead of the replica and it would never join. The replica must
     be eligible; an ineligible one must not hold up the HWM.

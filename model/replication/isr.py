@@ -186,7 +186,7 @@ def lose_alter_partition(m: Cluster, s: State, b: Number) -> None:
 
 
 def propose(m: Cluster, s: State, leader: Number, broker: StructValue, isr: SetValue) -> StructValue:
-    """B7. Send an AlterPartition for this ISR; returns the leader with its pending proposal."""
+    """B7. Send an AlterPartition for this ISR, and return the leader with the proposal pending."""
     epochs = member_epochs(m, leader, broker, isr)
     send_alter_partition(m, s, leader, broker, isr, epochs)
     return broker.replace(proposed=isr, proposed_epochs=epochs)
@@ -216,9 +216,10 @@ def send_alter_partition(
 
 
 def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue) -> ArrayValue:
-    """903.3. The broker epochs of an AlterPartition: for each ISR member that of its last fetch.
+    """903.3. The broker epochs in an AlterPartition: for each ISR member the epoch of its last fetch.
 
-    A member has none if its fetches carry none (version 14), or if the leader's request has no such field (version 2).
+    A member has none if its fetches carry none (version 14), or if the leader's request has no such field (version
+    2).
     """
     gives = ~is_the(leader, m.p.old_proposer)
     some = Option(m.broker_epoch)
@@ -238,10 +239,10 @@ def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue
 
 
 def fetched_in(m: Cluster, leader: StructValue, b: Number) -> Number:
-    """903.3. A member's broker epoch for an AlterPartition: that of its last fetch, not that of the leader's metadata.
+    """903.3. A member's broker epoch for an AlterPartition: from its last fetch, not from the leader's metadata.
 
-    The metadata can name a newer incarnation than the fetch. That incarnation may lack the log that the leader vouches
-    for.
+    The metadata can name a newer incarnation than the fetch. That incarnation may lack the log that the leader
+    vouches for.
     """
     epoch: Number = leader.followers[b].broker_epoch if m.on("epochs_from_fetches") else leader.view.epochs[b]
     return epoch

@@ -107,7 +107,10 @@ def hwm_at_start(m: Cluster, broker: StructValue) -> Number:
 
 
 def record_of_registration(m: Cluster, s: State, b: Number) -> StructValue:
-    """966.5, 966.12. The partition change that a broker's registration causes."""
+    """966.5, 966.12. The partition change that the registration of broker ``b`` causes.
+
+    Preconditions: the broker is down, and its previous registration is fenced.
+    """
     broker, registration = s.brokers[b], s.registrations[b]
     require("the broker is down", ~m.is_up(broker))
     require("its former registration is fenced", registration.fenced, rule="fenced_before_registration")
@@ -206,7 +209,7 @@ def stop_before_registration(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="the disk of broker {b} is replaced while the broker is down", b="broker")
 def replace_disk(m: Cluster, s: State, b: Number) -> None:
-    """An empty log directory replaces the one with the replica while the broker is down (966.12).
+    """An empty log directory replaces the directory with the replica while the broker is down (966.12).
 
     Another log directory of the broker still has its CleanShutdownFile.
     """
@@ -263,21 +266,24 @@ def stop(m: Cluster, s: State, b: Number, clean: bool = True) -> None:
 
 
 def crash(m: Cluster, s: State, b: Number, remains: StructValue) -> None:
-    """A broker's process ends without a CleanShutdownFile and leaves ``remains``. The broker is fenced later."""
+    """A broker's process ends without a CleanShutdownFile and leaves ``remains`` on its disk.
+
+    The controller fences the broker later.
+    """
     require("the broker runs", m.is_up(s.brokers[b]))
     s.next.brokers[b] = stopped(m, remains, Status.CRASHED)
     forget_messages(m, s, b)
 
 
 def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
-    """A broker without a process: its log and HWM checkpoint stay, its view and leader state are lost."""
+    """A broker whose process has ended: its log and HWM checkpoint stay; its view and leader state are lost."""
     return m.broker_type.zero().replace(
         status=status, epoch=broker.epoch, log=broker.log, flushed=broker.flushed, hwm=broker.hwm
     )
 
 
 def forget_messages(m: Cluster, s: State, b: Number) -> None:
-    """Drop the responses in flight to a broker whose process has ended; requests that it sent still arrive."""
+    """Drop the responses in flight to a broker whose process has ended. The requests that it sent still arrive."""
     s.next.fetch_responses[b] = None
     s.next.alter_responses[b] = None
     s.next.metadata[b] = None

@@ -46,7 +46,7 @@ def truncation_offset(log: SeqValue, diverging_epoch: OptionValue, diverging_end
 
 
 def last_epoch(option: Any, log: SeqValue) -> OptionValue:
-    """The leader epoch of the last record, if any."""
+    """The leader epoch of the log's last record, as an Option; none if the log is empty."""
     return where(log.is_empty, option.none(), option.some(log.last.epoch))
 
 
@@ -78,7 +78,7 @@ def is_better_log(
 def gate_is_open(isr_size: Number, min_isr: Number) -> Truth:
     """966.1. True if the HWM may advance: the ISR has min ISR members.
 
-    With fewer members a record would be committed on fewer replicas than min.insync.replicas asks for.
+    With fewer members a record would be committed on fewer replicas than min.insync.replicas requires.
     """
     return isr_size >= min_isr
 
@@ -107,6 +107,6 @@ def has_caught_up(
 def end_is_told(hwm: Number, epoch_start: Number) -> Truth:
     """B5. True if a leader may give consumers its HWM as the end of the log: the HWM has reached the LESO.
 
-    Before that, it may be smaller than the end that an earlier leader gave.
+    A smaller HWM may be below the end that an earlier leader gave.
     """
     return hwm >= epoch_start

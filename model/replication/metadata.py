@@ -1,8 +1,8 @@
 """Brokers replay the metadata log: become leader, become follower, wait, delete (B5, B8).
 
 The controller sends no commands. Each broker reads the metadata log at its own pace and acts on it. Between two
-replays a broker keeps its role: a replaced leader still appends records, answers fetches, and commits if the rules let
-it.
+replays a broker keeps its role: a replaced leader still appends records, answers fetches, and commits if the rules
+allow it.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
 
 
 def stopped_by(m: Cluster, broker: StructValue, after: StructValue) -> StructValue:
-    """841.5, rejected alternative. In shutdown, a partition change acts as a StopReplica.
+    """The broker after a partition change during its shutdown, in an alternative that KIP-841 rejects (841.5).
 
-    The broker then neither leads nor follows.
+    The change acts as a StopReplica: the broker then neither leads nor follows.
     """
     changes = after.view.partition_epoch > broker.view.partition_epoch
     nothing = m.broker_type.zero()
@@ -81,7 +81,7 @@ def send_metadata(m: Cluster, s: State, b: Number) -> None:
 
 @dataclass(frozen=True)
 class ReplayedMetadata:
-    """The metadata that a broker replays, compared with its current view."""
+    """The metadata that a broker replays, compared with the broker's view before the replay."""
 
     latest: StructValue
     """The replayed metadata."""
@@ -121,7 +121,7 @@ def news_of(b: Number, broker: StructValue, latest: StructValue) -> ReplayedMeta
 
 
 def news_at_start(b: Number, latest: StructValue) -> ReplayedMetadata:
-    """The latest metadata for a broker that starts: all of it is new, and the broker has not led before."""
+    """The metadata that a starting broker replays: all of it is new, and the broker did not lead before."""
     new = as_bool(True)
     return ReplayedMetadata(latest, latest, new, new, latest.leader.is_(b), as_bool(False))
 
@@ -179,7 +179,7 @@ def deletes_log(m: Cluster, b: Number, news: ReplayedMetadata) -> Truth:
 
 
 def only_brokers_are_news(latest: StructValue, known: StructValue) -> StructValue:
-    """A view that takes brokers and configuration from the metadata, and keeps its partition.
+    """A view with the brokers and configuration of the metadata ``latest`` and the partition of the view ``known``.
 
     A leader's partition can be ahead of the metadata that it replays, because of an AlterPartition response.
     """
@@ -194,7 +194,7 @@ def only_brokers_are_news(latest: StructValue, known: StructValue) -> StructValu
 
 
 def without_proposal(broker: StructValue) -> StructValue:
-    """The leader without a pending proposal; its maximal ISR is the committed ISR."""
+    """The broker without a pending proposal; its maximal ISR is then the committed ISR."""
     return broker.replace(proposed=None, proposed_epochs=broker.proposed_epochs.type.zero())
 
 

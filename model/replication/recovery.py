@@ -1,8 +1,8 @@
-"""Unclean recovery: the controller asks replicas for their logs and elects the best one (966.14).
+"""Unclean recovery: the controller collects the replicas' log infos and elects the best log (966.14).
 
 If no remaining replica is known to hold all committed records, any election may lose some. Electing by the order of
-replicas can pick a replica with few records; comparing logs first finds the one with the most. The model leaves out
-GetReplicaLogInfo requests: the controller repeats them until it has an answer. Answers are only in its memory.
+replicas can pick a replica with few records; comparing logs first finds the replica with the most. The model leaves
+out GetReplicaLogInfo requests: the controller repeats them until it has an answer. Answers are only in its memory.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def send_log_info(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.14", rule="unclean_recovery", says="the controller learns of broker {b}'s log", b="broker")
 def take_log_info(m: Cluster, s: State, b: Number) -> None:
-    """The controller handles a replica's log info; it drops one with a stale broker epoch or leader epoch.
+    """The controller handles a replica's log info. It drops a log info with a stale broker epoch or leader epoch.
 
     A former incarnation may have had a longer log. A replica in an earlier leader epoch may still truncate its log.
     """
@@ -69,9 +69,9 @@ def take_log_info(m: Cluster, s: State, b: Number) -> None:
 def finish_recovery(m: Cluster, s: State, b: Number) -> None:
     """The controller elects the replica with the best log.
 
-    Precondition: Balanced waits until every last known ELR member has answered; Aggressive needs one answer.
-    A last known ELR member holds all committed records, unless min ISR brokers have lost data. So Balanced loses none.
-    Aggressive accepts a loss to restore the leader earlier.
+    Precondition: Balanced waits until every last known ELR member has answered; Aggressive needs one answer. A last
+    known ELR member holds all committed records, unless min ISR brokers have lost data. So Balanced loses none.
+    Aggressive accepts a loss to restore a leader earlier.
     """
     require_recovery(m)
     require("the partition is in unclean recovery", recovers(m, s))
@@ -88,11 +88,11 @@ def finish_recovery(m: Cluster, s: State, b: Number) -> None:
     balanced="balanced",
 )
 def elect_by_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
-    """LONGEST_LOG_BALANCED, LONGEST_LOG_AGGRESSIVE: the operator asks to recover a partition without a leader (966.17).
+    """LONGEST_LOG_BALANCED, LONGEST_LOG_AGGRESSIVE: the operator requests recovery of a leaderless partition (966.17).
 
     BALANCED compares the logs of the last known ELR, if the ELR is empty: a fenced ELR member holds all committed
-    records.
-    AGGRESSIVE compares the logs of the unfenced replicas that answered, for the case that a member never comes back.
+    records. AGGRESSIVE compares the logs of the unfenced replicas that answered, for the case that a member never
+    comes back.
     """
     require_recovery(m)
     spend(s, "elections")
@@ -133,7 +133,7 @@ def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> 
 
 
 def recovers(m: Cluster, s: State) -> Truth:
-    """966.13, 966.16. True if the partition is in unclean recovery under the scenario's strategy."""
+    """966.13, 966.16. True if the controller recovers the partition by itself, under the scenario's strategy."""
     mapped = elections.mapped_strategy(m.p.unclean_election)
     strategy = mapped if m.p.recovers_by_itself else RecoveryStrategy.NONE
     keeps_last = ~m.has_elr(s) if features.changes(m) else False
@@ -142,29 +142,30 @@ def recovers(m: Cluster, s: State) -> Truth:
 
 
 def is_current(s: State, b: Number, info: StructValue) -> Truth:
-    """966.14. True if an answer has the registered broker epoch and the partition's leader epoch."""
+    """966.14. True if a log info has the registered broker epoch and the partition's leader epoch."""
     same_life = info.broker_epoch == s.registrations[b].epoch
     same_leader_epoch: Truth = info.leader_epoch == s.partition.leader_epoch
     return same_life & same_leader_epoch
 
 
 def has_answered(m: Cluster, s: State, b: Number) -> Truth:
-    """966.14. True if the controller has a current answer of a broker."""
+    """966.14. True if the controller has a current log info of broker ``b``."""
     info = s.log_infos[b]
     return info.is_some & under("recovery_answers_expire", is_current(s, b, info.value))
 
 
 def unfenced(m: Cluster, s: State) -> SetValue:
-    """966.14. The brokers whose answers count: unfenced ones, because only they can be elected.
+    """966.14. The brokers whose log infos count: the unfenced ones, because only they can be elected.
 
-    A fenced broker may never come back. The controller asks it as well, and counts its answer once it is unfenced.
+    A fenced broker may never come back. The controller sends it the request too, and counts its log info once it is
+    unfenced.
     """
     live = m.t.active(s.registrations)
     return m.t.brokers.of(lambda b: under("recovery_counts_unfenced", live.has(b)))
 
 
 def require_answers(m: Cluster, s: State) -> None:
-    """966.14. Precondition of Balanced: every last known ELR member has answered.
+    """966.14. Require what Balanced waits for: every last known ELR member has answered.
 
     A number of answers is not enough: min ISR answers need not include a replica with all committed records. The
     proposal names and rejects that alternative.
@@ -180,7 +181,7 @@ def require_answers(m: Cluster, s: State) -> None:
 
 
 def is_better(m: Cluster, theirs: StructValue, mine: StructValue) -> Truth:
-    """966.14. True if an answer is better than another, under the rules that are on."""
+    """966.14. True if the log info ``theirs`` is better than ``mine``, under the rules that are on."""
     by_epoch, by_length = m.on("recovery_by_last_epoch"), m.on("recovery_by_length")
     return logs.is_better_log(theirs, mine, by_epoch, by_length, m.on("recovery_prefers_longer"))
 
@@ -192,5 +193,5 @@ def forget_answers(m: Cluster, s: State) -> None:
 
 
 def require_recovery(m: Cluster) -> None:
-    """Precondition: the scenario includes unclean recovery; most scenarios leave out its messages."""
+    """Require that the scenario includes unclean recovery; most scenarios leave out its messages."""
     require("the scenario has unclean recovery", m.p.recovery)

@@ -232,7 +232,7 @@ _OF_THE_CONTROLLER_ALONE = frozenset({
 
 
 def _of(meaning: str, controllers: Iterable[str], *brokers: str) -> Profile:
-    """A profile: the rules of the controller and those of the brokers."""
+    """A profile with the given rules of the controller and of the brokers."""
     return Profile.of(meaning, *controllers, *brokers)
 
 

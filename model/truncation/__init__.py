@@ -1,4 +1,4 @@
-"""Log truncation: the small protocol that is published in TLA+, here with its rules as switches."""
+"""The protocol ``truncation``: log truncation, as published in TLA+, with its rules as switches."""
 
 from highwater.model.truncation.protocol import Truncation
 

@@ -1,8 +1,8 @@
 """Log truncation after a leader change: Kafka before KIP-101, and with KIP-101, KIP-279 and KIP-320.
 
-One partition. The controller shrinks the ISR and elects leaders. Brokers learn of it through LeaderAndIsr requests,
-which may arrive late, in any order, more than once, or never. Leaders and followers read each other's state directly,
-because the question is not the transport but which state a broker acts on.
+The model has one partition. The controller shrinks the ISR and elects leaders. Brokers learn of it through
+LeaderAndIsr requests, which may arrive late, in any order, more than once, or never. Leaders and followers read each
+other's state directly, because the question is not the transport but which state a broker acts on.
 
 The state space equals that of the published specification hachikuji/kafka-specification, state for state. Each of its
 five modules is a profile here, and switches select between them.
@@ -82,7 +82,7 @@ _KIP_320 = (
 
 
 class Truncation(Protocol):
-    """Replication of one partition under LeaderAndIsr requests, with the truncation rule as a choice."""
+    """Replication of one partition under LeaderAndIsr requests; the profile selects the truncation rule."""
 
     name = "truncation"
     rulebook = RULEBOOK
@@ -139,7 +139,7 @@ class Truncation(Protocol):
     }
 
     def define(self) -> Struct:
-        """Size the types; `Option` of an epoch is none before the first LeaderAndIsr request."""
+        """Define the types. An Option of an epoch is none before the first LeaderAndIsr request."""
         p = self.p
         self.replica = Index("replica", p.replicas)
         self.epoch = Index("leader epoch", p.max_leader_epoch + 1)
@@ -196,11 +196,11 @@ class Truncation(Protocol):
     # --- what brokers believe ---------------------------------------------------------------------
 
     def presumes_leadership(self, s: State, broker: Number) -> Truth:
-        """True if a broker believes that it leads, rightly or not."""
+        """True if a broker believes that it leads, whether or not it still does."""
         return s.replicas[broker].leader.is_(broker)
 
     def is_true_leader(self, s: State, broker: Number) -> Truth:
-        """True if the controller's current leader knows that it leads in the controller's epoch."""
+        """True if the broker is the controller's current leader, and knows that it leads in the controller's epoch."""
         return (
             s.quorum.leader.is_(broker)
             & self.presumes_leadership(s, broker)
@@ -212,7 +212,7 @@ class Truncation(Protocol):
         return s.replicas[follower].leader.is_(leader)
 
     def follows_in_epoch(self, s: State, follower: Number, leader: Number) -> Truth:
-        """KIP-320: follower and leader know the same leader epoch (B2)."""
+        """KIP-320: the broker ``leader`` believes that it leads, and both brokers know the same leader epoch (B2)."""
         return (
             self.presumes_leadership(s, leader)
             & self.follows(s, follower, leader)
@@ -220,7 +220,10 @@ class Truncation(Protocol):
         )
 
     def caught_up(self, s: State, follower: Number, leader: Number, end: Number) -> Truth:
-        """True if the follower has the leader's records up to `end`, judged by offset or by the last record's epoch."""
+        """True if the follower has the leader's records up to ``end``, by log length.
+
+        With ``divergence_on_fetch``, also the last of these records must have the same epoch in both logs.
+        """
         follower_log, leader_log = s.logs[follower], s.logs[leader]
         holds = (leader_log.length >= end) & (follower_log.length >= end)
         if self.on("divergence_on_fetch"):
@@ -268,7 +271,7 @@ class Truncation(Protocol):
     # --- becoming leader or follower --------------------------------------------------------------
 
     def newer_request(self, s: State, epoch: Number, broker: Number) -> Truth:
-        """True if the controller sent a request in this epoch, and the broker knows an earlier epoch only."""
+        """True if the controller sent a request in this epoch, and the broker knows only an earlier epoch."""
         known = s.replicas[broker].leader_epoch
         sent = s.quorum.leader_epoch.is_some & (s.quorum.leader_epoch.value >= epoch)
         return sent & (known.is_none | (known.value < epoch))

@@ -1,4 +1,4 @@
-"""The control plane in ZooKeeper mode, as far as KIP-380 needs it."""
+"""The protocol ``zookeeper``: the control plane in ZooKeeper mode, as far as KIP-380 needs it."""
 
 from highwater.model.zookeeper import brokers, controller
 from highwater.model.zookeeper.cluster import DRAWING, Cluster

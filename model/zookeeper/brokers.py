@@ -17,7 +17,10 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 def arrives(m: Cluster, s: State, b: Number, position: int, kind: Number, again: bool) -> StructValue:
-    """A request of this kind arrives; with ``again`` its response is lost and a copy arrives later."""
+    """Take a request of this kind from the broker's channel and return it.
+
+    With ``again`` its response is lost, and a copy of the request arrives later.
+    """
     channel = s.requests[b]
     request: StructValue = channel.at(position)
     require(
@@ -47,7 +50,7 @@ def refused(m: Cluster, broker: StructValue, request: StructValue, rule: str) ->
 
 
 def of_former_controller(broker: StructValue, request: StructValue) -> Truth:
-    """True if the sender's controller epoch is below one that the process has seen."""
+    """True if the sender's controller epoch is below an epoch that the broker's process has seen."""
     seen = broker.controller_epoch
     return seen.is_some & (request.controller < seen.value)
 
@@ -66,7 +69,8 @@ def take(
 ) -> None:
     """Write a broker after a request: it stores an accepted request's controller epoch, and obeys the request.
 
-    The state records for the properties whether it should have obeyed. ``back``: the request moves its replica back.
+    ``heard`` is true if the broker accepts the request, ``obeys`` if it carries it out. For the properties, the state
+    records whether it should have obeyed. ``back``: the request moves its replica to an earlier leader epoch.
     ``besides``: the changes that an accepted request makes to other partitions.
     """
     broker = s.brokers[b]
@@ -205,7 +209,7 @@ def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
 
 
 def down(m: Cluster, s: State, b: Number) -> None:
-    """The process ends: its memory, its session and its registration are gone."""
+    """The broker's process ends: its memory, its session and its registration are gone."""
     broker = s.brokers[b]
     led = broker.leader_epoch.is_some & m.leads(b, broker)
     s.next.brokers[b] = m.broker_type.zero().replace(
@@ -219,9 +223,10 @@ def down(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.4", says="broker {b} crashes, and its session ends", b="broker")
 def crash(m: Cluster, s: State, b: Number) -> None:
-    """A broker crashes and its session ends immediately; a longer session equals a controller that reads late.
+    """A broker crashes, and its session ends immediately.
 
-    The broker can restart before the controller reads the broker list, which then has the same brokers as before.
+    A session that lasts longer has the same effect as a controller that reads late. The broker can restart before the
+    controller reads the broker list, which then has the same brokers as before.
     """
     spend(s, "bounces")
     require("the broker runs", s.brokers[b].status == "RUNNING")
@@ -256,7 +261,7 @@ def ask_again(m: Cluster, s: State, b: Number) -> None:
 
 
 def ask(m: Cluster, s: State, b: Number) -> None:
-    """380.3. The broker sends a ControlledShutdown, with its broker epoch, to the controller in office."""
+    """380.3. The broker sends a ControlledShutdown, with its broker epoch, to the current controller."""
     s.next.shutdown_requests[b] = m.shutdown_request(
         recipient=s.zookeeper.controller, broker_epoch=s.brokers[b].epoch
     )
@@ -273,7 +278,7 @@ def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 
 def register(s: State, b: Number) -> Number:
-    """380.1. Register a broker; return its new broker epoch."""
+    """380.1. Register a broker, and return its new broker epoch."""
     epoch: Number = s.zookeeper.last_epochs[b] + 1
     s.next.zookeeper.last_epochs[b] = epoch
     s.next.zookeeper.registrations[b] = epoch

@@ -172,7 +172,7 @@ class Cluster(Protocol):
     rulebook = RULEBOOK
 
     def define(self) -> Struct:
-        """Size the types."""
+        """Define the types of the state, sized by the parameters."""
         p = self.p
         self.broker = Index("broker", p.brokers)
         self.controller = Index("controller", p.failovers + 1)
@@ -263,7 +263,7 @@ class Cluster(Protocol):
         )
 
     def _define_controllers(self) -> None:
-        """The types of controllers, and of the requests between controllers and brokers."""
+        """Define the types of controllers, and of the requests between controllers and brokers."""
         p = self.p
         # All fields of an inactive controller are zero.
         self.controller_type = Struct(
@@ -310,7 +310,7 @@ class Cluster(Protocol):
         )
 
     def initial(self) -> list[dict[str, Any]]:
-        """Every broker runs, is registered and in the ISR; broker 0 leads, and every broker knows it."""
+        """The one initial state: every broker runs, is registered and in the ISR, and knows that broker 0 leads."""
         p = self.p
         registrations = [0] * p.brokers
         leadership = {"leader": 0, "leader_epoch": 0}
@@ -358,12 +358,15 @@ class Cluster(Protocol):
         return (epoch < other) & self.on("epoch_per_registration")
 
     def is_outdated(self, epoch: Number, known: Number, *, missing: Truth) -> Truth:
-        """380.2, 380.3. True if a request's broker epoch is lower than the known one; a missing epoch is not."""
+        """380.2, 380.3.
+
+        True if a request's broker epoch is lower than the known epoch. A missing epoch is not outdated.
+        """
         found: Truth = where(missing, not self.on("missing_epoch_is_obeyed"), self.older(epoch, known))
         return found
 
     def names_no_epoch(self, controller: Number) -> Truth:
-        """True if a controller's requests carry no broker epoch."""
+        """True if this controller has an older version: its requests carry no broker epoch."""
         return any_of(controller == c for c in self.controller if self.p.older_controllers >> int(c) & 1)
 
     def is_up(self, broker: StructValue) -> Truth:
@@ -375,18 +378,21 @@ class Cluster(Protocol):
         return self.is_up(broker) & broker.leader.is_(b) & broker.stopped_for.is_none
 
     def registered(self, registrations: Any) -> SetValue:
-        """The brokers in a broker list."""
+        """The brokers that a broker list contains."""
         return self.brokers.of(lambda b: registrations[b].is_some)
 
     def first(self, candidates: SetValue) -> OptionValue:
-        """The first of some replicas in the order of the assignment (by id); none if there is none."""
+        """The candidate with the lowest id, which comes first in the replica list; none if there are no candidates."""
         found: OptionValue = self.some_broker.none()
         for b in reversed(list(self.broker)):
             found = where(candidates.has(b), self.some_broker.some(b), found)
         return found
 
     def decided(self, p: StructValue, condition: Truth, leader: Any, isr: Any) -> StructValue:
-        """The partition with a controller's decision, in the next leader epoch, if the condition holds."""
+        """The partition ``p`` after a controller's decision, in the next leader epoch.
+
+        If the condition is false, ``p`` stays as it is.
+        """
         epoch = p.leader_epoch + (1 if self.on("decision_bumps_leader_epoch") else 0)
         after: StructValue = where(condition, p.replace(leader=leader, leader_epoch=epoch, isr=isr), p)
         return after
@@ -409,7 +415,7 @@ class Cluster(Protocol):
 
 
 def deliverable(channel: SeqValue, position: int) -> Truth:
-    """True if a request can arrive next: it is first on its connection, or a late copy."""
+    """True if the request at this position can arrive next: it is first on its connection, or a late copy."""
     request = channel.at(position)
     before = [channel.at(earlier) for earlier in range(position)]
     waits = any_of(
@@ -420,7 +426,7 @@ def deliverable(channel: SeqValue, position: int) -> Truth:
 
 
 def without(channel: SeqValue, position: int) -> SeqValue:
-    """The requests without the one at this position, which must exist."""
+    """The channel without the request at this position, which must exist."""
     last = channel.type.maximum - 1
     nodes = list((channel.length - 1).nodes)
     for i in range(channel.type.maximum):
@@ -434,7 +440,7 @@ def without(channel: SeqValue, position: int) -> SeqValue:
 
 
 def sent_if(condition: Any, channel: SeqValue, request: StructValue) -> SeqValue:
-    """Append a request if the condition holds; a channel that is too long leaves its type."""
+    """The channel, with the request appended if the condition holds. A channel that is too long leaves its type."""
     result: SeqValue = where(as_bool(condition), channel.append(request), channel)
     return result
 

@@ -28,9 +28,10 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetValue) -> StructValue:
-    """The partition after brokers failed: they leave the ISR, whose last member stays, and a new leader is elected.
+    """The partition after brokers failed: they leave the ISR, and if they led, a new leader is elected.
 
-    Without a live ISR member the partition has no leader. ``electable``: live and not shutting down.
+    The last ISR member stays in the ISR. Without a live ISR member the partition has no leader. ``electable`` are the
+    brokers that are live and not shutting down.
     """
     leaderless = p.leader.is_some & failed.has(p.leader)
     leader = where(leaderless, m.first(p.isr & electable), p.leader)
@@ -43,7 +44,7 @@ def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetVa
 def elected(
     m: Cluster, p: StructValue, leaderless: Truth, live: SetValue, electable: SetValue
 ) -> StructValue:
-    """Elect a leader from the live ISR members, if the partition has no live leader."""
+    """The partition after an election among the live ISR members; unchanged if it has a live leader."""
     leader = m.first(p.isr & electable)
     return m.decided(p, leaderless & leader.is_some, leader, p.isr & live)
 
@@ -73,10 +74,10 @@ def sent(
 ) -> None:
     """Send a batch of requests: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
-    ``known``: the broker list that gives the requests their broker epochs (380.2). UpdateMetadata is
-    for all brokers in it, LeaderAndIsr for the replicas in a set; ``stopped`` gets the StopReplica, under the condition
-    ``stop``. Brokers in ``of_all`` are new to the controller: their LeaderAndIsr is about all partitions.
-    ``replicas``: the new replicas, if they change.
+    ``known`` is the broker list that gives the requests their broker epochs (380.2). UpdateMetadata goes to all
+    brokers in it, LeaderAndIsr to the replicas in ``leader_and_isr``. If ``stop`` holds, ``stopped`` gets the
+    StopReplica. Brokers in ``of_all`` are new to the controller: their LeaderAndIsr is about all partitions.
+    ``replicas`` are the new replicas, if they change.
     """
     leader_and_isr = leader_and_isr & (m.replicas(s.zookeeper.partition) if replicas is None else replicas)
     for b in m.broker:
@@ -208,7 +209,7 @@ def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None
 
 @action("380.2", says="controller {c} removes broker {b}'s replica", c="controller", b="broker")
 def remove_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
-    """A reassignment removes a follower from replicas and ISR; a StopReplica makes it delete its log."""
+    """A reassignment removes a follower from replicas and ISR. A StopReplica makes the follower delete its log."""
     spend(s, "removals")
     old = s.zookeeper.partition
     require("the broker has a replica", m.replicas(old).has(b))
@@ -226,7 +227,10 @@ def add_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
 
 
 def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, deletes: bool) -> None:
-    """Write new replicas in the next leader epoch, and send it to every live old and new replica."""
+    """Write the partition with its new replicas in the next leader epoch, and send it to the live replicas.
+
+    Live brokers that are removed from the replicas get it too.
+    """
     me = s.controllers[c]
     require("the controller is active", me.active & may_write(m, s, c))
     new = m.decided(changed, changed.leader == changed.leader, changed.leader, changed.isr)
@@ -286,8 +290,8 @@ def fail_over(m: Cluster, s: State, c: int) -> None:
 def resign(m: Cluster, s: State, c: Number) -> None:
     """A former controller resigns and forgets its state; its requests may still be in flight.
 
-    Before this step two controllers act. Brokers distinguish them by the controller epoch; ZooKeeper refuses the former
-    one's writes.
+    Before this step two controllers act. Brokers distinguish them by the controller epoch; ZooKeeper refuses the
+    former controller's writes.
     """
     require("the controller is active", s.controllers[c].active)
     require("another controller has the controller node", s.zookeeper.controller != c)

@@ -1,1 +1,1 @@
-"""Logs of brokers, and dumps of their data segments, compared with the metadata log."""
+"""Brokers' logs, and dumps of their data segments, compared with the metadata log."""

@@ -1,7 +1,7 @@
 """One broker's log of one partition: its tenures as leader, its HWM, the ends of its log, and violations.
 
 Events come in the order in which the broker wrote them. Lines of server.log and of state-change.log are ordered by
-time only, in ms. The order of two events with the same time in both files is unknown, so no conclusion rests on it.
+time only, in ms. The order of two events with the same time in both files is unknown, so no conclusion depends on it.
 
 A *tenure* is the time in which the broker led without following in between, over one or more leader epochs. Within a
 tenure the HWM never moves back (B4).
@@ -28,7 +28,10 @@ MAX_RANGES = 64
 
 @dataclass(slots=True)
 class Breach:
-    """A violation of a property. ``sure`` is set once the broker's log is known to continue after it."""
+    """A violation of a property in a broker's log. ``lost`` is a number of records.
+
+    ``sure`` is set once the broker's log is known to continue after the violation.
+    """
 
     promise: Statement
     event: BrokerEvent
@@ -41,9 +44,10 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The start of a broker's leading or following in a leader epoch: its LEO, and the leader that it follows.
+    """The start of a broker's leading or following in a leader epoch.
 
-    ``truncated``: the log was cut since the previous position.
+    ``offset`` is its LEO then, ``leader`` the leader that it follows. ``truncated``: the log was truncated since the
+    previous position.
     """
 
     epoch: int
@@ -71,7 +75,7 @@ class Stint:
     leos: dict[int, int] = field(default_factory=dict)
 
     def hwm_is(self, hwm: int, event: BrokerEvent) -> None:
-        """Record an HWM that the log reports."""
+        """Record an HWM that the log reports in this leader epoch."""
         if hwm > self.hwm:
             self.hwm, self.reached = hwm, event
         if (
@@ -83,16 +87,16 @@ class Stint:
 
 
 class Ranges:
-    """The moves of an HWM as ranges of offsets: they are disjoint as long as the HWM only moves forward.
+    """The moves of an HWM as ranges of offsets. The ranges are disjoint as long as the HWM only moves forward.
 
-    The order of the lines, which threads may swap, therefore does not matter. The highest MAX_RANGES are kept.
+    The order of the lines, which threads may swap, therefore does not matter. The highest MAX_RANGES ranges are kept.
     """
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, low: int, high: int) -> tuple[int, int] | None:
-        """Add [low, high). Returns the highest earlier range that shares an offset with it, if any."""
+        """Add the range [low, high). Returns the highest earlier range that overlaps it; None if there is none."""
         shared = [r for r in self._ranges if max(r[0], low) < min(r[1], high)]
         joined = [r for r in self._ranges if r[0] <= high and low <= r[1]]
         for r in joined:
@@ -105,7 +109,7 @@ class Ranges:
 
     @property
     def top(self) -> int:
-        """The highest offset that was reached."""
+        """The highest offset that the HWM has reached; -1 if there is none."""
         return self._ranges[-1][1] if self._ranges else -1
 
 
@@ -127,7 +131,10 @@ MinIsr = Callable[[int], "tuple[int | None, int | None]"]
 
 @dataclass(frozen=True, slots=True)
 class _Committed:
-    """The committed ISR as the leader knows it; ``under`` is None if the leader does not log it."""
+    """The committed ISR as the leader knows it.
+
+    ``under`` is True if the leader logs that the ISR is under min ISR; None if it does not log it.
+    """
 
     isr: tuple[int, ...]
     partition_epoch: int
@@ -137,7 +144,10 @@ class _Committed:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """The end of a broker's log, from one of its lines. ``is_exact`` is false if the log may have grown since."""
+    """The end offset of a broker's log, from one of its lines.
+
+    ``is_exact`` is false if the log may have grown since.
+    """
 
     offset: int
     is_exact: bool
@@ -145,7 +155,7 @@ class LogEnd:
 
 
 class BrokerView:
-    """The view of one broker of one partition. Pass events to ``take``, then call ``finish``."""
+    """Collects what one broker's log shows about one partition. Pass its events to ``take``, then call ``finish``."""
 
     def __init__(self, broker: int, min_isr: MinIsr) -> None:
         self.broker = broker
@@ -183,7 +193,7 @@ class BrokerView:
         self._between: list[events.HwmMoved] | None = None
 
     def take(self, event: events.BrokerEvent) -> None:
-        """The next event of this broker and partition."""
+        """Process the next event of this broker and partition."""
         self._move_end(event)
         match event:
             case events.HwmMoved():
@@ -223,7 +233,7 @@ class BrokerView:
                 pass
 
     def _move_end(self, event: events.BrokerEvent) -> None:
-        """Record the end of the log. While the broker leads or follows, the log grows without a line."""
+        """Note the end of the log after an event. While the broker leads or follows, the log grows without a line."""
         known = -1 if self.end is None else self.end.offset
         match event:
             case events.BecameFollower():
@@ -242,12 +252,12 @@ class BrokerView:
                 pass
 
     def confirm(self, latest_partition_epoch: int | None) -> None:
-        """Its last violations are certain if the metadata log has no later change that the broker could replay."""
+        """Make the last violations certain if the metadata log has no later change that the broker could replay."""
         if latest_partition_epoch is not None and self._known_epoch >= latest_partition_epoch:
             self._confirm()
 
     def finish(self) -> None:
-        """The log is read: violations that are not certain by now stay so."""
+        """End the log: violations that are not certain by now stay uncertain."""
         self._unsure.clear()
 
     # --- leading and following -------------------------------------------------------------------------
@@ -303,7 +313,10 @@ class BrokerView:
             self._known_epoch = max(self._known_epoch, epoch)
 
     def _fetcher_removed(self, event: events.FetcherRemoved) -> None:
-        """The broker replays a change. Its new role is in the other log file, if that file covers this time."""
+        """Handle the removal of a fetcher: the broker replays a change of its role.
+
+        The new role is in the other log file, if that file covers this time.
+        """
         if self._stint is None or self._in_ms_of_state(event):
             return
         if self._between is None:
@@ -316,7 +329,7 @@ class BrokerView:
         self._truncated = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
-        """True if the event has the same ms as the last change of state. The event then came before that change."""
+        """True if an event has the same ms as the last change of state, so it came before that change."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
     def _confirm(self) -> None:
@@ -369,7 +382,7 @@ class BrokerView:
             self._goes_back(event, event.before, event.after)
 
     def _goes_back(self, event: events.BrokerEvent, was: int, now: int, sure: bool = False) -> bool:
-        """True if the HWM moves back, which violates B4."""
+        """Record a violation of B4 if the HWM moves back from ``was`` to ``now``. Returns True if it does."""
         if profiles.hwm_never_moves_back(before=was, after=now):
             return False
         self._see(
@@ -380,14 +393,14 @@ class BrokerView:
         return True
 
     def _has(self, leo: int, hwm: int) -> bool:
-        """True if a member of the ISR has all records below an HWM."""
+        """True if an ISR member with this LEO has all records below the HWM."""
         return profiles.hwm_waits_for_isr(leo=leo, hwm=hwm)
 
     def _min_isr_of(self, known: _Committed) -> int | None:
-        """The least min ISR that the leader can have used.
+        """The smallest min ISR that the leader can have used; None if it is unknown.
 
         The broker's own line about the topic's settings takes precedence. The broker writes it before the settings
-        apply. The former ones may hold until the thread that replays metadata handles another change.
+        apply. The former settings may hold until the thread that replays metadata handles another change.
         """
         logged, replicas = self._min_isr(known.partition_epoch)
         told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
@@ -397,7 +410,11 @@ class BrokerView:
         return effective_min_isr(min(certain), replicas)
 
     def _under_min_isr(self, event: events.HwmMoved, known: _Committed) -> None:
-        """The leader's own statement about its ISR takes precedence (966.1): its settings may lag the metadata log."""
+        """Record a violation of 966.1 if the HWM moved while the ISR was under min ISR.
+
+        The leader's own statement about its ISR takes precedence, because its settings may lag behind the metadata
+        log.
+        """
         min_isr = self._min_isr_of(known)
         if min_isr is None:
             return
@@ -425,7 +442,7 @@ class BrokerView:
     # --- followers -------------------------------------------------------------------------------------
 
     def _recorded(self, event: events.LeoRecorded) -> None:
-        """A recorded LEO also counts for earlier actions of the leader: a thread writes the line after the update."""
+        """Process a recorded LEO. It also counts for earlier actions: the leader's thread writes the line later."""
         if self._stint is None:
             return
         replica, known = event.replica, self._leos.get(event.replica, -1)
@@ -484,7 +501,7 @@ class BrokerView:
         at_risk: str,
         sure: bool = False,
     ) -> Breach | None:
-        """Record a violation; a repetition within one tenure is dropped."""
+        """Record a violation, and return it. A repetition within one tenure is dropped, and the result is None."""
         if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None
         if len(self.seen) >= LIMIT_SEEN:

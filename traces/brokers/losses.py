@@ -1,7 +1,7 @@
 """Lost committed records, found from brokers' logs or dumps of their data, and the properties that this violates.
 
 If two replicas' logs have the same leader epoch at an offset, they have the same records up to there (KIP-101). If a
-new leader's log has another epoch than the log in which a record was committed, the record is gone. This holds even
+new leader's log has another epoch than the log in which a record was committed, the record is lost. This holds even
 if the new leader's log is longer.
 
 A dump does not show the HWM. Every member of the ISR holds the committed records (B4), and nothing is committed while
@@ -40,7 +40,10 @@ ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 
 @dataclass(frozen=True, slots=True)
 class PartitionVersion:
-    """A partition at one partition epoch, with the offset and time of the change. ``number`` counts changes."""
+    """A partition at one partition epoch. ``position`` and ``time`` are the change's offset and time.
+
+    ``number`` counts the partition's changes.
+    """
 
     number: int
     position: int
@@ -67,7 +70,7 @@ class Election:
 
 @dataclass(slots=True)
 class Epochs:
-    """A partition's versions in the metadata log, by partition epoch."""
+    """The versions of a partition in the metadata log, by partition epoch."""
 
     versions: dict[int, PartitionVersion] = field(default_factory=dict)
     elections: dict[int, PartitionVersion] = field(default_factory=dict)
@@ -78,10 +81,10 @@ class Epochs:
     """The numbers of the changes after which min.insync.replicas changed: for the topic, and for the cluster."""
 
     def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
-        """The least min ISR that can have been in force while this was the latest change; and the number of replicas.
+        """The smallest min ISR that can have been in force while ``epoch`` was the latest partition epoch.
 
-        The setting can change without the partition, so the changes before and after this one count, too. The min ISR
-        is None if none of them has it.
+        It comes with the number of replicas. The setting can change without the partition, so the changes before and
+        after this one count, too. The min ISR is None if none of them has it.
         """
         version = self.versions.get(epoch)
         if version is None:
@@ -97,7 +100,10 @@ class Epochs:
 
 
 def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
-    """True if no change of the setting came between two changes of a partition."""
+    """True if no change of the setting came between two changes of a partition.
+
+    ``numbers`` are the partition's change counts at which the setting changed.
+    """
     at = bisect_left(numbers, version.number)
     return at == len(numbers) or (following is not None and numbers[at] >= following.number)
 
@@ -126,12 +132,12 @@ Log = tuple[tuple[int, int], ...]
 
 
 def cut(log: Log, end: int) -> Log:
-    """The log up to an offset."""
+    """The part of a log below the offset ``end``."""
     return tuple(segment for segment in log if segment[1] < end)
 
 
 def extend(log: Log, epoch: int, start: int) -> Log:
-    """The log of a leader that begins to write in an epoch at an offset."""
+    """The log of a leader that begins to write in ``epoch`` at the offset ``start``."""
     return (*cut(log, start), (epoch, start))[-MAX_SEGMENTS:]
 
 
@@ -153,7 +159,7 @@ def first_difference(log: Log | None, other: Log | None, end: int) -> int:
 
 
 class Lineage:
-    """The logs of one partition's replicas. Call ``starts`` for the leaders in the order of their epochs.
+    """The logs of one partition's replicas over time. Call ``starts`` for the leaders in the order of their epochs.
 
     A follower that has fetched from a leader has the leader's log up to its own end (B3). A follower that found no
     leader, or that has neither grown nor truncated its log, keeps its own log.
@@ -167,7 +173,7 @@ class Lineage:
         self._positions: dict[int, Sequence[Position]] = {b: tuple(v.positions) for b, v in views.items()}
 
     def starts(self, broker: int, epoch: int, offset: int) -> Log | None:
-        """The log with which a broker starts to lead in an epoch, at this offset; None if it is not known."""
+        """The log with which a broker starts to lead in an epoch, at this offset; None if it is unknown."""
         positions = self._positions[broker]
         while self._next[broker] < len(positions):
             at = self._next[broker]
@@ -184,7 +190,7 @@ class Lineage:
         return log
 
     def last_epoch(self, broker: int, end: int) -> int | None:
-        """The leader epoch of the last record of a broker's log that now ends here; None if it is not known.
+        """The leader epoch of the last record of a broker's log that now ends at ``end``; None if it is unknown.
 
         Call it after ``starts`` was called for all leaders.
         """
@@ -199,7 +205,7 @@ class Lineage:
         return None if log is None else _epoch_at(log, end - 1)
 
     def written(self, epoch: int) -> Log | None:
-        """The log of the leader of an epoch, with the records that it wrote."""
+        """The log of the leader of an epoch, with the records that it wrote; None if it is unknown."""
         return self._written.get(epoch)
 
     def _reach(self, broker: int, before: Position | None, now: Position) -> Log | None:
@@ -226,7 +232,7 @@ Utc = Callable[[BrokerEvent], int | None]
 
 
 def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) -> Iterator[ReplicaEnd]:
-    """The end of each replica that a broker's log mentions. Call it after ``Lineage.starts`` for all leaders."""
+    """The end of each replica whose broker's log is an input. Call it after ``Lineage.starts`` for all leaders."""
     for broker, view in sorted(views.items()):
         end = view.end
         if end is None:
@@ -248,7 +254,7 @@ def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) 
 
 
 def by_dumps(logs: Mapping[int, ReplicaLog]) -> Iterator[ReplicaEnd]:
-    """The end of each dumped replica, at the time of the dump."""
+    """The end of each dumped replica's log, at the time of the dump."""
     for broker, log in sorted(logs.items()):
         epoch = log.epochs[-1][0] if log.epochs else EMPTY
         yield ReplicaEnd(broker, log.end, False, epoch, None, epoch)
@@ -262,11 +268,11 @@ KIP = "KIP-966"
 
 @dataclass(frozen=True)
 class Loss:
-    """The leader of ``stint`` starts without the committed offsets from ``kept`` to ``high``.
+    """A loss: the leader of ``stint`` starts without the committed offsets from ``kept`` to ``high``.
 
     ``committed`` is the stint whose HWM had reached ``high``; ``earlier`` are the stints before this one. ``version``
     is the change that elected the leader; it is None if the metadata log lacks it, or if the leader restarts. ``utc``
-    gives the time of an event in ms since the epoch, None if it is not known; ``line`` gives the place of an event.
+    gives the time of an event in ms since the epoch, None if it is unknown; ``line`` gives the place of an event.
     """
 
     name: str
@@ -283,7 +289,7 @@ class Loss:
 
     @property
     def is_again(self) -> bool:
-        """True if the leader restarts within its epoch."""
+        """True if the leader restarts within its leader epoch."""
         return bool(self.earlier) and self.earlier[-1].epoch == self.stint.epoch
 
     @property
@@ -347,7 +353,7 @@ class Loss:
         )  # fmt: skip
 
     def _survive(self) -> Iterator[Finding]:
-        """No replica has the records any more. Requires that each replica's log shows its end."""
+        """Report that no replica has the records any more. Each replica's log must show its end."""
         if self.version is None:
             return
         longest = _longest(self.views, self.version.replicas, self.stint.broker, self.stint.epoch)
@@ -385,14 +391,14 @@ class Loss:
 
 
 def _at(view: BrokerView, epoch: int) -> int | None:
-    """The end of a broker's log when it first led or followed in a leader epoch or a later one, if that is known."""
+    """The end of a broker's log when it first led or followed in a leader epoch or a later one; None if unknown."""
     return next((p.offset for p in view.positions if p.epoch >= epoch), None)
 
 
 def _longest(
     views: Mapping[int, BrokerView], replicas: tuple[int, ...], leader: int, epoch: int
 ) -> int | None:
-    """The end of the other replicas' longest log when a leader epoch began; None if one of them is not known."""
+    """The end of the other replicas' longest log when a leader epoch began; None if one of these ends is unknown."""
     ends = [_at(views[b], epoch) if b in views else None for b in replicas if b != leader]
     known = [end for end in ends if end is not None]
     return max(known, default=0) if len(known) == len(ends) else None
@@ -401,7 +407,7 @@ def _longest(
 def _held(
     view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
 ) -> dict[str, Any] | None:
-    """The number of offsets in [low, high) that a broker had before a leader epoch, as its log shows; None for zero."""
+    """The offsets in [low, high) that a broker had before a leader epoch, as facts; None if it had none."""
     own = _at(view, epoch)
     is_least = own is None
     if own is None:
@@ -429,7 +435,10 @@ def place(event: BrokerEvent) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Committed:
-    """The brokers that hold all committed records below ``limit``: the ISR after a change of the partition."""
+    """The brokers that hold all committed records below the offset ``limit`` (None: no limit).
+
+    They are the ISR after a change of the partition at the offset ``position``.
+    """
 
     isr: tuple[int, ...]
     position: int
@@ -445,7 +454,10 @@ class _Partition:
 
 
 class DataLogs:
-    """Takes partition changes in the order of the metadata log; ``logs`` are the replicas' logs of all dumps."""
+    """Checks dumps of brokers' data against the changes of partitions, taken in the order of the metadata log.
+
+    ``logs`` are the replicas' logs of all dumps.
+    """
 
     def __init__(self, logs: Iterable[ReplicaLog]) -> None:
         self._partitions: dict[str, _Partition] = {}
@@ -461,7 +473,7 @@ class DataLogs:
                 )
 
     def change(self, change: PartitionChange) -> None:
-        """The next change of a partition."""
+        """Process the next change of a partition."""
         known, before, after = self._partitions.get(change.name), change.before, change.after
         if known is None:
             return
@@ -524,7 +536,7 @@ class DataLogs:
         return {name: list(by_dumps(known.logs)) for name, known in self._partitions.items()}
 
     def finish(self) -> list[Finding]:
-        """The findings, by partition."""
+        """All findings, ordered by partition."""
         found: list[Finding] = []
         for name, known in sorted(self._partitions.items()):
             if known.created > 1:

@@ -73,11 +73,11 @@ class Watermarks:
 
     ``sources`` has an iterable of events for each broker's log file, in any order of files. ``finish`` reads them
     together, one event at a time. A broker's logs must be without gaps between their first line and their last.
-    ``utc_offset_ms`` is how far the times of the events are ahead of UTC. If it is None, it is found for each broker
-    from the changes that both logs have.
+    ``utc_offset_ms`` is the lead of the events' times over UTC. If it is None, it is found for each broker from the
+    changes that both logs have.
 
-    It keeps the changes of each partition, and the leader epochs led by each broker of each partition. ``courses``
-    takes all events, if given.
+    It stores the changes of each partition, and the leader epochs led by each broker of each partition. ``courses``,
+    if given, gets all events.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Watermarks:
         """The last known end of each replica's log, by partition; complete after ``finish``."""
 
     def change(self, change: PartitionChange) -> None:
-        """The next change of a partition, in the order of the metadata log."""
+        """Process the next change of a partition, in the order of the metadata log."""
         known = self._partitions.get(change.name)
         if known is None:
             settings = (self._settings_of(change.topic), self._settings_of(None))
@@ -135,7 +135,7 @@ class Watermarks:
                 del kept[next(iter(kept))]
 
     def setting_changed(self, topic: str | None) -> None:
-        """The setting min.insync.replicas changed here in the metadata log: for a topic, or for the cluster (None).
+        """Process a change of min.insync.replicas in the metadata log, for a topic or for the cluster (None).
 
         It matters only to 966.1. Without this call, a setting that changes twice between two changes of a partition
         is known only if the broker's log has it.
@@ -192,7 +192,7 @@ class Watermarks:
         return count
 
     def take(self, event: BrokerEvent) -> None:
-        """The next event, in the order of ``ordered``, if the caller reads the brokers' logs itself."""
+        """Process the next event, in the order of ``ordered``, if the caller reads the brokers' logs itself."""
         if isinstance(event, TopicConfigured):
             for of_topic in self._of_topic.get((event.topic, event.broker), ()):
                 of_topic.take(event)
@@ -216,7 +216,7 @@ class Watermarks:
     def news(self, min_isr: Callable[[str], int | None]) -> Iterator[Finding]:
         """All findings so far about the partitions that had events since the last call.
 
-        ``min_isr`` gives the effective min ISR (966.2) of a partition.
+        ``min_isr`` gives the effective min ISR (966.2) of a partition by name.
         """
         for name in sorted(self._touched):
             if name in self._partitions:
@@ -225,7 +225,7 @@ class Watermarks:
         self._touched.clear()
 
     def _failed(self, event: ControllerResigned | RegistrationFailed) -> None:
-        """Count the causes of controller resignations, and the broker registrations that failed meanwhile."""
+        """Count the cause of a controller's resignation, or a broker registration that failed because of one."""
         if isinstance(event, ControllerResigned):
             counts, key = self.controllers.failures, f"{event.event}: {event.exception}"
         else:
@@ -234,7 +234,7 @@ class Watermarks:
             counts[key] = counts.get(key, 0) + 1
 
     def _noted(self, source: Iterable[BrokerEvent]) -> Iterator[BrokerEvent]:
-        """A file's events; the first one also records the file's path."""
+        """The events of a file. When the first one is read, the file's path is recorded."""
         path = None
         for event in source:
             if event.path is not path:
@@ -258,7 +258,7 @@ class Watermarks:
                 self._offsets.setdefault(event.broker, UtcOffset()).add(event.time_ms, version.time)
 
     def utc_offset_ms(self, broker: int) -> int | None:
-        """How far the times of a broker's events are ahead of UTC, in ms; None if it is not known."""
+        """The lead of a broker's event times over UTC, in ms; None if it is unknown."""
         if self._utc_offset_ms is not None:
             return self._utc_offset_ms
         found = self._offsets.get(broker)
@@ -292,7 +292,10 @@ class Watermarks:
         return None if offset is None else event.time_ms - offset
 
     def _over_epochs(self, name: str, known: Epochs, views: dict[int, BrokerView]) -> list[Finding]:
-        """Check the leader epochs in order: the offsets committed before each, and the leader's log at its start."""
+        """Check the leader epochs of a partition in order.
+
+        Each leader's log at its start is compared with the offsets that were committed before.
+        """
         findings: list[Finding] = []
         stints = [stint for broker in sorted(views) for stint in views[broker].stints]
         stints.sort(key=lambda stint: stint.epoch)
@@ -327,7 +330,7 @@ class Watermarks:
         return findings
 
     def _is_complete(self, name: str, known: Epochs, stint: Stint, start: int, high: int) -> None:
-        """Record an election whose leader had every committed record, if no earlier leader's log is missing."""
+        """Record that an elected leader had every committed record, if no earlier leader's log is missing."""
         version = known.elections.get(stint.epoch)
         unseen = self._unseen(known)
         if version is not None and (not unseen or unseen[0] > stint.epoch):
@@ -338,7 +341,7 @@ class Watermarks:
             self.notes.append(text)
 
     def _named(self, event: BrokerEvent) -> str:
-        """The file and line of an event, with the file's path shortened to tell it apart from the others."""
+        """The file and line of an event. The path is shortened as far as it differs from the other files' paths."""
         return f"{self._paths.get(str(event.path), event.path)}:{event.line}"
 
     def _unseen(self, known: Epochs) -> list[int]:
@@ -354,7 +357,7 @@ class Watermarks:
         committed: Stint,
         gone: tuple[int, int],
     ) -> Iterator[Finding]:
-        """The leader of this stint starts without the committed offsets of ``gone``."""
+        """The findings about a loss: the leader of ``stint`` starts without the offsets ``gone`` (from, to)."""
         assert stint.start is not None
         again = bool(earlier) and earlier[-1].epoch == stint.epoch
         version = None if again else known.elections.get(stint.epoch)
@@ -364,7 +367,7 @@ class Watermarks:
         return loss.findings()
 
     def _incomplete(self, name: str, known: Epochs, view: BrokerView, levels: Levels) -> Iterator[Finding]:
-        """Members of ISR or ELR whose own logs show that they end below a committed offset."""
+        """The findings about members of ISR or ELR whose own logs show that they end below a committed offset."""
         for event in view.followed:
             version = known.versions.get(event.partition_epoch)
             if version is None:
@@ -387,7 +390,7 @@ class Watermarks:
 
 
 def ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
-    """The events of a file with their sort keys: by time, which never decreases within a file.
+    """The events of a file, each with its sort key: its time, which never decreases within a file, then its rank.
 
     Within one ms, a broker first leads, then its HWM moves, then it follows.
     """
@@ -403,17 +406,20 @@ def ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], Br
 
 
 class Levels:
-    """The committed offsets by leader epoch: ``steps`` has those after its leader's start, and those at its end."""
+    """How many offsets are committed in each leader epoch.
+
+    ``steps`` has, for each leader epoch in order, the committed end offset after its leader's start, and that at its
+    end.
+    """
 
     def __init__(self, steps: list[tuple[int, int, int]], unseen: list[int]) -> None:
         self._steps, self._unseen = steps, unseen
         self._epochs = [epoch for epoch, _, _ in steps]
 
     def at(self, epoch: int) -> int | None:
-        """The offsets committed before a leader epoch and not lost at its start; None if that is not certain.
+        """The end of the offsets committed before a leader epoch and not lost at its start; None if uncertain.
 
-        It is not certain if a leader in between, whose logs are not in the input, may have started with fewer
-        records.
+        It is uncertain if a leader in between, whose logs are not in the input, may have started with fewer records.
         """
         at = bisect_right(self._epochs, epoch)
         if at == 0:

@@ -1,4 +1,4 @@
-"""Brokers' logs while they are written: lines as they are appended, over rotation by renaming or by truncation."""
+"""Brokers' logs while they are written: lines as they are appended, across rotation by renaming or truncation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Placed = tuple[tuple[int, int], BrokerEvent]
 
 
 class _Tail:
-    """One file that is written to: its whole lines, in order."""
+    """One log file that is written to. It yields complete lines in order."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class _Tail:
         """Whether the last read reached the end of the file."""
 
     def events(self) -> Iterator[_Placed]:
-        """The events of new lines, at most some megabytes of them. Raises TraceError, OSError."""
+        """The events of new lines, read in pieces of at most some megabytes. Raises TraceError, OSError."""
         if self._file is None:
             self._open()
         assert self._file is not None
@@ -63,16 +63,16 @@ class _Tail:
         return there.st_ino != here.st_ino or there.st_size < self._file.tell()
 
     def close(self) -> None:
-        """Close the file; the next call opens what is there under its name by then."""
+        """Close the file. The next call of ``events`` opens the file that then has its name."""
         if self._file is not None:
             self._file.close()
         self._file = None
 
 
 class BrokerTails:
-    """The brokers' logs below directories, each from the beginning of the file that is written to now.
+    """The brokers' logs below directories, each read from the start of the file that is written to now.
 
-    An event is given at the poll after the one that read it, so that lines of a broker's two files come in order.
+    An event is yielded at the poll after the one that read it, so that lines of a broker's two files come in order.
     """
 
     def __init__(self, directories: Sequence[Path]) -> None:
@@ -89,11 +89,11 @@ class BrokerTails:
 
     @property
     def number(self) -> int:
-        """How many logs are followed."""
+        """The number of logs that are followed."""
         return len(self._tails)
 
     def look(self) -> None:
-        """Look for files that were not there before."""
+        """Look for new log files."""
         for path in self._files():
             if path in self._tails or path in self._others:
                 continue
@@ -120,7 +120,7 @@ class BrokerTails:
                         yield Path(folder, name)
 
     def poll(self) -> Iterator[BrokerEvent]:
-        """The events that were read before, in the order of their times."""
+        """The events that the previous poll read, in the order of their times."""
         bound, latest, came = self._before, self._before, False
         self.has_caught_up, self._is_at_end = self._is_at_end, True
         for path, tail in self._tails.items():
@@ -145,6 +145,6 @@ class BrokerTails:
         yield from (event for _, event in ready)
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files of the logs."""
         for tail in self._tails.values():
             tail.close()

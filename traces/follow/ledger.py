@@ -1,6 +1,6 @@
-"""Which incidents are open, and the events that say so: opened, changed, closed.
+"""Which incidents are open, and the events about them: opened, changed, closed.
 
-After each batch the partitions that it concerns are looked at again, so the events depend on the log alone, and not on
+After each batch the partitions that it concerns are examined again. So the events depend on the log alone, and not on
 when it was read.
 """
 
@@ -38,7 +38,10 @@ _SHOWN = (
 
 @dataclass(frozen=True)
 class IncidentEvent:
-    """An incident was opened, changed or closed, at an offset of the metadata log. ``seq`` numbers the events."""
+    """An event about an incident: it was opened, changed or closed, at an offset of the metadata log.
+
+    ``seq`` numbers the events. ``time`` is the record's, in ms since the epoch.
+    """
 
     seq: int
     event: str
@@ -48,14 +51,14 @@ class IncidentEvent:
     why: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON: ``time`` is that of the record, in ms since the epoch."""
+        """The event as plain data for JSON; ``time`` is the record's, in ms since the epoch."""
         told = {"seq": self.seq, "event": self.event, "offset": self.offset, "time": self.time}
         return {**told, **({"why": self.why} if self.why else {}), "incident": dict(self.incident)}
 
 
 @dataclass(frozen=True)
 class PartitionNow:
-    """The state of a partition in the metadata log so far: ``failing`` names the properties that do not hold."""
+    """The state of a partition in the metadata log so far. ``failing`` names the properties that do not hold."""
 
     leader: int | None
     isr: tuple[int, ...]
@@ -65,13 +68,16 @@ class PartitionNow:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is led, and all replicas are in the ISR."""
+        """True if the partition has a leader, and all replicas are in the ISR."""
         return self.leader is not None and set(self.replicas) <= set(self.isr)
 
 
 @dataclass
 class Open:
-    """An open incident as its last event had it. ``inherited``: its records were read before the follower started."""
+    """An open incident as its last event described it.
+
+    ``inherited``: its records were read before the follower started.
+    """
 
     incident: Mapping[str, Any]
     inherited: bool = False
@@ -79,7 +85,7 @@ class Open:
 
 @dataclass
 class IncidentContext:
-    """The facts that an incident's words depend on, beside its findings."""
+    """The facts that determine an incident's words, besides its findings."""
 
     profile: str = ""
     has_elr: bool = True
@@ -89,7 +95,7 @@ class IncidentContext:
 
 
 class Ledger:
-    """The open incidents by id, with the findings that they are made of."""
+    """The open incidents by id, and the findings from which they are made."""
 
     def __init__(self, seq: int = 0, keeps_settled: bool = False) -> None:
         self.seq, self.keeps_settled = seq, keeps_settled
@@ -112,7 +118,7 @@ class Ledger:
         return {name for one in self.open.values() if (name := one.incident["partition"]) is not None}
 
     def take(self, found: Iterable[Finding]) -> set[str]:
-        """Keep findings; the partitions that they are about."""
+        """Store findings. Returns the names of the partitions that they are about."""
         touched = set()
         for finding in found:
             if finding.partition is None or not finding.facts:
@@ -124,7 +130,10 @@ class Ledger:
         return touched
 
     def complete(self, partition: str, offset: int, held: Mapping[str, int]) -> bool:
-        """The brokers' logs show that the leader that was elected at an offset had all that was committed."""
+        """Note that a leader elected at ``offset`` had every committed record, according to the brokers' logs.
+
+        Returns True if the partition has findings.
+        """
         kept = self._findings.get(partition, [])
         for place, found in enumerate(kept):
             if found.position.get("offset") == offset and found.facts.get("complete") != held:
@@ -134,7 +143,7 @@ class Ledger:
     def look(
         self, partition: str, now: PartitionNow | None, around: IncidentContext, offset: int, time: int
     ) -> list[IncidentEvent]:
-        """The events of one partition after a batch that ends at an offset; ``now`` is None once it is deleted."""
+        """The events of one partition after a batch that ends at an offset; ``now`` None: the partition was deleted."""
         findings = self._findings.get(partition, [])
         final = {partition: now.final} if now is not None and now.final is not None else {}
         made = incidents(
@@ -161,7 +170,7 @@ class Ledger:
         return events
 
     def look_at_controllers(self, around: IncidentContext, offset: int, time: int) -> list[IncidentEvent]:
-        """The events of controllers that are elected over and over."""
+        """The events about repeated elections of controllers."""
         elections = around.controllers.elections
         is_open = any(one.incident["partition"] is None for one in self.open.values())
         if len(elections) == self.elections and not is_open:
@@ -183,7 +192,7 @@ class Ledger:
     def adopt(
         self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, why: str
     ) -> list[IncidentEvent]:
-        """The log was read again up to here: the events from the incidents that were open before to those of now."""
+        """The events from the incidents that were open before the log was read again to those that are open now."""
         told, self.open = self.open, {}
         events: list[IncidentEvent] = []
         for id, one in before.items():
@@ -254,7 +263,7 @@ class Ledger:
 
 
 def _is_over(incident: Incident, now: PartitionNow | None) -> bool:
-    """Whether nothing of an incident is left to do; one about an election ends when all replicas are in the ISR."""
+    """True if an incident needs no further action. One about an election ends when all replicas are in the ISR."""
     if now is None:
         return True
     if incident.severity in (LOST, UNCLEAN) or not _ELECTIONS.isdisjoint(incident.broken):

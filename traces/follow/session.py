@@ -1,4 +1,4 @@
-"""Follow one cluster: its metadata log as it grows, with its brokers' logs, into events and counts."""
+"""Follow one cluster: turn its growing metadata log and its brokers' logs into events and counts."""
 
 from __future__ import annotations
 
@@ -36,21 +36,24 @@ _SETTLED_AFTER = 2.0
 
 @dataclass(frozen=True)
 class Notice:
-    """Something about the follower or its input that is no incident: ``kind`` names it, ``offset`` if it has one."""
+    """A message about the follower or its input that is no incident, such as an unreadable file.
+
+    ``kind`` names the message; ``offset`` is None if it concerns no offset.
+    """
 
     kind: str
     text: str
     offset: int | None = None
 
     def to_json(self) -> dict[str, object]:
-        """As JSON."""
+        """The notice as plain data for JSON."""
         at = {} if self.offset is None else {"offset": self.offset}
         return {"event": self.kind, **at, "text": self.text}
 
 
 @dataclass
 class FollowerState:
-    """Where a follower was when it stopped, with what it had told."""
+    """The position of a follower when it stopped, and the incidents that it had reported."""
 
     begun_at: int
     next_offset: int
@@ -61,7 +64,7 @@ class FollowerState:
 
 
 class _LiveReport(Report):
-    """A report that stays small: its lines are removed as they come."""
+    """A report that stays small: its lines are removed as they are read."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path), "metadata log", "")
@@ -69,18 +72,18 @@ class _LiveReport(Report):
         self.nonconforming: list[Unexplained] = []
 
     def add(self, line: Unexplained) -> None:
-        """Keep a record that does not conform until it is taken away."""
+        """Store a record that does not conform until it is removed."""
         self.unexplained_count += 1
         self.nonconforming.append(line)
 
     def find(self, finding: Finding) -> None:
-        """Keep a finding until it is taken away."""
+        """Store a finding until it is removed."""
         self.found.append(finding)
 
 
 @dataclass
 class Counts:
-    """Totals since the start of this process, and what holds now."""
+    """Totals since this process started, and the present state of the cluster."""
 
     partitions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, 0))
     records: int = 0
@@ -94,7 +97,7 @@ class Counts:
 
 
 class Following:
-    """A cluster that is followed. ``poll`` is called over and over, and ``place`` before the process ends."""
+    """A cluster that is followed. Call ``poll`` repeatedly, and ``place`` before the process ends."""
 
     def __init__(
         self,
@@ -134,7 +137,7 @@ class Following:
 
     @property
     def place(self) -> FollowerState:
-        """Where it is. While a log is read again, that is where it was before."""
+        """The follower's position. While a log is read again, it is the position before that."""
         open = self._told if self.ledger.reads_again else self.ledger.open
         offset = self._read_up_to if self.ledger.reads_again else self._tail.next_offset
         seq = self._seq_before if self.ledger.reads_again else self.ledger.seq
@@ -149,7 +152,7 @@ class Following:
     _seq_before = 0
 
     def poll(self) -> Iterator[IncidentEvent | Notice]:
-        """Follow the new records. The iterator must be exhausted; then ``counts`` describe this moment."""
+        """Process the new records. Exhaust the iterator; then ``counts`` describe the present."""
         pieces = 0
         try:
             for piece in self._tail.poll():
@@ -177,13 +180,13 @@ class Following:
             self._count(follower)
 
     def _has_caught_up(self, pieces: int) -> bool:
-        """Whether the last poll reached the records of known events; a busy cluster always writes more."""
+        """True if the last poll reached the records of known events. A busy cluster always has more."""
         is_there = not pieces or (self._tail.next_offset >= self._read_up_to and not self._tail.bytes_behind)
         return is_there and (self._tails is None or self._tails.has_caught_up)
 
     @property
     def is_behind(self) -> bool:
-        """Whether the last poll read something, and left more to read."""
+        """True if the last poll read something, and left more to read."""
         return self._has_read and bool(self._tail.bytes_behind)
 
     def _take(self, piece: Piece) -> Iterator[IncidentEvent | Notice]:
@@ -208,7 +211,7 @@ class Following:
             yield from self._adopt()
 
     def _begin(self, piece: LogStart) -> Iterator[IncidentEvent | Notice]:
-        """Build the state anew from a snapshot, or from nothing."""
+        """Build the state again from a snapshot, or from an empty log."""
         if self._follower is not None and not self.ledger.reads_again:
             self._told, self._read_up_to = self.ledger.open, self.counts.next_offset
         self._seq_before = seq = self.ledger.seq
@@ -240,7 +243,7 @@ class Following:
         yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
 
     def _adopt(self) -> Iterator[IncidentEvent]:
-        """The records that were known are read again: go on from here."""
+        """Continue from here: the records that were known before have been read again."""
         ledger, counts = self.ledger, self.counts
         ledger.seq = self._seq_before
         yield from ledger.adopt(
@@ -251,7 +254,7 @@ class Following:
     # --- partitions -------------------------------------------------------------------------------
 
     def _look(self, batch: RecordBatch | None = None) -> Iterator[IncidentEvent | Notice]:
-        """The events behind a batch: of partitions with findings, and of those with an open incident."""
+        """The events after a batch: for partitions with findings, and for those with an open incident."""
         report, ledger, follower = self._report, self.ledger, self._follower
         assert follower is not None
         found, report.found = report.found, []
@@ -271,7 +274,7 @@ class Following:
     def _look_at(
         self, follower: MetadataFollower, touched: set[str], offset: int, moment: int
     ) -> Iterator[IncidentEvent]:
-        """The events of partitions that were touched, and of those with an open incident that changed."""
+        """The events for partitions that were touched, and for those with an open incident that changed."""
         ledger, report, rules = self.ledger, self._report, follower.agreement.chosen()
         report.controllers.failures = self._watermarks.controllers.failures
         report.controllers.refused = self._watermarks.controllers.refused
@@ -312,7 +315,7 @@ class Following:
     def _broker_logs(
         self, tails: BrokerTails, follower: MetadataFollower
     ) -> Iterator[IncidentEvent | Notice]:
-        """The events of new lines in the brokers' logs."""
+        """The events from new lines in the brokers' logs."""
         if self._looked % _LOOK_EVERY == 0:
             tails.look()
         self._looked += 1
@@ -362,14 +365,14 @@ class Following:
         self.counts.partitions = counts
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files of all logs."""
         self._tail.close()
         if self._tails is not None:
             self._tails.close()
 
 
 def _now(partition: Partition) -> PartitionNow:
-    """The state of a partition in the log so far."""
+    """The present state of a partition in the log so far."""
     state = partition.observed
     failing = tuple(sorted((partition.belief.violated | partition.belief.doubtful) - MEASURED))
     since = partition.leaderless_since

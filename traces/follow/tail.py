@@ -27,7 +27,7 @@ _PATIENCE = 20
 
 
 class LogStart(NamedTuple):
-    """The state must be built anew: from a snapshot (None: from offset 0); and why, for people."""
+    """The state must be built again from a snapshot (None: from offset 0). ``why`` is the reason, for people."""
 
     snapshot: Snapshot | None
     why: str
@@ -37,7 +37,7 @@ Piece = LogStart | Gap | tuple[Path, RecordBatch]
 
 
 class _Mark(NamedTuple):
-    """The last batch that was read, by which a rewritten tail is recognised."""
+    """The last batch that was read. It shows if the part of the segment that was read was rewritten."""
 
     position: int
     base_offset: int
@@ -46,7 +46,7 @@ class _Mark(NamedTuple):
 
 @dataclass
 class _Segment:
-    """The segment that is open: what was read of it, up to ``position``."""
+    """The open segment, which was read up to ``position``."""
 
     path: Path
     file: FileIO
@@ -56,15 +56,15 @@ class _Segment:
 
     @property
     def size(self) -> int:
-        """Its size in bytes by now."""
+        """The present size of the segment in bytes."""
         return os.fstat(self.file.fileno()).st_size
 
     def read(self, size: int, position: int) -> bytes:
-        """Bytes from a position on."""
+        """Read bytes of the segment from a position on."""
         return os.pread(self.file.fileno(), size, position)
 
     def rewritten(self, is_last: bool) -> str:
-        """Why what was read is not what the log has now; empty where it is."""
+        """The reason why the part that was read differs from the present file; empty if it does not."""
         try:
             same = os.stat(self.path).st_ino == os.fstat(self.file.fileno()).st_ino
         except FileNotFoundError:
@@ -82,7 +82,7 @@ class _Segment:
         return ""
 
     def whole(self) -> int:
-        """The end of the whole batches from the position on. Raises TraceError for what is no batch."""
+        """The position of the end of the whole batches from the present one on. Raises TraceError for invalid bytes."""
         at, size = self.position, self.size
         while at - self.position < _AT_ONCE and size - at >= HEADER.size:
             _, length, _, magic = HEADER.unpack(self.read(HEADER.size, at))[:4]
@@ -101,8 +101,8 @@ class _Segment:
 class LogTail:
     """The metadata log in a directory, which may not exist yet.
 
-    ``next_offset`` is that behind the last batch that was read; ``begun_at`` the end offset of the snapshot where
-    reading began, 0 without one. ``begin_at`` is where an earlier follower began.
+    ``next_offset`` is the offset after the last batch that was read. ``begun_at`` is the end offset of the snapshot
+    with which reading began, 0 without a snapshot. ``begin_at`` is where an earlier follower began.
     """
 
     def __init__(self, directory: Path, begin_at: int | None = None) -> None:
@@ -114,20 +114,20 @@ class LogTail:
         self._failures = 0
 
     def close(self) -> None:
-        """Close the segment that is open."""
+        """Close the open segment."""
         if self._segment is not None:
             self._segment.file.close()
         self._segment = None
 
     @property
     def bytes_behind(self) -> int:
-        """How many bytes of the open segment were not read yet."""
+        """The number of bytes of the open segment that were not read yet."""
         return 0 if self._segment is None else max(0, self._segment.size - self._segment.position)
 
     def poll(self) -> Iterator[Piece]:
-        """The new batches, at most some megabytes of them.
+        """Read the new batches, at most some megabytes of them.
 
-        Raises TraceError where something cannot be read; the next poll tries again.
+        Raises TraceError if a file cannot be read; the next poll tries again.
         """
         try:
             if not self._has_begun:
@@ -144,7 +144,7 @@ class LogTail:
     # --- where to begin ---------------------------------------------------------------------------
 
     def _begin(self, why: str) -> Iterator[Piece]:
-        """Begin with the wanted snapshot if it is there, else with the newest; without one with the first segment."""
+        """Begin with the wanted snapshot if it exists, else with the newest one; without snapshots with a segment."""
         self.close()
         self._has_begun = False
         segments, snapshots = self._listing()
@@ -159,7 +159,7 @@ class LogTail:
         yield LogStart(chosen, why)
 
     def _listing(self) -> tuple[list[int], list[Snapshot]]:
-        """The first offsets of the segments, and the snapshots, in order; nothing where there is no directory yet."""
+        """The first offsets of the segments, and the snapshots, in order; both empty if there is no directory yet."""
         segments, snapshots = [], []
         try:
             names = os.listdir(self.directory)
@@ -195,7 +195,7 @@ class LogTail:
             self.close()
 
     def _open(self) -> Iterator[Piece]:
-        """Open the segment that holds the next offset, or begin anew where it was deleted behind a snapshot."""
+        """Open the segment with the next offset. If it was deleted and a snapshot is newer, begin again."""
         segments, snapshots = self._listing()
         base = max((base for base in segments if base <= self.next_offset), default=None)
         if base is None and segments:
@@ -208,7 +208,7 @@ class LogTail:
             self._segment = _Segment(path, opened(path), BatchOrder(self.next_offset, self.next_offset))
 
     def _has_next(self, segment: _Segment) -> bool:
-        """Whether the segment that begins with the next offset is there."""
+        """True if the segment that begins with the next offset exists."""
         path = self.directory / f"{self.next_offset:020d}.log"
         return path != segment.path and path.exists()
 
@@ -224,7 +224,10 @@ class LogTail:
             yield from segment.order.take(segment.path, batch)
 
     def _damaged(self, wrong: TraceError) -> Iterator[Piece]:
-        """Something is no batch: it may be on its way to the disk. If it stays so, a newer snapshot goes on."""
+        """Handle bytes that are no batch: they may still be on their way to the disk.
+
+        If they stay, begin again with a newer snapshot, or raise the error.
+        """
         self._failures += 1
         if self._failures < _PATIENCE:
             return
@@ -236,7 +239,7 @@ class LogTail:
 
 
 class _Bytes:
-    """Bytes that are read as a file."""
+    """A bytes object that can be read like a file."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -248,7 +251,7 @@ class _Bytes:
 
 
 def opened(path: Path) -> FileIO:
-    """A regular file, opened without waiting for a writer, as it might be a pipe. Raises OSError."""
+    """Open a regular file without waiting for a writer, as the path might be a pipe. Raises OSError."""
     file = FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()

@@ -24,7 +24,7 @@ _XERIAL_BLOCK = 1 << 15
 
 
 def decompress(codec: str, data: bytes, limit: int = MAX_BATCH) -> bytes:
-    """The decompressed data. Raises ValueError if it is damaged or larger than the limit.
+    """Decompress data. Raises ValueError if it is damaged or larger than ``limit`` bytes.
 
     The decoders write into a buffer of at most the limit's size, so a small input cannot expand beyond it.
     """
@@ -116,11 +116,12 @@ _new = tuple.__new__
 
 
 class RecordBatch(NamedTuple):
-    """A record batch.
+    """A record batch of a log.
 
-    ``position`` is that of its first byte in the file, or its line number in a dump. ``timestamp`` is the greatest
-    timestamp of a record, in ms since the epoch; ``times`` has each record's. ``offsets`` are the offsets of the
-    records, a range unless records were removed. ``keys`` are read for control records only, else empty.
+    ``position`` is the position of its first byte in the file, or its line number in a dump. ``timestamp`` is the
+    greatest timestamp of a record, in ms since the epoch; ``times`` has each record's. ``offsets`` are the offsets of
+    the records, a range unless records were removed. ``keys`` are read only for control records; otherwise they are
+    empty.
     """
 
     position: int
@@ -136,14 +137,14 @@ class RecordBatch(NamedTuple):
 
 
 class Readable(Protocol):
-    """A byte source: a binary file, or a decompressed one."""
+    """A source of bytes: a binary file, or a decompressed one."""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes; empty at the end."""
+        """Read at most ``size`` bytes; empty at the end."""
 
 
 def _record_prefixes() -> list[bytes]:
-    """The bytes between a record's length and its value's length, by its number in the batch, in the usual form.
+    """For each record number, the bytes between the record's length and its value's length in the usual form.
 
     Usual form: no attributes, the first record's timestamp, an offset that follows from the number, no key.
     """
@@ -180,7 +181,7 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
 
 
 def _field(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    """A length-prefixed field, None if the length is negative; and the position after it."""
+    """A length-prefixed field and the position after it. The field is None if the length is negative."""
     size, at = _varint(body, at)
     if size < 0:
         return None, at
@@ -190,7 +191,7 @@ def _field(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 
 def _read_any(body: bytes, at: int, count: int) -> _Records:
-    """Read records of any form. Raises ValueError or IndexError on damage."""
+    """Read ``count`` records of any form. Raises ValueError or IndexError on damage."""
     found = _Records([], [], [], [])
     for _ in range(count):
         size, at = _varint(body, at)
@@ -268,7 +269,7 @@ def read_batches(
     *,
     last: bool = True,
 ) -> Iterator[RecordBatch]:
-    """The batches of a segment or a snapshot, from its beginning.
+    """Read the batches of a segment or a snapshot, from its beginning.
 
     ``last``: no segment follows. A crash can cut a file off within a batch, and damage the last batch of the last
     file. The iterator then ends, and adds a line to ``notes``. Zeros at the end are preallocated space. Raises
@@ -278,7 +279,7 @@ def read_batches(
 
 
 class _Segment:
-    """The reading state of one file."""
+    """A segment or snapshot that is being read."""
 
     def __init__(self, path: Path, file: Readable, notes: list[str], last: bool) -> None:
         self.path, self.file, self.notes, self.last = path, file, notes, last
@@ -323,7 +324,7 @@ class _Segment:
                 if values is not None:
                     offsets = range(base, base + count)
                     times = (timestamp if attributes & APPEND_TIME else first,) * count
-                    # The same as RecordBatch(...), in half the time.
+                    # This equals RecordBatch(...), in half the time.
                     yield new(
                         RecordBatch,
                         (position, base, base + delta, epoch, timestamp, False, offsets, values, (), times),
@@ -334,7 +335,7 @@ class _Segment:
             at = end
 
     def _batch(self, position: int, body: bytes, header: tuple[int, ...]) -> RecordBatch:
-        """A batch of any form: compressed, of control records, with offset gaps, or with different timestamps."""
+        """Read a batch of any form: compressed, of control records, with offset gaps, or with different timestamps."""
         base, epoch, attributes, delta, first, timestamp, count = header
         codec = attributes & COMPRESSION
         control = bool(attributes & CONTROL)
@@ -368,7 +369,7 @@ class _Segment:
         return TraceError(self.path, None, None, f"byte {position}: {message}", position)
 
     def _more(self, at: int, size: int) -> int:
-        """Read until ``size`` bytes from ``at`` are available, or the file ends; returns the new position of ``at``."""
+        """Read until ``size`` bytes from ``at`` are available, or the file ends. Returns the new position of ``at``."""
         parts, have = [self.data[at:]], len(self.data) - at
         while have < size:
             with readable(self.path):
@@ -383,7 +384,7 @@ class _Segment:
     # --- the end of a file, and damage ---
 
     def _only_zeros(self, at: int) -> bool:
-        """True if only zeros follow. Reads up to the first other byte."""
+        """True if only zeros follow. It reads up to the first other byte."""
         if self.data.count(0, at) != len(self.data) - at:
             return False
         while part := self.file.read(CHUNK):
@@ -392,7 +393,7 @@ class _Segment:
         return True
 
     def _end(self, at: int) -> None:
-        """Handle a rest that is shorter than a header."""
+        """Handle the end of the file with fewer bytes left than a header has."""
         left = len(self.data) - at
         if self.data.count(0, at) != left:
             self._note(at, f"the file ends within the header of a batch: skipped {left} bytes")
@@ -417,7 +418,7 @@ class _Segment:
         raise self._error(position, f"message format {magic}; only format 2 is read")
 
     def _torn(self, at: int, length: int) -> None:
-        """The file ends within a batch. It is damage if another batch begins in the missing part."""
+        """Handle a file that ends within a batch. It is damaged if another batch begins in the missing part."""
         data, position = self.data, self.start + at
         # The next batch nearly always has the same epoch, and always the same magic.
         pattern = data[at + PREFIX : at + PREFIX + 5]

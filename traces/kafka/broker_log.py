@@ -1,6 +1,6 @@
 """The events of a broker's log (server.log, state-change.log): HWM, LEO, ISR and leadership of partitions.
 
-Offsets, epochs and ids are Kafka's; an ISR has the order of the line.
+Offsets, epochs and ids are Kafka's numbers. An ISR has the order of the line.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from highwater.traces.reading import (
 
 @dataclass(frozen=True, slots=True)
 class BrokerEvent:
-    """An event of a partition, from one line.
+    """An event of a partition, from one line of a broker's log.
 
-    ``time_ms`` is in ms since the epoch (see the comment on time zones below).
+    ``time_ms`` is in ms since the epoch, in UTC if the node's lead over UTC is known.
     """
 
     path: Path
@@ -47,7 +47,7 @@ class BrokerEvent:
 
 @dataclass(frozen=True, slots=True)
 class HwmMoved(BrokerEvent):
-    """The leader's HWM moved (B4), in offsets."""
+    """The leader's HWM moved (B4), from the offset ``before`` to ``after``."""
 
     before: int
     after: int
@@ -55,7 +55,10 @@ class HwmMoved(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class HwmLowered(BrokerEvent):
-    """The log's own HWM was lowered. That is normal on a follower (B4, B3); the line does not show who leads."""
+    """The log's own HWM was lowered.
+
+    That is normal on a follower (B4, B3); the line does not show which broker leads.
+    """
 
     before: int
     after: int
@@ -83,9 +86,10 @@ class IsrUpdated(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrShrinking(BrokerEvent):
-    """The leader is about to remove members from the ISR: its own HWM and LEO, and the LEOs that it knows for them.
+    """The leader is about to remove members from the ISR.
 
-    ``out_of_sync`` are pairs of a member and its LEO, -1 if the leader does not know it.
+    The line has its own HWM and LEO, and the LEOs that it knows. ``out_of_sync`` are pairs of a member and its LEO,
+    -1 if the leader does not know it.
     """
 
     isr: tuple[int, ...]
@@ -99,8 +103,8 @@ class IsrShrinking(BrokerEvent):
 class IsrSubmitted(BrokerEvent):
     """The leader proposes an ISR with AlterPartition (B7).
 
-    ``added`` is the replica of an expansion, ``removed`` are the replicas of a shrink. ``partition_epoch`` is the one
-    that the leader knows.
+    ``added`` is the replica of an expansion, ``removed`` are the replicas of a shrink. ``partition_epoch`` is the
+    epoch that the leader knows.
     """
 
     leader_epoch: int
@@ -130,7 +134,7 @@ class BecameLeader(BrokerEvent):
 class StillLeader(BrokerEvent):
     """The leader replayed a change of the partition from the metadata log; the leader epoch is the same.
 
-    ``hwm`` is -1 if the leader already knew a later change, and kept that.
+    ``hwm`` is -1 if the leader already knew a later change, and did not apply this one.
     """
 
     leader_epoch: int
@@ -198,7 +202,10 @@ class TopicConfigured(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ControllerResigned(BrokerEvent):
-    """An event made the active controller of this node resign: its name and the exception. ``partition`` is -1."""
+    """An event made the active controller of this node resign. ``event`` is its name, ``exception`` the cause.
+
+    ``partition`` is -1.
+    """
 
     event: str
     exception: str
@@ -241,13 +248,13 @@ _Reader = Callable[["_Line"], BrokerEvent]
 
 
 class _Line:
-    """The matched parts of a line, read with bounds."""
+    """The parts of a line that a pattern matched. They are read with checks of their bounds."""
 
     def __init__(self, path: Path, line: int, time_ms: int, broker: int | None, match: re.Match[str]) -> None:
         self.path, self.line, self.time_ms, self._broker, self._match = path, line, time_ms, broker, match
 
     def base(self) -> tuple[Path, int, int, int, str, int]:
-        """The fields that every event has."""
+        """The values of the fields that every event has."""
         groups = self._match.groupdict()
         broker = self.number("broker", 0, INT32) if "broker" in groups else self._broker
         assert broker is not None
@@ -255,27 +262,27 @@ class _Line:
         return self.path, self.line, self.time_ms, broker, groups.get("topic", ""), partition
 
     def wrong(self, name: str, message: str) -> TraceError:
-        """An error in a part of this line."""
+        """A TraceError about a part of this line, for the caller to raise."""
         return TraceError(self.path, self.line, name, message)
 
     def has(self, name: str) -> bool:
-        """Whether an optional part is there."""
+        """True if the line has an optional part."""
         return self._match[name] is not None
 
     def text(self, name: str) -> str:
-        """A part as text."""
+        """A part of the line as text."""
         return self._match[name]
 
     def number(self, name: str, low: int = -1, high: int = INT64) -> int:
-        """A number within bounds; the default bounds are those of an offset."""
+        """A part of the line as a number within bounds; the default bounds are those of an offset."""
         return self._bounded(name, self._match[name], low, high)
 
     def epoch(self, name: str) -> int:
-        """A leader epoch or a partition epoch."""
+        """A part of the line as a leader epoch or a partition epoch."""
         return self.number(name, 0, INT32)
 
     def ids(self, name: str) -> tuple[int, ...]:
-        """Broker ids, separated by commas."""
+        """A part of the line as broker ids, separated by commas."""
         parts = [part for part in re.split(r"[, ]+", self._match[name]) if part]
         if len(parts) > MAX_MEMBERS:
             raise self.wrong(name, f"more than {MAX_MEMBERS} members")
@@ -304,7 +311,7 @@ _PARTS: dict[str, Callable[[_Line, str], object]] = {
 
 
 def _parts(kind: Callable[..., BrokerEvent], *names: str) -> _Reader:
-    """The reader of an event whose own fields are these parts of the line, in order."""
+    """The function that reads an event whose own fields are these parts of the line, in order."""
     return lambda m: kind(*m.base(), *(_PARTS[name](m, name) for name in names))
 
 
@@ -454,11 +461,11 @@ _NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})")
 
 
 def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]:
-    """The events of a broker's log, plain or compressed, in the order of its lines.
+    """Read the events of a broker's log, plain or compressed, in the order of its lines.
 
-    ``utc_offset_ms`` is how far the log's local time is ahead of UTC. Raises TraceError if the file cannot be read,
-    is cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or has an event with impossible numbers.
-    A line without its end is skipped.
+    ``utc_offset_ms`` is the lead of the log's local time over UTC. Raises TraceError if the file cannot be read, is
+    cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or has an event with impossible numbers. A
+    line without its end is skipped.
     """
     with Source(path) as source:
         log = BrokerLog(path, utc_offset_ms)
@@ -467,7 +474,7 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
 
 
 class BrokerLog:
-    """A broker's log that is read line by line, in order; otherwise as ``read_broker_log``."""
+    """A broker's log that is read line by line, in order. The rest is as in ``read_broker_log``."""
 
     def __init__(self, path: Path, utc_offset_ms: int = 0) -> None:
         self.path, self._utc_offset_ms = path, utc_offset_ms
@@ -475,7 +482,7 @@ class BrokerLog:
         self._broker: int | None = None
 
     def take(self, line: bytes) -> Iterator[BrokerEvent]:
-        """The events of the next line. Raises TraceError."""
+        """Read the events of the next line. Raises TraceError."""
         self._number += 1
         path, number = self.path, self._number
         head = _HEAD.match(line)
@@ -518,7 +525,7 @@ def _fetchers_removed(
 
 
 def _time(path: Path, number: int, head: re.Match[bytes]) -> int:
-    """The local time of a line, in ms since the epoch, counted as UTC."""
+    """The local time of a line, in ms since the epoch, as if it were UTC. Raises TraceError if it is invalid."""
     if start_of_day(head[1].decode("ascii")) is None:
         raise TraceError(path, number, "date", f"there is no day {head[1].decode('ascii')}")
     found = log_time(head)
@@ -528,7 +535,7 @@ def _time(path: Path, number: int, head: re.Match[bytes]) -> int:
 
 
 def is_broker_log(first_bytes: bytes) -> bool:
-    """True if these first bytes of a file, compressed or not, are those of a log4j log that Kafka wrote."""
+    """True if a file with these first bytes, compressed or not, is a log4j log that Kafka wrote."""
     if first_bytes.startswith(GZIP_MAGIC):
         try:
             first_bytes = zlib.decompressobj(wbits=31).decompress(first_bytes, 1 << 16)
@@ -542,7 +549,7 @@ def is_broker_log(first_bytes: bytes) -> bool:
 
 
 class UtcOffset:
-    """Finds how far the local time of a log is ahead of UTC, in whole quarters of an hour.
+    """Finds the lead of a log's local time over UTC, in whole quarters of an hour.
 
     Each pair has the time of a log line, read with an offset of 0, and the time of the same change in the metadata
     log. A broker replays a change immediately or, after a restart, much later. So the offset with the most pairs
@@ -553,14 +560,14 @@ class UtcOffset:
         self._quarters: Counter[int] = Counter()
 
     def add(self, local_ms: int, utc_ms: int) -> None:
-        """Add a pair. A difference that no time zone explains is ignored."""
+        """Add the times of one change in the log and in UTC. A difference that no time zone explains is ignored."""
         quarters = (local_ms - utc_ms + QUARTER_MS // 2) // QUARTER_MS
         if abs(quarters) <= MAX_OFFSET_QUARTERS:
             self._quarters[quarters] += 1
 
     @property
     def offset_ms(self) -> int | None:
-        """The offset in ms; None if there is no pair."""
+        """The lead over UTC in ms; None if no pair was added."""
         if not self._quarters:
             return None
         most = max(self._quarters.values())

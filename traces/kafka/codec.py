@@ -45,7 +45,7 @@ _INTS = [struct.Struct(f">{n}i") for n in range(32)]
 
 @lru_cache(maxsize=1 << 14)
 def uuid_text(raw: bytes) -> str:
-    """An id of 16 bytes as Kafka writes it."""
+    """The text of an id of 16 bytes, as Kafka writes it."""
     return binascii.b2a_base64(raw, newline=False)[:22].translate(_URL_SAFE).decode("ascii")
 
 
@@ -63,7 +63,7 @@ _SHOWN: dict[str, Callable[[Any], Any]] = {"uuid": uuid_text, "float64": _float}
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned varint of at most five bytes, and the position after it."""
+    """Read an unsigned varint of at most five bytes. Returns it, and the position after it."""
     value = shift = 0
     while True:
         if at >= len(data):
@@ -79,9 +79,9 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_length(data: bytes, at: int, width: int) -> tuple[int, int]:
-    """The compact length of a list, -1 for null, and the position after it.
+    """Read the compact length of a list, -1 for null. Returns it, and the position after it.
 
-    Elements have at least ``width`` bytes.
+    Elements have at least ``width`` bytes; a length that exceeds the remaining bytes raises ValueError.
     """
     n = data[at]
     if n < 128:
@@ -112,7 +112,7 @@ def _read_uuids(data: bytes, at: int) -> tuple[list[str] | None, int]:
 
 
 def _read_text(data: bytes, at: int) -> tuple[bytes | None, int]:
-    """The bytes of a text, None for null."""
+    """Read the bytes of a text, None for null. Returns them, and the position after them."""
     n, at = read_varint(data, at)
     if n - 1 > len(data) - at:
         raise ValueError("Buffer is exhausted")
@@ -168,7 +168,7 @@ def _array_reader(of: Type, version: int) -> Reader:
 
 
 def reader(field: Field, version: int) -> Reader:
-    """The reader of one value."""
+    """The function that reads one value of a field."""
     kind = field.type
     if isinstance(kind, tuple):
         inner = struct_reader(kind, version)
@@ -208,7 +208,7 @@ def reader(field: Field, version: int) -> Reader:
 
 
 def _run_reader(fields: list[Field]) -> StructReader:
-    """The reader of adjacent fixed-width fields, which are read in one step."""
+    """The function that reads adjacent fixed-width fields in one step."""
     form = struct.Struct(">" + "".join(FORMATS[str(f.type)] for f in fields))
     unpack, size, names = form.unpack_from, form.size, tuple(f.name for f in fields)
     shown = tuple((f.name, _SHOWN[str(f.type)]) for f in fields if f.type in _SHOWN)
@@ -252,7 +252,7 @@ def _single_reader(field: Field, version: int) -> StructReader:
 
 
 def struct_reader(fields: tuple[Field, ...], version: int) -> StructReader:
-    """The reader of a structure with its tagged fields. Unknown tags are skipped."""
+    """The function that reads a structure with its tagged fields. Unknown tags are skipped."""
     present = [f for f in fields if f.since <= version]
     plain = [f for f in present if f.tag is None]
     steps: list[StructReader] = []
@@ -336,7 +336,7 @@ _FROM_URL_SAFE = str.maketrans("-_", "+/")
 
 
 class FieldError(ValueError):
-    """JSON that does not fit its field.
+    """A JSON value does not fit its field.
 
     ``path`` is the field's path from the outermost structure: ``endPoints[0].port``.
     """
@@ -346,13 +346,13 @@ class FieldError(ValueError):
         super().__init__(f"{path}: {message}" if path else message)
 
     def within(self, outer: str) -> FieldError:
-        """The same error, with the path extended by the enclosing structure."""
+        """The error with its path extended by the enclosing structure."""
         dot = "." if self.path and not self.path.startswith("[") else ""
         return FieldError(f"{outer}{dot}{self.path}", self.message)
 
 
 def put_varint(out: bytearray, value: int) -> None:
-    """Append an unsigned varint."""
+    """Append an unsigned varint to ``out``."""
     while value > 127:
         out.append((value & 127) | 128)
         value >>= 7
@@ -360,7 +360,7 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def uuid_bytes(text: Any) -> bytes:
-    """The 16 bytes of an id that Kafka wrote as text."""
+    """The 16 bytes of an id that Kafka wrote as text. Raises FieldError if it is no id."""
     if isinstance(text, str) and len(text) == 22 and text.isascii():
         try:
             raw = b64decode(text.translate(_FROM_URL_SAFE) + "==", validate=True)
@@ -447,7 +447,7 @@ def _text_writer(field: Field) -> Writer:
 
 
 def writer(field: Field, version: int) -> Writer:
-    """The writer of one value."""
+    """The function that writes one value of a field."""
     if isinstance(field.type, tuple):
         return struct_writer(field.type, version)
     if isinstance(field.type, ArrayOf):
@@ -456,7 +456,7 @@ def writer(field: Field, version: int) -> Writer:
 
 
 def struct_writer(fields: tuple[Field, ...], version: int) -> StructWriter:
-    """The writer of a structure with its tagged fields.
+    """The function that writes a structure with its tagged fields.
 
     An unknown name is an error, or is skipped by a lenient writer.
     """

@@ -1,4 +1,4 @@
-"""The text of ``kafka-dump-log --cluster-metadata-decoder``, read as the same batches as in the binary file.
+"""Dumps of ``kafka-dump-log --cluster-metadata-decoder``, read as the same batches as in the binary file.
 
 Each batch and each record has a line. The JSON of a record is encoded again, so that later code handles one form
 only.
@@ -86,7 +86,7 @@ class _Batch:
 
 
 def read_dump(source: Source, notes: list[str] | None = None, *, last: bool = True) -> Iterator[RecordBatch]:
-    """The batches of a dump; ``position`` is the line. ``last`` means that no other dump of the log follows.
+    """Read the batches of a dump; ``position`` is the line. ``last`` means that no other dump of the log follows.
 
     Records that the tables lack become values that decode to UnknownRecord. If a dump ends within its last batch, or
     if the last batch of the last dump is invalid, the iterator ends with a line in ``notes``. Raises TraceError if a
@@ -226,7 +226,7 @@ class _Dump:
         batch.times.append(batch.timestamp if time is None else int(time))
 
     def _control(self, rest: str) -> tuple[bytes | None, bytes | None]:
-        """Key and value of a control record; the value is None if the dump lacks it."""
+        """The key and value of a control record. The value is None if the dump lacks it."""
         if found := _CONTROL_TYPE.match(rest):
             return control_key(int(found[1])), None
         if found := _TRANSACTION_END.match(rest):
@@ -314,7 +314,7 @@ class ReplicaLog:
     """An invalid batch was read. The broker does not use anything after it, either."""
 
     def extend(self, base: int, last: int, epoch: int, line: int) -> None:
-        """One more batch."""
+        """Add a batch with the offsets from ``base`` to ``last``. Raises TraceError if it does not continue the log."""
         if last < base or base < self.end or (self.epochs and epoch < self.epochs[-1][0]):
             said = f"{base} of leader epoch {epoch} does not go on from before"
             raise TraceError(self.path, line, "baseOffset", said)
@@ -325,13 +325,16 @@ class ReplicaLog:
         self.end = last + 1
 
     def before(self, epoch: int) -> tuple[tuple[tuple[int, int], ...], int]:
-        """The log before the first epoch that is this leader epoch or later: its epochs, and its end there."""
+        """The part of the log before the first epoch that is at least ``epoch``.
+
+        Returns its epochs with their start offsets, and the end offset of that part.
+        """
         kept = tuple(segment for segment in self.epochs if segment[0] < epoch)
         return kept, self.end if len(kept) == len(self.epochs) else self.epochs[len(kept)][1]
 
 
 def is_data_dump(head: bytes) -> bool:
-    """True if these first bytes of a file are those of a dump of data segments."""
+    """True if a file with these first bytes is a dump of data segments."""
     return any(_METADATA.encode() not in found[0] for found in _HEAD.finditer(head))
 
 
@@ -344,7 +347,7 @@ def broker_of(path: Path) -> int | None:
 
 
 def read_data_dump(path: Path, notes: list[str] | None = None) -> list[ReplicaLog]:
-    """The logs of a broker's replicas, by partition. Raises TraceError if a batch line is invalid."""
+    """Read the logs of a broker's replicas from a dump. Raises TraceError if a batch line is invalid."""
     with Source(path) as source:
         return _Reading(path, [] if notes is None else notes).read(split(source))
 

@@ -41,7 +41,7 @@ _FIRST_RECORD = re.compile(rb"[\x80-\xff]{0,4}[\x00-\x7f]\x00[\x80-\xff]{0,9}[\x
 
 
 class KnownFile(NamedTuple):
-    """A recognized file: its kind, its first offset, and the end offset and epoch of a snapshot."""
+    """A recognized file: its kind, its first offset and, for a snapshot, its end offset and epoch."""
 
     kind: str
     base_offset: int
@@ -50,16 +50,16 @@ class KnownFile(NamedTuple):
 
 
 def recognise(path: Path) -> str | None:
-    """The kind of a file: metadata segment, metadata snapshot, metadata dump or snapshot dump; else None.
+    """The kind of a file: metadata segment, metadata snapshot, metadata dump or snapshot dump; None for others.
 
-    Looks through gzip. Raises TraceError if the file cannot be read.
+    A gzip file is decompressed. Raises TraceError if the file cannot be read.
     """
     found = inspect(path)
     return None if found is None else found.kind
 
 
 def inspect(path: Path) -> KnownFile | None:
-    """Recognize a file by its first bytes; None if it is not part of a metadata log. Raises TraceError."""
+    """Recognize a file by its first bytes; None if it is no part of a metadata log. Raises TraceError."""
     with Source(path) as source:
         try:
             head = source.read(LOOKED_AT)
@@ -91,7 +91,7 @@ def _binary(path: Path, head: bytes) -> KnownFile | None:
 
 
 def _first_record(path: Path, head: bytes, control: bool, codec: int) -> str | None:
-    """The kind of a file, from its first record."""
+    """The kind of a metadata file, from its first record; None if it is not one."""
     if codec:
         # Kafka does not compress the metadata log. A compressed one is recognized if its first batch is small.
         try:
@@ -123,7 +123,7 @@ def _kind(key: bytes | None, value: bytes, control: bool) -> str | None:
 
 
 class _Head:
-    """The first bytes of a file, readable as a file."""
+    """The first bytes of a file, which can be read like a file."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -155,9 +155,9 @@ _BATCH = re.compile(rb"baseOffset: (\d{1,19}) .* crc: (\d{1,10}) ")
 
 
 def same_logs(logs: Iterable[Path], dumps: Iterable[Path]) -> dict[Path, Path]:
-    """Dumps whose batches are all in a log, each with that log.
+    """For each dump whose batches are all in one of the logs, that log.
 
-    A path is a file, or a directory with the files of one log or with their dumps. If either list is empty, nothing
+    A path is a file, or a directory with the files of one log or with their dumps. If either list is empty, no file
     is read.
     """
     known: dict[Path, set[Batch | None]] = {}
@@ -232,7 +232,7 @@ _NAMED_AS_LOG = re.compile(r"\d{20}(\.log|-\d{10}\.checkpoint)")
 
 
 class Gap(NamedTuple):
-    """A batch begins after the offset that should come next."""
+    """Offsets are missing before a batch: ``expected_offset`` should come next, but ``found_offset`` does."""
 
     path: Path
     position: int
@@ -242,7 +242,7 @@ class Gap(NamedTuple):
 
 @dataclass(slots=True)
 class Snapshot:
-    """A snapshot: the state after all records below ``end_offset``, written in ``epoch``."""
+    """A snapshot: the state after all records below ``end_offset``, written in leader epoch ``epoch``."""
 
     path: Path
     end_offset: int
@@ -251,14 +251,14 @@ class Snapshot:
     notes: list[str]
 
     def batches(self) -> Iterator[RecordBatch]:
-        """The snapshot's batches, with control records. Offsets are the snapshot's own. Raises TraceError."""
+        """Read the snapshot's batches, with control records. Offsets are the snapshot's own. Raises TraceError."""
         with Source(self.path) as source:
             yield from _read(source, self.dump, self.notes, last=True)
 
 
 @dataclass(slots=True)
 class Segment:
-    """A segment: its file, its first offset, its size in bytes."""
+    """A segment of the metadata log: its file, its first offset, its size in bytes."""
 
     path: Path
     base_offset: int
@@ -284,7 +284,7 @@ class MetadataLog:
 
     @property
     def bytes_total(self) -> int:
-        """The size of the segments on disk, in bytes."""
+        """The size of all segments on disk, in bytes."""
         return sum(s.size for s in self.segments)
 
     @property
@@ -293,7 +293,7 @@ class MetadataLog:
         return self._done + (self._source.bytes_read if self._source is not None else 0)
 
     def batches(self) -> Iterator[tuple[Path, RecordBatch] | Gap]:
-        """The batches of the segments in the order of their offsets, beginning at the end of ``start``.
+        """Read the batches of the segments in the order of their offsets, beginning at the end of ``start``.
 
         A Gap precedes a batch if offsets are missing before it. Raises TraceError.
         """
@@ -310,20 +310,26 @@ class MetadataLog:
             self._done += segment.size
 
     def order(self) -> BatchOrder:
-        """The order at the start of the segments."""
+        """A BatchOrder for reading the segments from their start."""
         expected = self.start.end_offset if self.start else 0
         return BatchOrder(expected, expected)
 
 
 @dataclass(slots=True)
 class BatchOrder:
-    """Puts batches in order by offset: ``expected`` comes next; offsets below ``skipped_below`` were read already."""
+    """Selects batches in the order of offsets, and finds gaps.
+
+    ``expected`` is the next offset; offsets below ``skipped_below`` were read already.
+    """
 
     expected: int
     skipped_below: int
 
     def admit(self, base: int, last: int) -> tuple[int, int | None] | None:
-        """The offset to use a batch from, and the expected offset if there is a gap; None: skip the batch."""
+        """The offset from which to use a batch, and the expected offset if there is a gap before it.
+
+        None means that the batch must be skipped.
+        """
         start, missing = base, None
         if base != self.expected:
             if last < self.skipped_below:
@@ -337,7 +343,7 @@ class BatchOrder:
         return start, missing
 
     def take(self, path: Path, batch: RecordBatch) -> Iterator[tuple[Path, RecordBatch] | Gap]:
-        """The used part of a batch, preceded by the gap before it, if any."""
+        """The part of a batch to use, preceded by the gap before it, if there is one."""
         base = batch.base_offset
         admitted = self.admit(base, batch.last_offset)
         if admitted is None:
@@ -366,7 +372,7 @@ def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
 
 
 def open_metadata_log(path: Path) -> MetadataLog:
-    """A metadata log: a directory with its files or their dumps, a segment, a snapshot, or the dump of either.
+    """Open a metadata log: a directory with its files or their dumps, a segment, a snapshot, or a dump of either.
 
     Files are recognized by content. If a directory has binary files and dumps, the binary files are used. Raises
     TraceError if there is no such file, or if a snapshot does not name its end offset.
@@ -452,9 +458,10 @@ def _snapshots(found: list[tuple[Path, KnownFile]], dump: bool, notes: list[str]
 
 
 def _start(segments: list[Segment], snapshots: list[Snapshot]) -> Snapshot | None:
-    """The first snapshot that ends at or after the first segment's start, so that no record is missing.
+    """The snapshot to start from: the first that ends at or after the first segment's start, so no record is missing.
 
-    If there is none, the newest snapshot; the segments then begin with a gap.
+    If there is none, it is the newest snapshot; the segments then begin with a gap. None if the segments begin at
+    offset 0.
     """
     if not segments:
         return snapshots[-1] if snapshots else None

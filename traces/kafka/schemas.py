@@ -1,8 +1,8 @@
 """The records of Kafka's metadata log as tables: names, numbers, versions, fields and their types.
 
-The tables cover Apache Kafka 2.8 to 4.x (metadata records and the control records of KRaft), in our own notation. A
-field has its name in JSON, a type, and the first version that has it. A tagged field also has its tag number and the
-default value that is omitted.
+The tables cover Apache Kafka 2.8 to 4.x (metadata records and the control records of KRaft), in a notation of their
+own. A field has its name in JSON, a type, and the first version that has it. A tagged field also has its tag number
+and the default value that is omitted.
 
 Types: ``bool int8 int16 uint16 int32 int64 float64 uuid string bytes``, a tuple of fields for a structure, and
 ``ArrayOf(type)``.
@@ -17,14 +17,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ArrayOf:
-    """A list of values of one type."""
+    """The type of a list whose elements have one type."""
 
     of: Type
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: in every version from ``since`` on. ``tag`` is None if the field is not tagged.
+    """A field of a record, in every version from ``since`` on. ``tag`` is None if the field is not tagged.
 
     ``nullable`` fields may be null. ``default`` applies to tagged fields only: that value is not written. ``defined``
     are the valid values, ascending, if not every value of the type is valid.
@@ -41,7 +41,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A record type: ``key`` is its API key, or the type of a control record; versions are 0 to ``latest``."""
+    """A record type. ``key`` is its API key, or the type of a control record; versions are 0 to ``latest``."""
 
     name: str
     key: int
@@ -72,7 +72,7 @@ _INT16, _INT32 = 1 << 15, 1 << 31
 
 
 def _change(name: str, tag: int, since: int = 0, of: ArrayOf = BROKERS) -> Field:
-    """A tagged list that is null if it did not change."""
+    """A tagged list field that is null in a record if the list did not change."""
     return F(name, of, since, tag, None, nullable=True)
 
 

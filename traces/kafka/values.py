@@ -32,7 +32,7 @@ CONTROL_KEYS: dict[str, int] = {schema.name: schema.key for schema in CONTROL}
 
 
 class MetadataRecord(NamedTuple):
-    """A record: ``type`` as Kafka names it, its version, and its fields as Kafka's dump prints them."""
+    """A decoded record: its type as Kafka names it, its version, and its fields as Kafka's dump prints them."""
 
     type: str
     version: int
@@ -40,7 +40,7 @@ class MetadataRecord(NamedTuple):
 
 
 class UnknownRecord(Exception):
-    """A record whose type or version is not in the tables. ``key`` is None if only the name is known."""
+    """The type or version of a record is not in the tables. ``key`` is None if only the name is known."""
 
     def __init__(self, key: int | None, version: int, type: str | None = None) -> None:
         self.key, self.version = key, version
@@ -50,7 +50,7 @@ class UnknownRecord(Exception):
 
 
 class DamagedRecord(ValueError):
-    """A value that is not a complete metadata record."""
+    """A value is not a complete metadata record."""
 
 
 def _by_version(schema: Schema) -> list[tuple[str, int, StructReader]]:
@@ -71,7 +71,7 @@ _CONTROL_KEY = struct.Struct(">hh")
 
 
 def _frame(value: bytes) -> tuple[int, int, int]:
-    """API key, version, and the position after the frame."""
+    """The API key and the version of a record, and the position after its frame."""
     try:
         frame, at = read_varint(value, 0)
         if frame != FRAME:
@@ -88,7 +88,7 @@ def _frame(value: bytes) -> tuple[int, int, int]:
 
 
 def api_key(value: bytes) -> tuple[int, int]:
-    """The API key and the version of a record. Raises DamagedRecord if there is no frame."""
+    """The API key and the version of a record. Raises DamagedRecord if it has no frame."""
     if value[:3] in _BY_FRAME:
         return value[1], value[2]
     return _frame(value)[:2]
@@ -100,7 +100,7 @@ def is_known(value: bytes) -> bool:
 
 
 def decode(value: bytes) -> MetadataRecord:
-    """A record in the JSON form of Kafka's dump. Raises UnknownRecord or DamagedRecord.
+    """Decode a record to the JSON form of Kafka's dump. Raises UnknownRecord or DamagedRecord.
 
     Tagged fields that the tables lack are skipped: newer versions of Kafka may add some.
     """
@@ -125,7 +125,7 @@ def _read(known: tuple[str, int, StructReader], value: bytes, at: int) -> Metada
         raise DamagedRecord(f"{name} version {version}: {wrong}") from None
     if end != len(value):
         raise DamagedRecord(f"{name} version {version}: {len(value) - end} bytes too many")
-    # The same as MetadataRecord(...), in half the time.
+    # This equals MetadataRecord(...), in half the time.
     return _new(MetadataRecord, (name, version, data))
 
 
@@ -142,7 +142,7 @@ LATEST: dict[str, int] = {schema.name: schema.latest for schema in METADATA}
 
 
 def undefined(type: str, data: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """Fields with undefined values: the defined values, in words, and the value."""
+    """The fields of a record with undefined values: name to (the defined values, in words; the value)."""
     found = {}
     for name, defined in _DEFINED.get(type, ()):
         value = data.get(name)
@@ -159,7 +159,7 @@ def _said(defined: Sequence[int]) -> str:
 
 
 def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = False) -> bytes:
-    """The bytes of a record. ``lenient`` omits fields that the version does not have.
+    """Encode a record to bytes. ``lenient`` omits fields that the version does not have.
 
     Raises UnknownRecord, or FieldError (a ValueError) if the data does not fit the type.
     """
@@ -177,7 +177,7 @@ def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = Fal
 
 
 def encode_unknown(key: int | None, version: int, name: str, data: Mapping[str, Any] | None = None) -> bytes:
-    """A value for a record that cannot be encoded: ``decode`` raises UnknownRecord with the same facts.
+    """Encode a record whose type or version is unknown: ``decode`` raises UnknownRecord with the same facts.
 
     If ``data`` names a partition, the value begins like the record's known versions.
     """
@@ -205,12 +205,15 @@ def control_type(key: bytes | None) -> int:
 
 
 def control_key(kind: int) -> bytes:
-    """The key of a control record of that type (2 is LEADER_CHANGE; ``CONTROL_KEYS`` has them by name)."""
+    """The key of a control record of this type (2 is LEADER_CHANGE; ``CONTROL_KEYS`` has the types by name)."""
     return _CONTROL_KEY.pack(0, kind)
 
 
 def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) -> tuple[bytes, bytes]:
-    """Key and value of a control record; the field ``version`` selects the version. Raises the errors of ``encode``."""
+    """The key and the value of a control record. The field ``version`` selects the version.
+
+    Raises the errors of ``encode``.
+    """
     version = data.get("version")
     known = _WRITERS.get((type, version)) if type in CONTROL_KEYS and isinstance(version, int) else None
     if known is None:
@@ -235,12 +238,12 @@ _NOBODY = bytes(_REST - _NUMBER)
 
 
 def kind(value: bytes) -> int:
-    """The API key of a record in the usual frame. Raises IndexError if there is none."""
+    """The API key of a record in the usual frame. Raises IndexError if the value is too short."""
     return value[1]
 
 
 def kinds(values: Iterable[bytes | None]) -> set[int]:
-    """The API keys of records in the usual frame; NO_KIND for a record without one."""
+    """The API keys of records in the usual frame; NO_KIND stands for a record without a frame."""
     try:
         return {value[1] if value else NO_KIND for value in values}
     except IndexError:
@@ -248,41 +251,41 @@ def kinds(values: Iterable[bytes | None]) -> set[int]:
 
 
 def is_creation(value: bytes) -> bool:
-    """True if a record creates a partition, in a known version."""
+    """True if a record of a known version creates a partition."""
     return value[1:2] == bytes((_CREATION,)) and is_known(value)
 
 
 def partition_key(value: bytes) -> bytes:
-    """The key of a record's partition; shorter if the record ends before."""
+    """The bytes of a record that identify its partition; fewer bytes if the record ends before."""
     return value[_NUMBER:_REST]
 
 
 def topic_id(value: bytes) -> bytes:
-    """The topic id of a record's partition."""
+    """The bytes of the topic id of a record's partition."""
     return value[_TOPIC:_REST]
 
 
 def number_and_topic(key: bytes) -> tuple[int, str] | None:
-    """The number and the topic id, as text, of a partition's key; None if it is not a key."""
+    """The number and the topic id, as text, in a partition's key; None if it is no key."""
     if len(key) < len(_NOBODY):
         return None
     return int.from_bytes(key[: _TOPIC - _NUMBER], signed=True), uuid_text(key[_TOPIC - _NUMBER :])
 
 
 def change_of(value: bytes) -> tuple[bytes, bytes] | None:
-    """A change record's partition key, and the change without it; None if it is not a change record."""
+    """The partition's key in a change record, and the record without it; None if it is no change record."""
     if value[1] != CHANGE:
         return None
     return value[_NUMBER:_REST], value[:_NUMBER] + value[_REST:]
 
 
 def decode_change(change: bytes) -> MetadataRecord:
-    """A change without its partition, in the JSON form. Raises UnknownRecord or DamagedRecord."""
+    """Decode a change record without its partition to the JSON form. Raises UnknownRecord or DamagedRecord."""
     return decode(change[:_NUMBER] + _NOBODY + change[_NUMBER:])
 
 
 def encode_change(fields: Mapping[str, Any]) -> bytes:
-    """A change with these fields, without its partition, in the newest known version."""
+    """Encode a change record with these fields, without its partition, in the newest known version."""
     whole = {"partitionId": 0, "topicId": uuid_text(bytes(16)), **fields}
     value = encode("PARTITION_CHANGE_RECORD", LATEST["PARTITION_CHANGE_RECORD"], whole)
     return value[:_NUMBER] + value[_REST:]

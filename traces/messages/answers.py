@@ -29,7 +29,10 @@ from highwater.traces.rules import profiles
 
 
 def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
-    """Record the HWM that an answer gave a follower. Without a follower, ``hwm`` is a lower bound of the HWM."""
+    """Record a claim: the HWM that an answer gave a follower.
+
+    Without a follower, ``hwm`` is a lower bound of the HWM.
+    """
     if led.hwm is None or hwm > led.hwm:
         led.greatest(line.taken)
     is_clear = led.hwm is None or (hwm <= led.hwm and (follower is None or led.can_be(hwm)))
@@ -42,7 +45,7 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 
 
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
-    """A fetch was read. If the broker took it up before a claim was made, it counts for that claim."""
+    """Count a fetch for earlier claims: the broker may have read it before it made the claim."""
     for one in led.claims:
         is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
         if is_before and offset > one.leos.get(follower, -1):
@@ -51,9 +54,10 @@ def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
 
 
 def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
-    """Drop the claims that are possible by now; judge those whose time is over.
+    """Drop the claims that have become possible, and judge those whose time is over.
 
-    If the leader's log ends before that, lines of requests in flight may be missing, so the claim counts as guessed.
+    If the leader's log ends earlier (``ends``), lines of requests in flight may be missing, so the claim counts as
+    guessed.
     """
     open_claims = [claim for claim in led.claims if not led.is_possible(claim, claim.line.taken)]
     led.claims = []
@@ -109,7 +113,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
-    """The ISR size and min ISR of a stage that makes a claim too high only by its min ISR (966.1)."""
+    """The ISR size and min ISR of a stage in which only the min ISR makes a claim too high (966.1); None if none."""
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr
         if not profiles.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
@@ -122,7 +126,10 @@ def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
 def _reaches(
     led: Leadership, claim: Claim, stage: Stage, min_isr: int | None = None, proposed: bool = True
 ) -> bool:
-    """True if the HWM could be as claimed in a stage, optionally with another min ISR or without the proposed ISR."""
+    """True if the HWM can be as claimed in a stage, with another ``min_isr`` if given.
+
+    Without ``proposed`` the pending proposal is ignored.
+    """
     leading, offsets = led.ranked(stage, claim.leos, claim.base)
     if min_isr is not None:
         leading = leading._replace(min_isr=min_isr)
@@ -132,7 +139,10 @@ def _reaches(
 
 
 def _not_reached(led: Leadership, claim: Claim) -> list[str]:
-    """The brokers that every possible stage waits for, and that had not fetched up to the claimed HWM."""
+    """The brokers that did not fetch up to the claimed HWM, although the HWM waits for them in every possible stage.
+
+    Each text has the broker and the offset that it had fetched.
+    """
     stages = led.possible(claim.line.taken)
     members = set.intersection(*({*s.version.state.isr, *(s.proposed or ())} for s in stages))
     found = []
@@ -172,7 +182,7 @@ def refused(
     asked: Asked,
     error: int,
 ) -> None:
-    """B2. An answer with an error: the broker must have been able to know a reason to refuse the fetch."""
+    """B2. Judge an answer with an error: the broker must have been able to know a reason to refuse the fetch."""
     verdicts, line = context.verdicts, fetch.line
     if error in NOT_THERE:
         verdicts.guessed["a broker had not replayed the creation of the partition"] += 1
@@ -203,7 +213,7 @@ def _can_refuse(
 ) -> bool:
     """True if the model refuses the fetch in a state that the broker can have known.
 
-    The fetch has epoch 1 in the model.
+    In that state of the model the fetch has leader epoch 1.
     """
     model, line, epoch = acting(3, context.profile), fetch.line, asked.leader_epoch
     led_then = known is not None and 0 < known.last_answered <= line.taken - OWN_MS
@@ -218,7 +228,7 @@ def _can_refuse(
 
 
 def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
-    """903.1. True if the sender has, or can have had, the broker epoch in its fetch."""
+    """903.1. True if the sender has the broker epoch in its fetch, or can have had it. Else it is reported."""
     if fetch.epoch < 0:
         return True
     line = fetch.line
@@ -235,7 +245,7 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
 
 
 def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = False) -> bool:
-    """True if the leader surely knew a later broker epoch of the sender; with ``possible``, if it may have."""
+    """True if the leader certainly knew a later broker epoch of the sender; with ``possible``, if it may have."""
     time, position = context.index.registered_later(fetch.replica, fetch.epoch)
     if position is None or fetch.epoch < 0:
         return False
@@ -245,7 +255,7 @@ def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = 
 
 
 def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
-    """K2, 903.2. True if the leader knows that the fetch is of a former incarnation; reports a violation."""
+    """K2, 903.2. True if the leader knows that the fetch is from a former incarnation. A violation is reported."""
     if not _is_known_stale(context, led.broker, fetch):
         return False
     latest = context.index.latest_epoch(fetch.replica)
@@ -262,7 +272,7 @@ def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
 
 
 def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, before: Before | None) -> None:
-    """B3, B4. The follower must continue from the offset that the previous answer left it at."""
+    """B3, B4. Judge if the follower continues from the offset at which the previous answer left it."""
     if before is None or before.leader_epoch != asked.leader_epoch or before.epoch != fetch.epoch:
         return
     offset = asked.offset
@@ -284,7 +294,7 @@ def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, befo
 def answered(
     context: Context, led: Leadership, fetch: Fetch, asked: Asked, answer: Answer, before: Before | None
 ) -> None:
-    """An answer without an error: the leader records the follower's offset, and the answer has its HWM."""
+    """Judge an answer without an error: the leader records the follower's offset, and the answer has its HWM."""
     line, f = fetch.line, fetch.replica
     led.go_on(line.answered)
     led.settle_until(line.taken - OWN_MS)
@@ -313,7 +323,7 @@ def answered(
 
 
 def _heard(led: Leadership, fetch: Fetch, asked: Asked) -> bool:
-    """Record a fetch that the leader can have taken up; True if it is the follower's latest one."""
+    """Record a fetch that the leader can have read. Returns True if it is the follower's latest fetch."""
     known = led.heard.get(fetch.replica)
     is_last = known is None or known.taken <= fetch.line.taken
     if is_last:
@@ -337,7 +347,10 @@ def _note(led: Leadership, fetch: Fetch, asked: Asked) -> None:
 
 
 def _cut(context: Context, led: Leadership) -> None:
-    """B3. Followers copy whole batches: a fetch offset is the start of a leader's batch, or the end of its log."""
+    """B3. Report fetch offsets that are neither the start of a batch of the leader nor the end of its log.
+
+    Followers copy whole batches.
+    """
     while (found := led.inside()) is not None:
         offset, line = found
         wrong = {"fetchOffset": ("where a write was appended", offset)}
@@ -345,9 +358,9 @@ def _cut(context: Context, led: Leadership) -> None:
 
 
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
-    """True if the answer's HWM is below the least HWM at the time when the leader took up the fetch.
+    """True if the answer's HWM is below the smallest HWM that the leader can have had when it read the fetch.
 
-    For an answer that waited, this also holds if the HWM is below the least HWM with this fetch taken into account.
+    For an answer that waited, it is also true if the HWM is below the smallest HWM with this fetch counted.
     """
     if hwm < led.least():
         return True
@@ -361,7 +374,7 @@ def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool
 def _hwm(
     context: Context, led: Leadership, fetch: Fetch, hwm: int, before: Before | None, is_noted: bool
 ) -> None:
-    """B4. The HWM of the answer is one that the leader had between taking up the fetch and answering it."""
+    """B4. Judge the HWM of an answer: the leader must have had it between reading the fetch and answering it."""
     line = fetch.line
     told = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
     if hwm < told and not profiles.hwm_never_moves_back(before=told, after=hwm):
@@ -382,9 +395,9 @@ def _hwm(
 
 
 def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: Diverging) -> None:
-    """B3. The answer has the last epoch that both logs can share, and its end.
+    """B3. Judge a diverging answer: it has the last epoch that both logs can share, and the epoch's end offset.
 
-    The rest of the log is guessed from it.
+    The rest of the log is guessed from the answer.
     """
     epoch, end = parted.epoch, parted.end_offset
     ranks = {e: i for i, e in enumerate(sorted({epoch, asked.last_epoch} - {-1}))}
@@ -422,7 +435,7 @@ ALL = -1
 
 
 def not_led(context: Context, node: int, history: History, line: RequestLine, found: Produced) -> None:
-    """A write to a broker that did not lead then, as far as the input shows."""
+    """Judge a write to a broker that did not lead at that time, as far as the input shows."""
     if found.error == NOT_LEADER or found.error in NOT_THERE:
         context.verdicts.explained[NOT_WRITTEN] += 1
     elif found.error in (NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER):
@@ -433,7 +446,7 @@ def not_led(context: Context, node: int, history: History, line: RequestLine, fo
 
 
 def produced(context: Context, led: Leadership, line: RequestLine, found: Produced, history: History) -> None:
-    """A write to a leader."""
+    """Judge a write to a leader."""
     verdicts, error = context.verdicts, found.error
     led.logs_writes &= not found.transactional and found.acks != 0
     led.go_on(line.answered)
@@ -457,7 +470,7 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
 
 
 def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
-    """B6. The guards that refuse a write with acks=all; and True if the ISR is too small to acknowledge one."""
+    """B6. The guards that refuse an acks=all write in a stage; and True if its ISR is too small to acknowledge one."""
     if stage.refusals is None:
         leading, _ = led.ranked(stage, {}, 0)
         nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)
@@ -467,7 +480,7 @@ def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
 
 
 def _refused(context: Context, led: Leadership, line: RequestLine, stages: Sequence[Stage]) -> None:
-    """B6. A refused write conforms if the ISR was under min ISR in a possible stage."""
+    """B6. Judge a refused write: it conforms if the ISR was under min ISR in a possible stage."""
     if any(_refusals(led, stage)[0] for stage in stages):
         context.verdicts.explained[NOT_WRITTEN] += 1
         return
@@ -478,7 +491,7 @@ def _refused(context: Context, led: Leadership, line: RequestLine, stages: Seque
 
 
 def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
-    """The broker answers that it does not lead, although the input shows that it does."""
+    """Judge the answer that the broker does not lead, although the input shows that it does."""
     ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
     begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
     led.denied = line.answered

@@ -34,7 +34,10 @@ LIMIT = 1000
 
 @dataclass
 class Verdicts:
-    """Counts by name, and the lines to report. ``dropped`` counts those over a limit."""
+    """The verdicts on messages: counts by name, and the lines to report.
+
+    ``dropped`` counts the findings over a limit, by property.
+    """
 
     explained: Counter[str] = field(default_factory=Counter)
     guessed: Counter[str] = field(default_factory=Counter)
@@ -60,13 +63,13 @@ class Verdicts:
         self.unfit(Unexplained(position, round(line.ended), partition, {}, (candidate,)))
 
     def unfit(self, line: Unexplained) -> None:
-        """A line that no step explains."""
+        """Add a line that no step explains to the report."""
         self.unexplained_count += 1
         if len(self.unexplained) < self.limit:
             self.unexplained.append(line)
 
     def found(self, finding: Finding) -> None:
-        """A violated property."""
+        """Add the finding of a violated property."""
         if len(self.findings) < self.limit:
             self.findings.append(finding)
         else:
@@ -99,9 +102,9 @@ NEW_LEADER_ELECTED = 108
 
 
 class ControllerRequests:
-    """The requests to controllers: read them first (``add_…``), then call ``settle``, then look them up.
+    """The requests to controllers. Read them first (``add_…``), then call ``settle``, then look them up.
 
-    Until ``settle`` corrects each log's clock difference, times are those of the logs.
+    Until ``settle`` corrects each log's clock difference, times are the logs' own.
     """
 
     def __init__(self, index: MetadataIndex) -> None:
@@ -126,7 +129,7 @@ class ControllerRequests:
     # --- what is read -----------------------------------------------------------------------------------
 
     def add_proposal(self, found: Proposal) -> None:
-        """Add a partition of an AlterPartition."""
+        """Add one partition of an AlterPartition request."""
         line, history = found.line, self._index.history(*found.key)
         if history is None:
             self.unknown += 1
@@ -138,11 +141,11 @@ class ControllerRequests:
         self._proposals.append((life, replace(found, line=replace(line, said=None))))
 
     def add_registration(self, found: Registered) -> None:
-        """Add a broker's registration."""
+        """Add a broker's registration request."""
         self._registrations.append(found._replace(line=replace(found.line, said=None)))
 
     def add_heartbeat(self, found: Heartbeat) -> None:
-        """Add a heartbeat, in the order of its log. Only heartbeats that report a newly replayed change are kept."""
+        """Add a heartbeat, in the order of its log. Only heartbeats that report a newly replayed change are stored."""
         line, offset = found.line, found.metadata_offset
         key = found.broker, line.path
         if not found.error and offset >= self._next.get(key, -NEVER):
@@ -153,16 +156,19 @@ class ControllerRequests:
 
     @property
     def offset_ms(self) -> int:
-        """How far the logs' time is ahead of UTC because of its time zone."""
+        """The lead of the logs' time over UTC because of its time zone, in ms."""
         return self._offset.offset_ms or 0
 
     def apart(self) -> Iterator[tuple[Path, int, float]]:
-        """For each log, the number of decisions, and the median of its lead over the metadata log in ms."""
+        """For each log: its path, the number of controller decisions in it, and its lead over the metadata log in ms.
+
+        The lead is the median over the decisions.
+        """
         for path, differences in self._apart.items():
             yield path, len(differences), median(differences)
 
     def settle(self, ahead: Callable[[Path], float]) -> None:
-        """Subtract each log's clock lead, in ms, from its times; lookups are possible after that."""
+        """Subtract each log's clock lead, in ms, from its times. Lookups are possible after that."""
 
         def settled(line: RequestLine) -> RequestLine:
             by = ahead(line.path)
@@ -198,11 +204,14 @@ class ControllerRequests:
         return [proposal for life, proposal in self._proposals if life is not None]
 
     def proposed(self, broker: int, life: int, epoch: int) -> list[Proposal]:
-        """A leader's proposals in a leader epoch, in the order of their arrival."""
+        """A leader's proposals in a leader epoch, in the order of their arrival.
+
+        ``life`` is the partition's creation.
+        """
         return self._of_leader.get((broker, life, epoch), [])
 
     def topics(self) -> list[str]:
-        """The topics of all proposals, as they are named."""
+        """The topics of all proposals, as the requests name them."""
         return sorted({proposal.key[0] for _, proposal in self._proposals})
 
     def made(self, life: int, version: Version) -> bool:
@@ -212,13 +221,16 @@ class ControllerRequests:
         return not self._made.isdisjoint(told) or (life, made - 1) in self._led_on
 
     def had_replayed(self, broker: int, position: int, by: float) -> bool:
-        """True if a broker had surely replayed the metadata log up to an offset by a time of the controller's clock."""
+        """True if a broker had certainly replayed the log up to an offset by a time of the controller's clock."""
         times, offsets = self._replayed.get(broker, ((), ()))
         place = bisect_right(times, by)
         return place > 0 and offsets[place - 1] >= position
 
     def knew(self, broker: int, position: int | None) -> float:
-        """The time at which a broker reported that it had replayed an offset; never for None."""
+        """The time at which a broker reported that it had replayed an offset; NEVER if it did not.
+
+        ``position`` None gives NEVER.
+        """
         times, offsets = self._replayed.get(broker, ((), ()))
         place = len(offsets) if position is None else bisect_left(offsets, position)
         return times[place] if place < len(times) else NEVER
@@ -241,13 +253,13 @@ PAIRS, EPOCHS = 3, 2
 
 
 def controllers_ahead(asked: ControllerRequests) -> dict[Path, float]:
-    """By how many ms the clock of each controller's log is ahead of the metadata log, for those beyond the limit."""
+    """For each controller's log whose clock is off by more than a limit, its lead over the metadata log in ms."""
     middle = {path: ms - asked.offset_ms for path, count, ms in asked.apart() if count >= PAIRS}
     return {path: ms for path, ms in middle.items() if abs(ms) > OFF_MS}
 
 
 class Apart:
-    """The evidence that one broker's clock is off: its lines that came too early or late, with the difference."""
+    """The evidence that one broker's clock is wrong: lines that came too early or too late, with the difference."""
 
     def __init__(self, broker: int) -> None:
         self.broker = broker
@@ -257,11 +269,14 @@ class Apart:
         self._first: dict[str, tuple[Path, int]] = {}
 
     def answer(self, line: RequestLine, history: int, epoch: int, ms: float, early: bool) -> None:
-        """An answer ``ms`` before its leader epoch began, or ``ms`` after a heartbeat that reported the next epoch."""
+        """Add an answer that came too early or late for its leader epoch.
+
+        It came ``ms`` before the epoch began (``early``), or ``ms`` after a heartbeat that reported the next epoch.
+        """
         self._add(EARLY if early else LATE, (history, epoch), line, ms)
 
     def join(self, line: RequestLine, ms: float) -> None:
-        """A proposal ``ms`` before the first fetch that made the new member eligible."""
+        """Add a proposal that came ``ms`` before the first fetch that made the new member eligible."""
         self._add(JOINS, (len(self._by[JOINS]), 0), line, ms)
 
     def _add(self, kind: str, key: tuple[int, int], line: RequestLine, ms: float) -> None:
@@ -272,7 +287,7 @@ class Apart:
         self._first.setdefault(kind, (line.path, line.line))
 
     def doubt(self) -> Doubt | None:
-        """The doubt about this broker's clock if it is behind or ahead, else None."""
+        """The doubt about this broker's clock if it is behind or ahead; None if it is not."""
         enough = [kind for kind, by in self._by.items() if len(by) >= EPOCHS]
         if JOINS in enough and len(self._by[JOINS]) <= self.joins_in_time:
             enough.remove(JOINS)
@@ -301,7 +316,10 @@ _WHY = {
 
 @dataclass
 class Context:
-    """The metadata index, the requests to controllers (``asked``), and the verdicts."""
+    """The shared data of all checks of request logs.
+
+    ``index`` is the metadata index, ``asked`` has the requests to controllers, and ``verdicts`` the results.
+    """
 
     index: MetadataIndex
     profile: str
@@ -323,7 +341,7 @@ class Context:
         certain: bool = True,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Report a property that a message violates."""
+        """Report the violation of a property by a message."""
         position = {"file": str(line.path), "line": line.line}
         self.verdicts.found(
             Finding(

@@ -8,10 +8,10 @@ the controller's requests have the leader's proposals in between. No log shows w
 any time it can be in one of several stages. It cannot be in a stage that did not exist yet, or in one before a stage
 that it is known to have reached.
 
-``Leadership`` bounds the HWM. The upper bound counts every fetch when it was taken up, in the stage that waits for
-the fewest brokers. The lower bound counts a fetch once it was surely recorded, in the stage that waits for the most.
-Both use the model's ``advanced_hwm``. A value above the upper bound so far is a claim: it is kept until the lines of
-all fetches that were in flight then have been read.
+``Leadership`` bounds the HWM. The upper bound counts every fetch when it was read, in the stage that waits for the
+fewest brokers. The lower bound counts a fetch once it was certainly recorded, in the stage that waits for the most.
+Both use the model's ``advanced_hwm``. A value above the upper bound so far is a claim: it is stored until the lines
+of all fetches that were in flight then have been read.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ Ranks = tuple[tuple[int, ...], int, int]
 
 
 class Leading(NamedTuple):
-    """A leader, with offsets as ranks. Sets are bits of slots; ``proposed`` is −1 if there is no proposed ISR.
+    """A leader's state with offsets as ranks.
 
-    ``leos`` has the rank of each slot's last fetch offset, UNHEARD for none; the leader's own entry is unused.
-    ``end`` is the rank of the log's end.
+    Sets are bits of slots; ``proposed`` is −1 if there is no proposed ISR. ``leos`` has the rank of each slot's last
+    fetch offset, UNHEARD for none; the leader's own entry is unused. ``end`` is the rank of the log's end.
     """
 
     isr: int
@@ -66,7 +66,7 @@ class Leading(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The model's step for a fetch: the guards that refuse it, the HWM after it, and the answer."""
+    """The model's step for a fetch: the guards that refuse it, or the HWM after it and the answer."""
 
     refused_by: tuple[str, ...]
     hwm: int
@@ -88,7 +88,7 @@ def _remembered(method: Callable[Concatenate[Acting, _P], _T]) -> Callable[Conca
 
 
 class Acting:
-    """The protocol for this number of slots and these rules. Results are cached, up to a limit."""
+    """The protocol ``replication`` for a number of slots and these rules. Results are cached, up to a limit."""
 
     def __init__(self, slots: int, rules: frozenset[str]) -> None:
         self.slots = slots
@@ -110,7 +110,7 @@ class Acting:
     # --- a leader's state -----------------------------------------------------------------------------
 
     def _state(self, leading: Leading, epoch: int = 1, records: int = 1) -> list[int]:
-        """A state in which slot 0 leads in this epoch, with records of that epoch."""
+        """The model's state for a leader in slot 0 with this leader epoch, with records of that epoch."""
         state, at = self._template.copy(), self._at
         state[at["brokers[0].view.leader"]] = 0
         state[at["brokers[0].view.leader_epoch"]] = epoch
@@ -134,11 +134,11 @@ class Acting:
         return state
 
     def settled(self, leading: Leading) -> int:
-        """The rank to which the HWM advances in this state (B4, 966.1)."""
+        """The rank to which the HWM advances in the leader's state (B4, 966.1)."""
         return self.settles(leading[:4], leading[4:])
 
     def settles(self, bits: Bits, ranks: Ranks) -> int:
-        """The same, for a leader given as two parts."""
+        """The rank to which the HWM advances, for a leader given as two tuples: the sets and the ranks."""
         found: int | None = self.settled_memo.get((bits, ranks))
         if found is None:
             found = int(self._advance(self._state(Leading(*bits, *ranks)))[0])
@@ -162,9 +162,10 @@ class Acting:
     def answered(
         self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int = 1, stale: bool = False
     ) -> Answered:
-        """The leader answers a fetch from this rank; the follower's log is a prefix of the leader's (B2, B3, B4).
+        """The model's answer to a fetch from the rank ``offset``, if the follower's log is a prefix of the leader's.
 
-        The leader's epoch is 1. ``stale``: the leader's metadata has a later broker epoch of the sender.
+        Rules: B2, B3, B4. The leader's epoch is 1. ``stale``: the leader's metadata has a later broker epoch of the
+        sender.
         """
         state = self._state(leading)
         self._with_fetch(state, f, offset, 1 if has_last else -1, fetch_epoch, 0)
@@ -173,9 +174,9 @@ class Acting:
 
     @_remembered
     def diverges(self, offset: int, last_epoch: int, epochs: tuple[int, ...]) -> Answered:
-        """The answer (B3) to a fetch from this rank with this last epoch; the leader's log has records of ``epochs``.
+        """The model's answer (B3) to a fetch from the rank ``offset`` with this last epoch.
 
-        The leader's epoch is 3, and the epochs are 0 to 3.
+        The leader's log has one record for each of ``epochs``, which are 0 to 3; its leader epoch is 3.
         """
         state = self._state(self._silent(1, 3, len(epochs)), epoch=3)
         for i, epoch in enumerate(epochs):
@@ -184,7 +185,7 @@ class Acting:
         return self._answer(state, 1)
 
     def _silent(self, isr: int, replicas: int, end: int = 0) -> Leading:
-        """A leader that has received no fetch."""
+        """The state of a leader that has received no fetch."""
         return Leading(isr, -1, replicas, 1, (UNHEARD,) * self.slots, 0, end)
 
     def _answer(self, state: list[int], f: int) -> Answered:
@@ -203,7 +204,10 @@ class Acting:
 
     @_remembered
     def refuses(self, leads: bool, epoch: int, stale: bool = False) -> bool:
-        """True if a broker may refuse a fetch of epoch 1 (B2), given whether it leads and which epoch it knows."""
+        """True if a broker may refuse a fetch with leader epoch 1 (B2).
+
+        ``leads`` and ``epoch`` are whether the broker leads, and the leader epoch it knows.
+        """
         state = self._state(self._silent(3, 3), epoch=epoch)
         state[self._at["brokers[0].view.leader"]] = 0 if leads else 1
         state[self._at["brokers[0].view.epochs[1]"]] = int(stale)
@@ -212,7 +216,10 @@ class Acting:
 
     @_remembered
     def goes_on_from(self, offset: int, brings: bool) -> int:
-        """The next fetch offset (B3) of a follower whose log ends at this rank; ``brings``: the answer had a record."""
+        """The rank of the next fetch offset (B3) of a follower whose log ends at ``offset``.
+
+        ``brings``: the answer that it handled had a record.
+        """
         state, at, answer = self._template.copy(), self._at, "fetch_responses[1]"
         state[at["brokers[1].view.leader_epoch"]] = 1
         state[at["brokers[1].view.leader"]] = 0
@@ -228,14 +235,14 @@ class Acting:
     # --- clients ----------------------------------------------------------------------------------------
 
     def write_refused(self, leading: Leading) -> tuple[str, ...]:
-        """The guards that refuse a write with acks=all (B6)."""
+        """The guards that refuse an acks=all write in the leader's state (B6)."""
         silent = leading._replace(leos=(UNHEARD,) * self.slots, hwm=0, end=0)
         key = ("write", leading.isr, leading.min_isr, leading.replicas)
         return self.memo.of(key, lambda: self._refusals("write_acks_all", self._state(silent), 0, 0))
 
     @_remembered
     def acknowledgement_refused(self, leading: Leading, offset: int) -> bool:
-        """True if the record at this rank may not be acknowledged in this state (B6)."""
+        """True if the leader may not acknowledge the record at the rank ``offset`` in this state (B6)."""
         state = self._state(leading)
         for i in range(leading.end):
             state[self._at[f"brokers[0].log[{i}].value"]] = i
@@ -248,7 +255,7 @@ class Acting:
     def expansion_refused(
         self, leading: Leading, f: int, leso: int, epoch_fits: bool = True
     ) -> tuple[str, ...]:
-        """The guards that refuse to propose a slot for the ISR (B5, 841.1, 903.2)."""
+        """The guards that refuse to propose slot ``f`` for the ISR (B5, 841.1, 903.2)."""
         state = self._state(leading)
         state[self._at["brokers[0].leso"]] = leso
         state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(not epoch_fits)
@@ -258,23 +265,24 @@ class Acting:
         return self._refusals("propose_expand", state, 0, f)
 
     def may_send_another(self, one_is_under_way: bool) -> bool:
-        """True if a leader with a pending proposal may send it again, with a request in flight or not (B7, B8)."""
+        """True if a leader may send its pending proposal again, with a request in flight or not (B7, B8)."""
         state = self._state(Leading(1, 3, 3, 1, (0,) * self.slots, 0, 0))
         state[self._at["alter_requests[0]?"]] = int(one_is_under_way)
         return not self._refusals("retry_alter_partition", state, 0)
 
 
 def _advanced_hwm(protocol: Replication, s: State) -> Number:
-    """The model's function for the HWM of slot 0, over a state."""
+    """The model's function ``advanced_hwm`` for slot 0, as a function of the state."""
     hwm: Number = high_watermark.advanced_hwm(protocol, protocol.t.broker.lift(0), s.brokers[0])
     return hwm
 
 
 @lru_cache(maxsize=32)
 def acting(slots: int, profile: str, patient: bool = False) -> Acting:
-    """The actions for this number of slots, by the brokers' rules of a profile, or of Kafka 4.2 for any other profile.
+    """The protocol for this number of slots with the brokers' rules of a profile.
 
-    ``patient``: the HWM also waits for caught-up replicas outside the ISR (K3), as in Kafka.
+    Any profile that the protocol lacks stands for Kafka 4.2. ``patient``: the HWM also waits for caught-up replicas
+    outside the ISR (K3), as in Kafka.
     """
     rules = PROFILES[profile if profile in PROFILES else "kafka_4_2"].rules
     return Acting(max(2, slots), rules | {"hwm_waits_for_caught_up"} if patient else rules)
@@ -285,9 +293,10 @@ def acting(slots: int, profile: str, patient: bool = False) -> Acting:
 
 @dataclass(slots=True)
 class Stage:
-    """A leader's view: a version of the partition, and the ISR that the leader has proposed on top of it, if any.
+    """A leader's view: a version of the partition, and the ISR that it has proposed (None: no proposal is pending).
 
-    The view is possible from ``since`` on. By ``reached``, the leader is known to be in this stage or a later one.
+    The view is possible from the time ``since`` on. By ``reached``, the leader is known to be in this stage or a
+    later one.
     """
 
     version: Version
@@ -303,17 +312,17 @@ class Stage:
 
     @property
     def min_isr(self) -> int:
-        """The effective min ISR; 1 if it is not known, which allows the most."""
+        """The effective min ISR; 1 if it is unknown, because 1 allows the most."""
         return self.version.min_isr or 1
 
 
 def stages(
     history: History, epoch: int, proposals: Iterable[Proposal], knew: Callable[[int], float]
 ) -> list[Stage]:
-    """The stages of a leader epoch in order; none if the metadata log has no such epoch.
+    """The stages of a leader epoch in order; empty if the metadata log has no such epoch.
 
     ``proposals`` are the leader's in this epoch, in the order of their arrival. ``knew`` gives the time, by the
-    controller's clock, by which the leader had surely replayed the metadata log up to an offset.
+    controller's clock, by which the leader had certainly replayed the metadata log up to an offset.
     """
     found: list[Stage] = []
     waiting = list(proposals)
@@ -353,7 +362,7 @@ TOP = 1 << 62
 
 
 class Heard(Struct, gc=False, frozen=True):
-    """A follower's last fetch: its offset, its broker epoch, and the time when it was taken up."""
+    """A follower's last fetch: its offset, its broker epoch, and the time when the leader read it."""
 
     offset: int
     epoch: int
@@ -362,7 +371,7 @@ class Heard(Struct, gc=False, frozen=True):
 
 @dataclass(slots=True)
 class Claim:
-    """A value of the HWM, from an answer or from the acknowledgement of the record before it."""
+    """A value of the HWM that an answer shows, or that the acknowledgement of the record before it implies."""
 
     hwm: int
     line: RequestLine
@@ -382,7 +391,10 @@ class Claim:
 
 @dataclass(slots=True)
 class Leadership:
-    """A leader's tenure. ``hwm`` is the upper bound of the HWM, None while the HWM at its start is unknown."""
+    """A broker's leadership in one leader epoch.
+
+    ``hwm`` is the upper bound of the HWM, None while the HWM at its start is unknown. ``low`` is the lower bound.
+    """
 
     broker: int
     name: str
@@ -403,7 +415,7 @@ class Leadership:
     hwm: int | None = None
     low: int = 0
     is_behind: bool = False
-    """True if fetches were surely recorded, or a stage ended, since ``low`` was computed."""
+    """True if fetches were certainly recorded, or a stage ended, since ``low`` was computed."""
     start: int | None = None
     marks: OrderedDict[int, None] = field(default_factory=OrderedDict)
     claims: list[Claim] = field(default_factory=list)
@@ -433,14 +445,14 @@ class Leadership:
     apart: Apart | None = None
     """The evidence that the clock of its node is off."""
     over: float = float("inf")
-    """The time, by the controller's clock, when the broker surely knew that the leader epoch was over."""
+    """The time, by the controller's clock, when the broker certainly knew that the leader epoch was over."""
     proposed: dict[int, list[Proposal]] = field(default_factory=dict)
     """Its proposals by partition epoch, in the order of their arrival."""
 
     # --- time -----------------------------------------------------------------------------------------
 
     def go_on(self, now: float) -> None:
-        """Update the stages that are possible at a time of the leader's clock."""
+        """Update the stages that are possible at the time ``now`` of the leader's clock."""
         stages, at, up_to = self.stages, self.at, self.up_to
         last = len(stages) - 1
         if at == last:
@@ -455,7 +467,7 @@ class Leadership:
             self.welcome.clear()
 
     def settle_until(self, time: float) -> None:
-        """Update the lower bound of the HWM: requests that ended before this time were surely recorded by then."""
+        """Update the lower bound of the HWM: requests that ended before this time were certainly recorded by then."""
         aging, certain = self.aging, self.certain
         while aging and aging[0][0] <= time:
             _, follower, offset = aging.popleft()
@@ -467,14 +479,14 @@ class Leadership:
                 self.is_behind = True
 
     def least(self) -> int:
-        """The lower bound of the HWM, computed on demand, which is rare."""
+        """The lower bound of the HWM. It is computed only when it is needed, which is rare."""
         if self.is_behind:
             self.is_behind = False
             self.low = max(self.low, self._least_of(self.certain, None))
         return self.low
 
     def answer_refused(self, f: int) -> tuple[str, ...]:
-        """The guards that refuse a broker's fetch in all possible stages (B2, 903.2): none for a replica."""
+        """The guards that refuse a broker's fetch in all possible stages (B2, 903.2); empty for a replica."""
         if f in self.welcome:
             return ()
         slot, found = self.slots.get(f), UNASKED
@@ -496,7 +508,7 @@ class Leadership:
     def ranked(
         self, stage: Stage, leos: dict[int, int], hwm: int, others: Sequence[int] = (), end: int = TOP
     ) -> tuple[Leading, list[int]]:
-        """The leader in a stage with offsets as ranks, and the offset of each rank."""
+        """The leader's state in a stage, with offsets as ranks; and the offset of each rank."""
         offsets = sorted({hwm, end, *leos.values(), *others})
         return Leading(*self._bits(stage), *self._ranks(offsets, leos, hwm, end)), offsets
 
@@ -509,7 +521,7 @@ class Leadership:
     def _settled(
         self, acting: Acting, stages: Sequence[Stage], leos: dict[int, int], hwm: int, end: int = TOP
     ) -> list[int]:
-        """The HWM reached in each of these stages."""
+        """For each stage, the HWM that the leader reaches in it."""
         offsets = sorted({hwm, end, *leos.values()})
         ranks = self._ranks(offsets, leos, hwm, end)
         return [offsets[acting.settles(stage.bits or self._bits(stage), ranks)] for stage in stages]
@@ -531,7 +543,7 @@ class Leadership:
         return self.stages[first : self.up_to + 1]
 
     def _least_of(self, certain: dict[int, int], since: float | None) -> int:
-        """The lower bound of the HWM with followers at these offsets, in the stages since a time."""
+        """The lower bound of the HWM with followers at the offsets ``certain``, in the stages since a time."""
         end = max(self.least_end, self.low)
         return min(self._settled(self.patient, self.possible(since), certain, self.low, end))
 
@@ -556,17 +568,17 @@ class Leadership:
         return found
 
     def reached(self, base: int, leos: dict[int, int], since: float | None) -> int | None:
-        """The greatest HWM that can follow ``base`` in the stages since a time; None if it is unbounded."""
+        """The greatest HWM that can follow the HWM ``base`` in the stages since a time; None if it is unbounded."""
         found = max(base, *self._settled(self.acting, self.possible(since), leos, base))
         return None if found == TOP else found
 
     def least_after(self, follower: int, offset: int, since: float) -> int:
-        """The lower bound of the HWM once a follower's fetch at an offset was surely recorded."""
+        """The lower bound of the HWM once a follower's fetch at an offset was certainly recorded."""
         noted = max(offset, self.certain.get(follower, 0))
         return self._least_of({**self.certain, follower: noted}, since)
 
     def told(self, hwm: int) -> None:
-        """An answer had this HWM. The first such HWM was there at the start, or was reached since."""
+        """Note that an answer had this HWM. The first such HWM was reached at the start of the leadership or since."""
         if self.hwm is None or hwm > self.hwm:
             self.hwm = hwm
         if self.start is None:
@@ -595,14 +607,17 @@ class Leadership:
         return hwm in self.marks or hwm == self.start
 
     def broker_epoch(self, follower: int, epoch: int, taken: float) -> None:
-        """A follower fetched with this broker epoch."""
+        """Note the broker epoch with which a follower fetched."""
         known = self.epochs_of.setdefault(follower, [])
         if not known or known[-1][1] != epoch:
             known.append((taken, epoch))
             del known[:-8]
 
     def append(self, offset: int) -> bool | None:
-        """A batch begins here. True if it was appended now; None if an earlier leader must have appended it."""
+        """Note that a batch begins at an offset. Returns True if it was appended now, False if it was known.
+
+        None means that an earlier leader must have appended it.
+        """
         if offset in self.appended:
             return False
         if offset < self.leso:
@@ -617,7 +632,10 @@ class Leadership:
         return True
 
     def inside(self) -> tuple[int, RequestLine] | None:
-        """A follower's offset inside a batch: no batch begins there, though batches lie before and after it."""
+        """A follower's fetch offset inside a batch, with its line; None if there is none.
+
+        No batch begins at the offset, though batches lie before and after it.
+        """
         cuts, over = self.cuts, self.active - LINES_MS
         while cuts and cuts[0][0] < over:
             _, offset, line = cuts.popleft()
@@ -628,7 +646,7 @@ class Leadership:
 
 
 def slots_for(leader: int, stages: Sequence[Stage]) -> dict[int, int] | None:
-    """Slots for all brokers of a leader epoch, the leader first; None if there are too many."""
+    """Slots for all brokers of a leader epoch, the leader first; None if there are too many brokers."""
     members = {
         b for s in stages for b in (*s.version.state.replicas, *s.version.state.isr, *(s.proposed or ()))
     }

@@ -1,6 +1,6 @@
 """An index of the metadata log for request logs: topics by id, registrations, and each partition's versions.
 
-It orders the events: the leader epochs, partition epochs and broker epochs in messages are those of its records.
+The index orders events: leader epochs, partition epochs and broker epochs in messages are those of its records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ SHOWN = 4
 
 
 class Version(Struct, gc=False, frozen=True):
-    """A partition from an offset of the metadata log on; ``min_isr`` is the effective one, None if not known."""
+    """The state of a partition from an offset of the metadata log on.
+
+    ``min_isr`` is the effective min ISR, None if unknown.
+    """
 
     position: int
     time: int
@@ -38,12 +41,12 @@ class Version(Struct, gc=False, frozen=True):
 
     @property
     def is_recovering(self) -> bool:
-        """True if its leader was elected uncleanly, and has not reported recovery yet."""
+        """True if the leader was elected uncleanly, and has not reported recovery yet."""
         return self.state.leader_recovery_state != "RECOVERED"
 
 
 class EpochBegins(Struct, gc=False, frozen=True):
-    """A leader epoch: its leader, None for none, and the place and time of its start."""
+    """The start of a leader epoch: its leader (None: no leader), time, and offset in the metadata log."""
 
     epoch: int
     leader: int | None
@@ -54,7 +57,10 @@ class EpochBegins(Struct, gc=False, frozen=True):
 
 @dataclass(slots=True)
 class History:
-    """One life of a partition, from its creation to its deletion: its versions in log order. ``number`` is unique."""
+    """The versions of a partition in log order, from one creation to its deletion.
+
+    ``number`` is unique among all histories.
+    """
 
     number: int
     name: str
@@ -80,23 +86,23 @@ class History:
         self.versions.append(version)
 
     def begins(self, epoch: int) -> EpochBegins | None:
-        """A leader epoch; None if there was no such epoch."""
+        """The start of a leader epoch; None if the partition had no such epoch."""
         return self._epochs.get(epoch)
 
     def later(self, epoch: int) -> EpochBegins | None:
-        """The next leader epoch; None if there is none."""
+        """The start of the leader epoch after this one; None if there is none."""
         place = bisect_right(self._sorted, epoch)
         return self._epochs[self._sorted[place]] if place < len(self._sorted) else None
 
     def of_epoch(self, epoch: int) -> list[Version]:
-        """The versions of a leader epoch; none if there was no such epoch."""
+        """The versions of the partition in a leader epoch; empty if there was no such epoch."""
         first, later = self.begins(epoch), self.later(epoch)
         if first is None:
             return []
         return self.versions[first.number : None if later is None else later.number]
 
     def with_partition_epoch(self, epoch: int, partition_epoch: int) -> list[Version]:
-        """The versions of a leader epoch that have this partition epoch."""
+        """The versions of the partition in a leader epoch that have this partition epoch."""
         return [v for v in self.of_epoch(epoch) if v.state.partition_epoch == partition_epoch]
 
     def around(self, start_ms: float, end_ms: float) -> list[Version]:
@@ -132,7 +138,7 @@ _READ = frozenset(KEYS[name] for name in (_TOPIC, *_OF_BROKERS))
 
 
 class Registration(Struct, gc=False, frozen=True):
-    """A broker from an offset of the metadata log on."""
+    """A broker's registration from an offset of the metadata log on."""
 
     position: int
     time: int
@@ -143,7 +149,7 @@ class Registration(Struct, gc=False, frozen=True):
 
 
 class MetadataIndex:
-    """Filled by the replay of the metadata log (``change``, ``setting``), and by its own pass over it (``read``)."""
+    """The index. The replay of the metadata log fills it (``change``, ``setting``), and its own pass (``read``)."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Registration] = {}
@@ -167,12 +173,12 @@ class MetadataIndex:
     # --- partitions -----------------------------------------------------------------------------------
 
     def history(self, topic: str, number: int) -> History | None:
-        """The history of a partition. Its topic is an id or a name, as in the messages."""
+        """The history of a partition; None if there is none. ``topic`` is an id or a name, as in the messages."""
         name, position = self.topics.get(topic, ("", 0))
         return next((h for h in self.histories.get((name, number), ()) if h.position >= position), None)
 
     def partitions(self, topic: str) -> Iterator[History]:
-        """The partitions of a topic, by their numbers."""
+        """The histories of a topic's partitions, by partition number."""
         name, _ = self.topics.get(topic, ("", 0))
         for number in sorted(number for of, number in self.histories if of == name):
             history = self.history(topic, number)
@@ -180,7 +186,7 @@ class MetadataIndex:
                 yield history
 
     def change(self, change: PartitionChange) -> None:
-        """A change of a partition."""
+        """Add a change of a partition."""
         known = self._living.get(change.name)
         if change.after is None:
             if known is not None:
@@ -198,7 +204,7 @@ class MetadataIndex:
         self._places.add(change.position)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
-        """The value of a setting for a partition from here on."""
+        """Add a change of a setting that applies to a partition from here on."""
         known = self._living.get(name)
         if known is not None:
             at, state = setting.change, known.versions[-1].state
@@ -266,49 +272,49 @@ class MetadataIndex:
             self._incarnations[broker].setdefault(epoch, found)
 
     def registration(self, broker: int, position: int) -> Registration | None:
-        """A broker's registration after the record at this offset, or the last one before it."""
+        """A broker's registration after the record at this offset; None if it is not registered."""
         known = self._registrations.get(broker, [])
         place = bisect_right(known, position, key=lambda r: r.position)
         return known[place - 1] if place else None
 
     def epochs_of(self, broker: int) -> list[int]:
-        """The last broker epochs that a broker was registered with, in order."""
+        """The last broker epochs with which a broker was registered, in order."""
         return sorted(self._incarnations.get(broker, ()))[-SHOWN:]
 
     def latest_epoch(self, broker: int, by_ms: float = NEVER) -> int:
-        """The greatest broker epoch that a broker was registered with by a time; −1 if there is none."""
+        """The greatest broker epoch with which a broker was registered by a time; −1 if there is none."""
         known = self._incarnations.get(broker, {})
         return max((epoch for epoch, found in known.items() if found.time <= by_ms), default=-1)
 
     def registered(self, broker: int, epoch: int) -> float:
-        """The time at which a broker was registered with an epoch; never, if it was not."""
+        """The time at which a broker was registered with an epoch; NEVER if it was not."""
         found = self._incarnations.get(broker, {}).get(epoch)
         return NEVER if found is None else float(found.time)
 
     def registered_later(self, broker: int, epoch: int) -> tuple[float, int | None]:
-        """The time and offset of a broker's registration that follows one with this epoch; never, if there is none."""
+        """The time and offset of a broker's next registration after the one with this epoch; (NEVER, None) if none."""
         known = self._incarnations.get(broker, {})
         later = min((one for one in known if one > epoch), default=None)
         return (NEVER, None) if later is None else (float(known[later].time), known[later].position)
 
     def starts_after(self, broker: int, time: float) -> float:
-        """The first time after ``time`` at which a broker was registered with a new epoch; never, if there is none."""
+        """The first time after ``time`` at which a broker was registered with a new epoch; NEVER if there is none."""
         known = self._incarnations.get(broker, {}).values()
         return min((float(found.time) for found in known if found.time > time), default=NEVER)
 
     # --- both -----------------------------------------------------------------------------------------
 
     def changes_after(self, position: int) -> float:
-        """The next offset after this one at which a partition or a registration changed; infinity if there is none."""
+        """The next offset after this one at which a partition or a registration changed; NEVER if there is none."""
         if len(self._sorted_places) != len(self._places):
             self._sorted_places = sorted(self._places)
         place = bisect_right(self._sorted_places, position)
         return self._sorted_places[place] if place < len(self._sorted_places) else NEVER
 
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
-        """The offsets at which a partition or a registration changed between two times, with the partition there.
+        """The offsets at which a partition or a registration changed between two times.
 
-        The first is the state in force at the start.
+        Each comes with the partition's state there. The first one is the state in force at ``start_ms``.
         """
         versions = history.around(start_ms, end_ms)
         first = bisect_left(self._by_time, (start_ms, -1, -1))

@@ -61,7 +61,7 @@ class Node:
     # --- fetches --------------------------------------------------------------------------------------
 
     def take_fetch(self, fetch: Fetch) -> None:
-        """A fetch and its answer."""
+        """Check a fetch and its answer, partition by partition."""
         verdicts = self.context.verdicts
         self._time(fetch.line)
         if fetch.line.path is not self._path:
@@ -141,7 +141,7 @@ class Node:
                 self._judge(led)
 
     def _is_current(self, fetch: Fetch) -> bool:
-        """True if the sender surely was in its current incarnation.
+        """True if the sender was certainly in its current incarnation.
 
         Otherwise the other checks judge the broker epoch.
         """
@@ -154,7 +154,7 @@ class Node:
         return begins <= fetch.line.answered and fetch.line.answered < ends
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
-        """True if this broker led in the fetch's leader epoch before its present one: the fetch was in flight."""
+        """True if this broker led in the fetch's leader epoch before its present one, so the fetch was in flight."""
         led = self.led.get(history.number)
         begins = None if led is None or epoch >= led.epoch else history.begins(epoch)
         return begins is not None and begins.leader == self.broker
@@ -199,7 +199,7 @@ class Node:
             self._pending[id(led)] = proposals.judge(self.context, led, pending, self.now)
 
     def _epoch_led(self, history: History, led: Leadership | None, line: RequestLine) -> int | None:
-        """The last leader epoch in which this broker can have led while a request was in flight."""
+        """The last leader epoch in which this broker can have led while a request was in flight; None if none."""
         if led is not None and not history.has_later(led.epoch, line.answered + CLOCKS_MS):
             return led.epoch
         found = history.led_by(self.broker, line.answered + CLOCKS_MS)
@@ -210,9 +210,9 @@ class Node:
     def _leads(
         self, history: History, epoch: int, line: RequestLine, is_later: bool = False
     ) -> Leadership | None:
-        """The leadership that a message belongs to; None, and reported, if there is none.
+        """The leadership to which a message belongs. None, with a report, if there is none.
 
-        ``is_later``: the message surely came after an answer in a later leader epoch.
+        ``is_later``: the message certainly came after an answer in a later leader epoch.
         """
         led = self.led.get(history.number)
         if led is not None and led.epoch == epoch:
@@ -296,7 +296,7 @@ class Node:
         proposals.judge(self.context, led, pending, self.now, ends=True)
 
     def finish(self) -> None:
-        """The log is read."""
+        """End the log: judge everything that still waits for lines."""
         for led in self.led.values():
             if led is not None:
                 self._close(led)
@@ -308,7 +308,7 @@ class Node:
         return self._histories[key]
 
     def _restarted(self, now: float) -> None:
-        """The broker registered again: requests that were in flight when its process died have no line."""
+        """Handle a new registration of the broker: requests in flight when its process died have no line."""
         self._start = self.context.index.starts_after(self.broker, now)
         for led in self.led.values():
             if led is not None:
@@ -329,7 +329,7 @@ class Node:
 
 
 def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
-    """The time from which, and up to which, a broker surely had the epoch of its fetch; never, if it had not."""
+    """The time from which, and up to which, a broker certainly had the epoch in its fetch; empty if it never had."""
     begins = context.index.registered(fetch.replica, fetch.epoch)
     ends, _ = context.index.registered_later(fetch.replica, fetch.epoch)
     return begins + CLOCKS_MS, ends - CLOCKS_MS

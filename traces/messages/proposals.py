@@ -25,9 +25,9 @@ INELIGIBLE = 107
 
 @dataclass(slots=True)
 class Waiting:
-    """A proposal that is kept until the lines of all fetches before it are read.
+    """A proposal that waits until the lines of all fetches before it are read.
 
-    ``joining`` are the new members; ``fits`` are those of them with a fetch that makes them eligible.
+    ``joining`` are the new members; ``fits`` are the joining members with a fetch that makes them eligible.
     """
 
     proposal: Proposal
@@ -46,7 +46,7 @@ class Waiting:
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
-    """The leader's proposals, each with the first stage of its version; those without one are left out."""
+    """The leader's proposals, each with the first stage of its version. Proposals without a stage are left out."""
     found = []
     first: dict[int, Stage] = {}
     for stage in led.stages:
@@ -61,12 +61,12 @@ def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
 
 
 def watched(pending: Iterable[Waiting]) -> frozenset[int]:
-    """The brokers whose fetches a pending proposal still waits for."""
+    """The brokers for whose fetches a pending proposal still waits."""
     return frozenset(f for w in pending for f in w.joining if f not in w.fits and f not in w.late)
 
 
 def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, taken: float) -> None:
-    """A fetch was recorded: check if it makes the follower eligible for pending proposals."""
+    """Check if a recorded fetch makes the follower eligible for pending proposals."""
     for wanted in pending:
         if f not in wanted.joining or f in wanted.fits or f in wanted.late:
             continue
@@ -91,7 +91,7 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
 def judge(
     context: Context, led: Leadership, pending: list[Waiting], now: float, ends: bool = False
 ) -> list[Waiting]:
-    """Judge the pending proposals whose time is over, in the order of their arrival; returns the others."""
+    """Judge the pending proposals whose time is over, in the order of their arrival. Returns the others."""
     if pending and now < pending[0].until and not ends:
         return pending
     left: list[Waiting] = []
@@ -140,7 +140,7 @@ def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
 
 
 def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> None:
-    """B5. A follower was proposed although no fetch made it eligible."""
+    """B5. Report that a follower was proposed although no fetch had made it eligible."""
     line = wanted.proposal.line
     leo, hwm, start = wanted.best.get(f, (-1, led.least(), led.leso))
     if profiles.isr_joined_caught_up(leo=leo, hwm=hwm, epoch_start=start):
@@ -157,7 +157,10 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
 
 
 def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, named: int) -> bool:
-    """903.3. A proposal names the broker epoch of the member's last fetch, or that of its first sending."""
+    """903.3. True if a proposal has the broker epoch of the member's last fetch, or of its own first sending.
+
+    Otherwise it is reported.
+    """
     first = _named_first(led, wanted.proposal, member)
     if first is not None:
         if profiles.proposals_name_fetched_epochs(named=named, fetched=first):
@@ -182,7 +185,7 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
 
 
 def _named_first(led: Leadership, proposal: Proposal, member: int) -> int | None:
-    """The epoch of a member in an earlier sending of the same proposal; None if there is none.
+    """The broker epoch of a member in an earlier sending of the proposal; None if there is none.
 
     A refusal because of an ineligible member ends a proposal (841.3): the same members later are a new proposal.
     """
@@ -220,7 +223,7 @@ PROPOSED_CHANGE = "alter_partition"
 
 
 def decided(context: Context, history: History, proposal: Proposal) -> None:
-    """The controller's answer must be the model's for this request, in the state in which it decided (841.2, 903.4)."""
+    """Judge the controller's answer: it must be the model's for a state in which it can have decided (841.2, 903.4)."""
     line, verdicts = proposal.line, context.verdicts
     if proposal.error not in ERRORS:
         verdicts.outside[f"AlterPartition answered with error {proposal.error}"] += 1
@@ -260,7 +263,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
 
 
 def _stale(context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int) -> bool:
-    """903.4. Report that a request under an old broker epoch was accepted, if that is a violation; True if so."""
+    """903.4. Report a request that was accepted under an old broker epoch. Returns True if it was."""
     if profiles.stale_epochs_are_refused(sent=sent, known=known):
         return False
     context.finding(
@@ -293,7 +296,7 @@ def _slots(
 def _answer(
     context: Context, proposal: Proposal, slots: dict[int, int], position: int, version: Version
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The guards that refuse, and the answer of the model's controller in the state at an offset of its log."""
+    """The guards that refuse a proposal, and the model's answer, in the state at an offset of the metadata log."""
     model = decisions(_rounded(len(slots)), context.rules)
     members = [{"broker": slots[m], "epoch": None if e == NO_EPOCH else e} for m, e in proposal.members]
     found = model.alter_partition(
@@ -364,7 +367,7 @@ def _registrations(
 
 
 def missing(context: Context, first: float, last: float) -> None:
-    """Report the metadata log's changes, between the first and the last proposal, that no logged proposal made."""
+    """Report changes of ISRs between the first and the last proposal that no logged proposal made."""
     for topic in context.asked.topics():
         for history in context.index.partitions(topic):
             for version in history.versions:
@@ -374,7 +377,7 @@ def missing(context: Context, first: float, last: float) -> None:
 
 
 def in_flight(context: Context) -> None:
-    """B7, B8. No proposal arrives while another one of the same leader for the same partition is in flight."""
+    """B7, B8. Report a proposal that arrives while its leader has another one for the partition in flight."""
     if acting(3, context.profile).may_send_another(True):
         return
     last: dict[tuple[int, Key], Proposal] = {}

@@ -1,7 +1,7 @@
 """The belief about a quorum between two lines of its logs, and the protocol `quorum` on the part that a step needs.
 
 A window replaces offsets and epochs by ranks. A log of any length becomes one record for each stretch between two of
-the offsets. All records of a stretch have one epoch, as the starts of epochs are among the offsets.
+the offsets. All records of a stretch have one epoch, because the starts of epochs are among the offsets.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ UNKNOWN = -1
 
 @dataclass
 class Log:
-    """A log as its epochs' start offsets: ``cuts`` are (offset, epoch), ascending from 0; ``end`` is its LEO."""
+    """A log as the start offsets of its epochs: ``cuts`` are (offset, epoch), ascending from 0. ``end`` is its LEO."""
 
     cuts: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0
 
     @property
     def last_epoch(self) -> int | None:
-        """The epoch of the last record."""
+        """The epoch of the last record; None if the log is empty."""
         return self.cuts[-1][1] if self.cuts else None
 
     def append(self, end: int, epoch: int) -> None:
-        """Records of one epoch up to an offset."""
+        """Append records of one epoch up to the offset ``end``."""
         if end > self.end:
             if self.last_epoch != epoch:
                 self.cuts.append((self.end, epoch))
             self.end = end
 
     def truncate(self, end: int) -> None:
-        """Keep what is below an offset."""
+        """Remove the records from the offset ``end`` on."""
         self.end = min(self.end, end)
         while self.cuts and self.cuts[-1][0] >= self.end:
             self.cuts.pop()
 
     def copy(self) -> Log:
-        """An independent copy."""
+        """A copy that later changes do not affect."""
         return Log(list(self.cuts), self.end)
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch of the record at an offset, or of the last one before it."""
+        """The epoch of the record at an offset or, if it has none, of the last record before it."""
         found = 0
         for start, epoch in self.cuts:
             if start > offset:
@@ -84,7 +84,7 @@ class Node:
 
     @property
     def leads(self) -> bool:
-        """True if it considers itself the leader."""
+        """True if the member considers itself the leader."""
         return self.leader == self.id
 
 
@@ -105,7 +105,7 @@ class Parked:
 
 @dataclass
 class Response:
-    """An answer to a fetch, in flight. ``source`` is a copy of the log that its records came from."""
+    """An answer to a fetch in flight. ``source`` is a copy of the log from which its records were read."""
 
     epoch: int
     records: bool
@@ -132,7 +132,7 @@ class Response:
 
 @dataclass
 class Belief:
-    """The belief about all nodes and messages: fetches by their sender, votes by candidate and voter."""
+    """The belief about all nodes and messages. Fetches are keyed by their sender, votes by candidate and voter."""
 
     voters: tuple[int, ...] = ()
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class Belief:
     committed: Log = field(default_factory=Log)
 
     def node(self, number: int) -> Node:
-        """A member. A new one has an empty state."""
+        """The state of a member. A new member has an empty state."""
         found = self.nodes.get(number)
         if found is None:
             found = self.nodes[number] = Node(number)
@@ -164,14 +164,14 @@ OBSERVERS = 2
 
 
 class TooLarge(Exception):
-    """The step needs more offsets or epochs than this model has; the message says which."""
+    """The step needs more offsets or epochs than this model has. The message names which."""
 
 
 class Window:
-    """A belief in the numbers of a model: it has the state of ``nodes``; other members have their initial state.
+    """The part of a belief that a step needs, in the numbers of a model.
 
-    ``offsets`` and ``epochs`` are the additional ones to rank. ``commits`` includes the committed log, ``votes`` the
-    votes in flight between the nodes.
+    It has the state of ``nodes``; other members have their initial state. ``offsets`` and ``epochs`` are additional
+    ones to rank. ``commits`` includes the committed log, ``votes`` the votes in flight between the nodes.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class Window:
             yield b.committed.last_epoch
 
     def _pairs(self, of: Mapping[tuple[int, int], Any]) -> Iterable[tuple[int, int]]:
-        """The pairs whose members are both voters in this window."""
+        """The pairs whose two members are both voters in this window."""
         within = {n for n in self.nodes if n in self.belief.voters}
         return [pair for pair in of if within.issuperset(pair)]
 
@@ -271,7 +271,7 @@ class Window:
     # --- into the model -----------------------------------------------------------------------------------------
 
     def slot(self, node: int | None) -> int | None:
-        """A member's number in the model."""
+        """The model's number for a member; None if the window lacks it."""
         return None if node is None else self.slots.get(node)
 
     def state(
@@ -327,7 +327,7 @@ class Window:
         }
 
     def _records(self, log: Log) -> list[dict[str, int]]:
-        """One record for each stretch."""
+        """The log as records of the model: one for each stretch between two offsets."""
         return [
             {"epoch": self.epochs.rank(log.epoch_at(offset))}
             for offset in self.offsets.values
@@ -396,7 +396,7 @@ class Window:
     # --- out of the model ---------------------------------------------------------------------------------------
 
     def id(self, slot: int | None) -> int | None:
-        """The member with this number in the model."""
+        """The member with this number in the model; None if there is none."""
         return None if slot is None else self.ids.get(slot)
 
 
@@ -410,14 +410,14 @@ REMEMBERED = 100_000
 
 
 class Outcome(NamedTuple):
-    """The result of a step: the state after it in the model's numbers, or the guards that refuse it."""
+    """The result of a step: the state after it in the model's numbers, or None and the guards that refuse it."""
 
     after: Mapping[str, Any] | None
     refused: tuple[str, ...] = ()
 
 
 class Judge:
-    """The quorum protocol for this number of voters and these rules. Results are cached, up to a limit."""
+    """The quorum protocol for a number of voters and these rules. Results are cached, up to a limit."""
 
     def __init__(self, voters: int, rules: frozenset[str]) -> None:
         self.voters, self.members, self.rules = voters, voters + OBSERVERS, rules
@@ -468,7 +468,7 @@ class Judge:
         return Outcome(self._narrow.decode(after))
 
     def violated(self, belief: Belief, nodes: list[int]) -> tuple[str, ...]:
-        """The properties that these members' states violate, by name. Raises TooLarge if they do not fit."""
+        """The names of the properties that these members' states violate. Raises TooLarge if they do not fit."""
         window = Window(belief, nodes, commits=True)
         if len(window.offsets.values) > WIDE:
             raise TooLarge(f"a state has {len(window.offsets.values)} offsets")

@@ -1,6 +1,6 @@
 """Votes, roles and starts of processes in raft logs, and the replay of all lines.
 
-``Follower`` decides which lines begin a turn, which lines belong to a turn, and which lines of a turn are missing.
+``Follower`` determines which lines begin a turn, which lines belong to a turn, and which lines of a turn are missing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ NO_STEP = "as it was"
 
 
 class Elections(Leaders):
-    """The handlers of election lines."""
+    """Handles the lines about elections."""
 
     def _vote_step(self, action: str, nodes: list[int], **members: int) -> tuple[Window, Outcome]:
-        """Take a step of an election. A new epoch is one above the known ones."""
+        """Take a step of an election in the model. A new epoch is one above the known ones."""
         window = Window(self.belief, nodes, fetches=False, votes=True)
         return window, self.take(window, action, **{name: window.slots[n] for name, n in members.items()})
 
     # --- votes --------------------------------------------------------------------------------------------------
 
     def sent_vote(self, event: e.Event, what: e.Sent, vote: e.Vote) -> None:
-        """A voter sends a vote request."""
+        """Handle a line: a voter sends a vote request."""
         b, c, v = self.belief, event.node, what.to
         self.log_of(b.node(c), vote.offset, vote.last_epoch)
         if (c, v) in b.vote_requests or (c, v) in b.vote_responses:
@@ -59,7 +59,7 @@ class Elections(Leaders):
         b.vote_requests[c, v] = vote
 
     def received_vote(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
-        """A voter receives a vote request. The lines with its verdict, its epoch and its vote must follow."""
+        """Handle a line: a voter receives a vote request. Lines with its verdict, epoch and vote must follow."""
         b, v, vote = self.belief, event.node, what.message
         assert isinstance(vote, e.Vote)
         c = vote.sender
@@ -91,7 +91,7 @@ class Elections(Leaders):
         self.verdicts.explained["answer_vote"] += 1
 
     def judged(self, event: e.Event, what: e.Judged) -> None:
-        """The voter's log line with its verdict."""
+        """Handle a line with the voter's verdict on a vote request."""
         turn = self.turns.get(event.node)
         told = turn.answers.get(what.message.sender) if turn is not None else None
         if told is None or "granted" not in told:
@@ -103,7 +103,7 @@ class Elections(Leaders):
         })  # fmt: skip
 
     def answered_vote(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
-        """The voter sends its answer."""
+        """Handle a line: the voter sends its answer to a vote request."""
         b, v, answer, vote = self.belief, event.node, what.message, what.request
         assert isinstance(answer, e.VoteAnswer)
         if not isinstance(vote, e.Vote):
@@ -125,7 +125,10 @@ class Elections(Leaders):
         b.vote_responses[vote.sender, v] = vote.epoch, vote.pre, answer.epoch, answer.granted
 
     def got_vote_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        """A vote arrives. It counts unless the next line ignores it; the next role line shows the effect."""
+        """Handle a line: a vote arrives.
+
+        It counts unless the next line ignores it; the next role line shows the effect.
+        """
         b, c, v = self.belief, event.node, what.source
         answer = what.message
         assert isinstance(answer, e.VoteAnswer)
@@ -143,7 +146,7 @@ class Elections(Leaders):
         self.turns[c] = Turn(what, event, exchange, pending=True)
 
     def use_vote(self, turn: Turn) -> None:
-        """Count a vote."""
+        """Count a vote that arrived, and compare the effect with the model."""
         assert isinstance(turn.what, e.GotAnswer)
         b, c, v = self.belief, turn.event.node, turn.what.source
         turn.pending = False
@@ -167,7 +170,7 @@ class Elections(Leaders):
     # --- roles --------------------------------------------------------------------------------------------------
 
     def role(self, event: e.Event, what: e.Role) -> None:
-        """A node logs its role: find the step that leads to it, and compare the role's fields."""
+        """Handle a line with a node's role: find the step that leads to it, and compare the role's fields."""
         n = event.node
         node, turn = self.belief.node(n), self.turns.get(n)
         if what.first:
@@ -200,7 +203,7 @@ class Elections(Leaders):
         self._compare_role(action, node, what)
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
-        """A role line within answering a vote request: the first one has the new epoch, the second one the vote."""
+        """Compare a role line while a node answers a vote request: the first has the new epoch, the second the vote."""
         voted, node.voted = node.voted, turn.roles.pop(0)
         if what.voted == voted:
             turn.roles.clear()
@@ -285,7 +288,7 @@ class Elections(Leaders):
             self._believe(node, what)
 
     def _believe(self, node: Node, what: e.Role) -> None:
-        """Continue from the recorded role."""
+        """Adopt the recorded role as the node's state."""
         node.epoch, node.leader, node.voted = what.epoch, what.leader, what.voted
         node.ballot = _BALLOTS.get(what.name, "none")
         node.granted = what.granted or frozenset()
@@ -301,7 +304,7 @@ class Elections(Leaders):
     # --- processes ----------------------------------------------------------------------------------------------
 
     def started(self, event: e.Event, what: e.Started) -> None:
-        """A process starts. Its disk has the log as it was, and perhaps the records of its last answer."""
+        """Handle the start of a process. Its disk has the log, and perhaps the records of its last answer."""
         b, n = self.belief, event.node
         self.turns.pop(n, None)
         self.begun.add(n)
@@ -327,7 +330,7 @@ class Elections(Leaders):
                 del votes[pair]
 
     def _start(self, node: Node, what: e.Role) -> None:
-        """A process starts with the role of its quorum-state file; nothing is known before its first role line."""
+        """Handle a process's first role line, which has the role of its quorum-state file. Nothing is known before."""
         if node.epoch == 0 and node.log is None and node.leader is None and node.voted is None:
             if what.epoch or what.voted is not None or what.leader is not None:
                 self.guess("the state at the beginning of the recording")
@@ -348,10 +351,10 @@ class Elections(Leaders):
 
 
 class Follower(Elections):
-    """Pass each event to ``follow``; call ``finish`` at the end."""
+    """Replays the raft logs of a quorum. Pass each event to ``follow``, and call ``finish`` at the end."""
 
     def follow(self, event: e.Event, exchange: Exchange | None) -> None:
-        """Handle the next line."""
+        """Process the next line of a log."""
         self.event = event
         what = event.what
         if isinstance(what, e.Sent | e.Received | e.GotAnswer | e.Started) or (
@@ -413,7 +416,10 @@ class Follower(Elections):
         self._believe_parked(node, turn)
 
     def _leave_to_timers(self, node: int, turn: Turn) -> None:
-        """A step completes a fetch whose wait time is just over: the park timer may have been first."""
+        """Handle fetches that a step completes just when their wait time is over.
+
+        The park timer may have answered them first.
+        """
         for f in turn.completed.keys() & turn.answers.keys() - turn.seen:
             waited = self.waited(turn.event, turn.completed[f].exchange)
             if waited is not None and EARLY <= waited <= LATE:
@@ -422,7 +428,7 @@ class Follower(Elections):
                 del turn.answers[f]
 
     def _believe_parked(self, node: int, turn: Turn) -> None:
-        """Continue from the recorded lines: a fetch without an answer counts as parked."""
+        """Adopt the recorded lines: a fetch that has no answer counts as parked."""
         for f in turn.answers:
             if f in turn.completed:
                 self.belief.parked[f] = turn.completed[f]
@@ -431,7 +437,7 @@ class Follower(Elections):
                 self.belief.parked[f] = Parked(node, fetch.epoch, fetch.offset, hwm, turn.exchange)
 
     def finish(self) -> None:
-        """End of the logs: effects of unfinished turns are not reported."""
+        """End the logs. Missing effects of unfinished turns are not reported."""
         for node in list(self.turns):
             self.end_turn(node, died=True)
 

@@ -1,7 +1,7 @@
 """Lines of raft logs as steps of the model: fetches, answers, appends and the HWM.
 
 A node writes several lines for one step: a message that it receives, then its effects. Such a *turn* begins with a
-message or an append; the model determines the lines that must follow. ``quorum_roles.py`` has votes and roles.
+message or an append; the model determines the lines that must follow. ``quorum_roles.py`` handles votes and roles.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Differences = dict[str, tuple[Any, Any]]
 
 @dataclass
 class Turn:
-    """A node's turn, with the effects whose lines are still to come.
+    """A node's turn, with the effects whose lines have not come yet.
 
-    ``hwm`` is the HWM that the node must move to. ``answers`` are those that it must send, by member. Those that end
-    a parked fetch have an entry in ``completed``; ``seen`` has the members whose completion a line reports.
+    ``hwm`` is the HWM to which the node must move. ``answers`` are the answers that it must send, by member. Answers
+    that end a parked fetch have an entry in ``completed``; ``seen`` has the members whose completion a line reports.
     ``pending``: the node has not used the received answer yet.
     """
 
@@ -56,7 +56,7 @@ class Turn:
 
 
 class Explainer:
-    """Replays events, in order, in the model. ``verdicts`` has the result."""
+    """Replays events in order in the model. ``verdicts`` has the result."""
 
     def __init__(self, judge: Judge, order: Order, voters: tuple[int, ...]) -> None:
         self.judge, self.order = judge, order
@@ -74,7 +74,7 @@ class Explainer:
     # --- what is found ------------------------------------------------------------------------------------------
 
     def explain(self, action: str, parameters: dict[str, Any], differences: Differences) -> None:
-        """A line conforms, or differs in these fields: the model's value, and the recorded one."""
+        """Record that a line conforms, or report the fields that differ: (the model's value, the recorded value)."""
         found = {name: pair for name, pair in differences.items() if pair[0] != pair[1]}
         if found:
             self.fail(action, parameters, differences=found)
@@ -89,7 +89,7 @@ class Explainer:
         differences: Differences | None = None,
         event: e.Event | None = None,
     ) -> None:
-        """No step explains a line: the nearest action, and why it does not fit."""
+        """Report a line that no step explains, with the nearest action and why it does not fit."""
         event = event or self.event
         assert event is not None
         self.verdicts.unfit(
@@ -121,7 +121,7 @@ class Explainer:
             return Outcome(None, (f"too much for the model here: {large}",))
 
     def adopt(self, window: Window, outcome: Outcome, number: int) -> None:
-        """Copy a member's state after a step, except its log."""
+        """Copy a member's state after a step into the belief, except its log."""
         assert outcome.after is not None
         node, after = self.belief.node(number), outcome.after["members"][window.slots[number]]
         node.epoch = window.epochs.value(after["epoch"])
@@ -135,7 +135,7 @@ class Explainer:
         node.fetched = {window.ids[slot]: end for slot, end in enumerate(ends) if end != UNKNOWN}
 
     def log_of(self, node: Node, end: int, last_epoch: int) -> Log:
-        """A member's log. If no line described it yet, a log of one epoch that ends here."""
+        """A member's log. If no line has described it yet, it becomes a log of one epoch that ends at ``end``."""
         if node.log is None:
             node.log = Log()
             if end > 0:
@@ -156,12 +156,12 @@ class Explainer:
 
 
 class Fetches(Explainer):
-    """The handlers of fetch lines."""
+    """Handles the lines about fetches."""
 
     # --- the member that asks -----------------------------------------------------------------------------------
 
     def sent_fetch(self, event: e.Event, what: e.Sent, fetch: e.Fetch) -> None:
-        """A member fetches from its LEO, with the HWM that it knows."""
+        """Handle a line: a member fetches from its LEO, with the HWM that it knows."""
         b, f = self.belief, event.node
         node = b.node(f)
         self.log_of(node, fetch.offset, fetch.last_epoch)
@@ -197,7 +197,7 @@ class Fetches(Explainer):
         b.requests[f] = what.to, fetch
 
     def got_fetch_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        """An answer arrives; the following lines show its effect."""
+        """Handle a line: an answer to a fetch arrives. The following lines show its effect."""
         b, f = self.belief, event.node
         if what.failed:
             self.verdicts.outside["an answer of the own client: the other could not be reached"] += 1
@@ -229,13 +229,16 @@ class Fetches(Explainer):
         self.turns[f] = Turn(what, event, exchange, pending=True, hwm_before=b.node(f).hwm)
 
     def drop_response(self, f: int, exchange: Exchange | None) -> None:
-        """An answer is ignored. The answer to another fetch of the same member is still in flight."""
+        """Drop an ignored answer. The answer to another fetch of the member is still in flight."""
         response = self.belief.responses.get(f)
         if response is not None and response.exchange is exchange:
             del self.belief.responses[f]
 
     def use_answer(self, turn: Turn, end: int | None, epoch: int | None) -> None:
-        """Compare a member's use of an answer with the model: its LEO if it appended, and its HWM."""
+        """Compare a member's use of an answer with the model: its LEO if it appended, and its HWM.
+
+        ``end`` and ``epoch`` are the recorded LEO and last epoch; None if no line has them.
+        """
         b, f = self.belief, turn.event.node
         node, response = b.node(f), b.responses.get(f)
         turn.pending = False
@@ -284,14 +287,17 @@ class Fetches(Explainer):
         self.explain("take_answer", {"member": f}, differences)
 
     def _take_one(self, window: Window, f: int, epoch: int | None) -> Outcome:
-        """The model's answer has one record, with the epoch of the stretch."""
+        """Take the model's step for one stretch of an answer; the model's answer has one record with its epoch."""
         response = self.belief.responses[f]
         if epoch is not None:
             response.source = Log([(0, epoch)], response.offset + 1)
         return self.take(window, "take_answer", f=window.slots[f])
 
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
-        """The records of an answer as stretches of one epoch, also split at the HWM; at least one, possibly empty."""
+        """The records of an answer as stretches of one epoch, each with its end; also split at the HWM.
+
+        There is at least one stretch, possibly empty.
+        """
         if not response.records:
             return [(None, response.epoch)]
         if end is None or end <= log.end:
@@ -313,10 +319,10 @@ arrival is written later than the arrival, and the line of a timed-out answer la
 
 
 class Leaders(Fetches):
-    """The handlers of the leader's lines."""
+    """Handles the leader's lines."""
 
     def received_fetch(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
-        """The leader records the sender's offset, and answers, parks or refuses the fetch."""
+        """Handle a line: the leader records the sender's offset, and answers, parks or refuses the fetch."""
         b, leader, fetch = self.belief, event.node, what.message
         assert isinstance(fetch, e.Fetch)
         f = fetch.sender
@@ -362,7 +368,7 @@ class Leaders(Fetches):
             self.verdicts.explained["receive_fetch: answered"] += 1
 
     def _of_silent(self, f: int, fetch: e.Fetch, leader: Node) -> None:
-        """A process that no longer writes lines sends a fetch: the state in the fetch is adopted without a check."""
+        """Adopt the state in a fetch of a process that no longer writes lines, without a check."""
         self.guess("a fetch of a process that writes no more lines")
         b, node = self.belief, self.belief.node(f)
         if leader.log is not None:
@@ -376,7 +382,7 @@ class Leaders(Fetches):
     def _completed(
         self, leader: int, g: int, action: str, names: dict[str, int], f: int | None
     ) -> dict[str, Any] | None:
-        """The step's answer to another member with a parked fetch; None if the fetch stays parked."""
+        """The model's answer to the parked fetch of member ``g`` in a step; None if the fetch stays parked."""
         b = self.belief
         nodes = [leader, *([] if f is None else [f]), g]
         ends = [b.node(leader).log.end] if action == "append" and b.node(leader).log else []  # type: ignore[union-attr]
@@ -392,7 +398,7 @@ class Leaders(Fetches):
 
     @staticmethod
     def _told(window: Window, outcome: Outcome, slot: int, offset: int) -> dict[str, Any]:
-        """The answer to a fetch in the model's step."""
+        """The answer to a fetch in the model's step, as facts to compare with a line."""
         assert outcome.after is not None
         sent = outcome.after["responses"][slot]
         diverging = None
@@ -419,13 +425,16 @@ class Leaders(Fetches):
         self._is_committed(log, window.offsets.value(len(outcome.after["committed"])))
 
     def _is_committed(self, log: Log, end: int) -> None:
-        """Record that the records of a log below an offset are committed."""
+        """Record the records of a log below the offset ``end`` as committed."""
         if end > self.belief.committed.end:
             self.belief.committed = log.copy()
             self.belief.committed.truncate(end)
 
     def appended(self, event: e.Event, what: e.Appended) -> None:
-        """A leader appends; this completes fetches that wait for records. Consecutive appends are one step."""
+        """Handle a line: a leader appends, which completes fetches that wait for records.
+
+        Consecutive appends are one step.
+        """
         b, leader = self.belief, event.node
         node = b.node(leader)
         log = self.log_of(node, what.base, b.node(leader).epoch)
@@ -465,7 +474,10 @@ class Leaders(Fetches):
         })  # fmt: skip
 
     def answered_fetch(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
-        """A leader answers immediately, because a parked fetch is completed, or because the park timer ran out."""
+        """Handle a line: a leader answers a fetch.
+
+        It answers immediately, because a parked fetch is completed, or because the park timer fired.
+        """
         b, leader, answer, fetch = self.belief, event.node, what.message, what.request
         assert isinstance(answer, e.FetchAnswer)
         if not isinstance(fetch, e.Fetch):
@@ -551,13 +563,13 @@ class Leaders(Fetches):
 
     @staticmethod
     def waited(event: e.Event, exchange: Exchange | None) -> float | None:
-        """The fraction of its wait time that a fetch has waited, by the leader's clock; None if it is not known."""
+        """The fraction of its wait time that a fetch has waited, by the leader's clock; None if unknown."""
         if exchange is None or exchange.received_ms is None or not isinstance(exchange.request, e.Fetch):
             return None
         return (event.time_ms - exchange.received_ms) / max(1, exchange.request.wait_ms)
 
     def completing(self, event: e.Event, what: e.Completing) -> None:
-        """A line completes a parked fetch: the turn must include this."""
+        """Handle a line that completes a parked fetch: the turn must include the completion."""
         turn = self.turns.get(event.node)
         says = {"leader": event.node, "member": what.sender}
         if turn is None or what.sender not in turn.completed:
@@ -569,7 +581,7 @@ class Leaders(Fetches):
         self.explain("complete_parked", says, {"offset": (turn.answers[what.sender]["offset"], what.offset)})
 
     def _drained(self, event: e.Event, sender: int) -> Turn | None:
-        """K25. Parked fetches are completed although nothing was appended and the HWM did not move."""
+        """K25. The turn in which parked fetches are completed without an append or an HWM move; None if impossible."""
         b, leader = self.belief, event.node
         others = [g for g, parked in b.parked.items() if parked.leader == leader]
         window = Window(b, [leader, *[sender][: sender in others]])
@@ -585,7 +597,7 @@ class Leaders(Fetches):
     # --- the HWM ------------------------------------------------------------------------------------------------
 
     def hwm(self, event: e.Event, what: e.Hwm) -> None:
-        """A line has a new HWM: it must be the one that this turn expects."""
+        """Handle a line with a new HWM: it must be the HWM that this turn expects."""
         turn, node = self.turns.get(event.node), self.belief.node(event.node)
         if turn is not None and turn.pending:
             self.use_answer(turn, None, None)
@@ -618,7 +630,7 @@ class Leaders(Fetches):
         turn.hwm, turn.seen_hwm = None, False
 
     def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
-        """Continue from the recorded HWM."""
+        """Adopt the recorded HWM as the node's."""
         node.hwm, node.peak = what.offset, max(node.peak, what.offset)
         if node.leads and node.log is not None:
             self._is_committed(node.log, what.offset)

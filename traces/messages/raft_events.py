@@ -18,7 +18,7 @@ from highwater.traces.reading import Place
 
 @dataclass(frozen=True)
 class Fetch:
-    """A fetch request of ``sender``. ``hwm`` is the field of version 18, None if it has its default."""
+    """A fetch request. ``hwm`` is the field of version 18, None if it has its default."""
 
     sender: int
     epoch: int
@@ -32,8 +32,8 @@ class Fetch:
 class FetchAnswer:
     """The answer to a fetch. If ``error`` is not 0, only the epoch and the leader are set.
 
-    ``size`` is the size of the records in bytes. ``diverging`` has an epoch and its end offset; ``snapshot`` has
-    those of the snapshot to fetch instead.
+    ``size`` is the size of the records in bytes. ``diverging`` has an epoch and its end offset; ``snapshot`` has the
+    end offset and the epoch of the snapshot to fetch instead.
     """
 
     error: int
@@ -47,7 +47,7 @@ class FetchAnswer:
 
 @dataclass(frozen=True)
 class Vote:
-    """A vote or pre-vote request of ``sender`` to ``voter``."""
+    """A vote or pre-vote request from ``sender`` to ``voter``."""
 
     sender: int
     voter: int
@@ -87,7 +87,7 @@ class BeginAnswer:
 
 @dataclass(frozen=True)
 class Other:
-    """A message that no rule here covers: ``api`` is its name."""
+    """A message that no rule of the model covers; ``api`` is its name."""
 
     api: str
     error: int = 0
@@ -107,7 +107,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Received:
-    """A request that this node received; ``version`` is that of the API."""
+    """A request that this node received; ``version`` is the version of the API."""
 
     message: Message
     correlation: int
@@ -116,7 +116,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer that this node sent, with the request that it belongs to."""
+    """An answer that this node sent, with the request that it answers."""
 
     message: Message
     correlation: int
@@ -127,7 +127,7 @@ class Answered:
 class GotAnswer:
     """An answer that this node received.
 
-    ``failed``: its own client made the answer, as the other node was unreachable.
+    ``failed``: its own client made the answer, because the other node was unreachable.
     """
 
     message: Message
@@ -138,14 +138,14 @@ class GotAnswer:
 
 @dataclass(frozen=True)
 class Ignored:
-    """The last answer is ignored: it belongs to no pending request."""
+    """The node ignores the last answer, which belongs to no pending request."""
 
     correlation: int
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A vote request was granted or rejected."""
+    """The node granted or rejected a vote request."""
 
     message: Vote
     granted: bool
@@ -153,7 +153,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Role:
-    """The role of a node from here on: Unattached, Prospective, Candidate, Leader, Follower, Resigned.
+    """The role of a node from this line on: Unattached, Prospective, Candidate, Leader, Follower, Resigned.
 
     ``hwm`` is None if the node knows none. ``granted`` are the voters whose votes it has, None if it needs no votes.
     ``first`` is set if the process starts in this role.
@@ -171,7 +171,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Appended:
-    """A leader appended records [base, end)."""
+    """A leader appended the records with offsets from ``base`` to ``end`` (exclusive)."""
 
     base: int
     end: int
@@ -180,7 +180,7 @@ class Appended:
 
 @dataclass(frozen=True)
 class FollowerEnd:
-    """A follower has appended the records of an answer: its LEO and its last epoch."""
+    """A follower has appended the records of an answer. ``end`` is its LEO, ``epoch`` its last epoch."""
 
     end: int
     epoch: int
@@ -188,14 +188,14 @@ class FollowerEnd:
 
 @dataclass(frozen=True)
 class Truncated:
-    """A follower truncated its log."""
+    """A follower truncated its log to the offset ``end``."""
 
     end: int
 
 
 @dataclass(frozen=True)
 class Hwm:
-    """The HWM that a node knows moved. ``leads``: the node is the leader; ``ends`` are the LEOs in its line."""
+    """The HWM that a node knows moved. ``leads``: the node is the leader. ``ends`` are the LEOs in the line."""
 
     offset: int
     leads: bool
@@ -206,7 +206,7 @@ class Hwm:
 
 @dataclass(frozen=True)
 class Completing:
-    """A parked fetch is answered before its wait time is over."""
+    """The node answers a parked fetch before its wait time is over."""
 
     sender: int
     offset: int
@@ -214,7 +214,7 @@ class Completing:
 
 @dataclass(frozen=True)
 class Started:
-    """The process of this node starts; ``voters`` are those of its log and its configuration."""
+    """The process of this node starts. ``voters`` are those of its log and its configuration."""
 
     voters: tuple[int, ...]
 
@@ -244,7 +244,7 @@ MAX_OPEN = 1_000
 
 @dataclass(eq=False)
 class Exchange:
-    """A request and its answer.
+    """A request and its answer between two nodes.
 
     Each time is by the clock of the node that wrote the line; None: no log has the line.
     """
@@ -261,7 +261,7 @@ class Exchange:
 
 @dataclass
 class _Node:
-    """A node's remaining lines, and its requests."""
+    """The lines of a node that are left, and its requests."""
 
     events: Iterator[Event]
     head: Event | None = None
@@ -271,7 +271,7 @@ class _Node:
     """Requests of others that the node has not answered, with the correlation ids of their connections."""
 
     def advance(self) -> None:
-        """Go to the next line."""
+        """Move to the node's next line."""
         self.head = next(self.events, None)
 
 
@@ -279,7 +279,7 @@ Ordered = tuple[Event, Exchange | None]
 
 
 class Order:
-    """Merges the events of nodes. Iterating gives each event with the exchange that its message belongs to."""
+    """Merges the events of all nodes. Iterating gives each event with the exchange to which its message belongs."""
 
     def __init__(self, logs: Iterable[tuple[int, Iterable[Event]]]) -> None:
         self._nodes = {node: _Node(iter(events)) for node, events in logs}
@@ -289,7 +289,7 @@ class Order:
             node.advance()
 
     def __iter__(self) -> Iterator[Ordered]:
-        """Events in order."""
+        """Iterate over the events in order."""
         while True:
             heads = sorted(
                 (node.head.time_ms, number) for number, node in self._nodes.items() if node.head is not None
@@ -333,7 +333,7 @@ class Order:
         return head is None or head.time_ms > event.time_ms + SLACK_MS
 
     def _is_silent(self, node: int) -> bool:
-        """True if no lines of a node's current process remain. The process may live on without writing lines."""
+        """True if no lines of a node's current process are left. The process may live on without writing lines."""
         head = self._nodes[node].head
         return head is None or isinstance(head.what, Started)
 
@@ -396,7 +396,7 @@ class Order:
         return exchange
 
     def _forget(self, number: int) -> None:
-        """A process that starts has no requests in flight, and has not received any."""
+        """Forget the requests of a process that starts again: none is in flight or received."""
         node = self._nodes[number]
         for exchange in node.sent.values():
             exchange.is_lost = True
@@ -405,5 +405,5 @@ class Order:
 
 
 def sender_of(message: Message) -> int | None:
-    """The sender of a request, if the request has that field."""
+    """The sender of a request; None if the request has no such field."""
     return message.sender if isinstance(message, Fetch | Vote | Begin) and message.sender >= 0 else None

@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"-?\d{1,19}")
 
 @dataclass(slots=True)
 class Part:
-    """An object of a line: its name, its fields, and its values without a name.
+    """An object of a line: its name, its fields, and its values without a name (``items``).
 
     A value is another object or a text. The methods raise TraceError, which names the field, if a value is missing or
     has another type.
@@ -51,7 +51,7 @@ class Part:
 
     @property
     def place(self) -> Place:
-        """The place of this object, for an error."""
+        """The place of this object, for errors."""
         within = self.outer if isinstance(self.outer, Place) else self.outer.place
         return within.at(self.own) if self.own else within
 
@@ -66,14 +66,14 @@ class Part:
         return found
 
     def text(self, name: str) -> str:
-        """A text field; for an object, its name."""
+        """A field as text; for an object, the object's name."""
         found = self.fields.get(name)
         if found is None:
             raise self.place.at(name).wrong("missing")
         return found if isinstance(found, str) else found.name
 
     def number(self, name: str, low: int = -1, high: int = INT64) -> int:
-        """A whole number within bounds; the default bounds are those of an offset."""
+        """A field as a whole number within bounds; the default bounds are those of an offset."""
         text = self.text(name)
         if not _NUMBER.fullmatch(text):
             raise self.place.at(name).wrong(f"expected a whole number, not {printable(text, 40)}")
@@ -82,18 +82,18 @@ class Part:
         return int(text)
 
     def small(self, name: str) -> int:
-        """A node, an epoch or an error code; −1 means none."""
+        """A field as a number of a node, an epoch or an error code; −1 means none."""
         return self.number(name, -1, INT32)
 
     def flag(self, name: str) -> bool:
-        """True or false."""
+        """A field as True or False."""
         text = self.text(name)
         if text not in ("true", "false"):
             raise self.place.at(name).wrong(f"expected true or false, not {printable(text, 40)}")
         return text == "true"
 
     def optional(self, name: str) -> Part | str | None:
-        """The content of an ``Optional``: None if it is empty."""
+        """The content of a field that is an ``Optional``; None if it is empty."""
         found = self.fields.get(name)
         if found is None:
             raise self.place.at(name).wrong("missing")
@@ -104,7 +104,7 @@ class Part:
         raise self.place.at(name).wrong(f"expected an Optional, not {printable(self.text(name), 40)}")
 
     def optional_number(self, name: str) -> int | None:
-        """A whole number, None if the field is missing."""
+        """The whole number in an ``Optional`` field; None if it is empty."""
         found = self.optional(name)
         if found is None:
             return None
@@ -114,7 +114,7 @@ class Part:
 
 
 def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
-    """The object that begins here, and the position after it.
+    """Parse the object that begins at ``start``. Returns it, and the position after it.
 
     Raises TraceError if it is cut off or nested too deeply.
     """
@@ -150,7 +150,7 @@ def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
 
 
 def _add(part: Part, name: str | None, word: str) -> None:
-    """Add a text, with or without a name."""
+    """Add a text to an object, as a field if it has a name."""
     if name is None:
         part.items.append(word)
     elif name not in part.fields:
@@ -209,7 +209,7 @@ def _fetch_answer(data: Part) -> Message:
 
 
 def _end(of: Part) -> tuple[int, int] | None:
-    """An epoch and its end offset; None if there is none."""
+    """The epoch and its end offset in an object; None if both are −1."""
     found = of.small("epoch"), of.number("endOffset")
     return None if found == (-1, -1) else found
 
@@ -223,7 +223,7 @@ def _vote(data: Part) -> Message:
 
 
 def _answer(data: Part) -> tuple[int, int, int]:
-    """The error, the leader and the epoch of an answer. An error of the whole answer has no leader and no epoch."""
+    """The error, the leader and the epoch of an answer. An error of the whole answer has leader and epoch −1."""
     if error := data.small("errorCode"):
         return error, -1, -1
     partition = _partition(data)
@@ -264,9 +264,10 @@ _OWN, _CLIENT = b"org.apache.kafka.raft.", b"org.apache.kafka.raft.KafkaRaftClie
 
 
 def is_raft_log(head: bytes) -> bool:
-    """True if these first bytes of a file are those of a raft log: lines of the raft client, with a node's number.
+    """True if a file with these first bytes is a raft log: lines of the raft client, with a node's number.
 
-    A file that also has lines of other loggers is a broker's log: every one has lines of the raft client at INFO.
+    A file that also has lines of other loggers is a broker's log: each broker's log has lines of the raft client at
+    INFO.
     """
     client = False
     for line in head.split(b"\n"):
@@ -280,13 +281,13 @@ def is_raft_log(head: bytes) -> bool:
 
 
 class RaftLog:
-    """A file of one node's lines. Iterating gives its events in order; ``cut`` then has the number of torn lines."""
+    """A file with one node's lines. Iterating gives its events in order; ``cut`` then has the number of torn lines."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.cut, self.lines, self.bytes_read = path, 0, 0, 0
 
     def __iter__(self) -> Iterator[e.Event]:
-        """Raises TraceError if the file cannot be read, or a line has an impossible value."""
+        """Iterate over the events. Raises TraceError if the file cannot be read, or a line has an impossible value."""
         with Source(self.path) as source:
             for number, raw in enumerate(split(source), start=1):
                 self.lines, self.bytes_read = number, source.bytes_read
@@ -322,23 +323,26 @@ def _said(place: Place, text: str) -> e.What | None:
 
 
 class _Line:
-    """A line after the text that identifies its kind (``found``); its objects are read from left to right."""
+    """Reads the objects of a line from left to right.
+
+    ``found`` is the match of the text at its start, which identifies the kind of line.
+    """
 
     def __init__(self, place: Place, text: str, found: re.Match[str]) -> None:
         self.place, self.text, self.found, self.end = place, text, found, found.end()
 
     def part(self) -> Part:
-        """The next object."""
+        """Read the next object of the line."""
         part, self.end = parse(self.place, self.text, self.end)
         return part
 
     def then(self, pattern: str) -> str:
-        """The matched group of a text that must follow; empty if it does not."""
+        """The part of the following text that a pattern's group matches; empty if the pattern does not match."""
         found = re.compile(pattern).match(self.text, self.end)
         return "" if found is None else found[1]
 
     def offset(self, text: str = "") -> int:
-        """The offset in a text; by default, the one in the matched beginning of the line."""
+        """The offset in ``text``; by default, the one in the matched start of the line."""
         number = int(text or self.found[1])
         if number > INT64:
             raise self.place.at("offset").wrong(f"is outside 0..{INT64}")
@@ -415,7 +419,7 @@ def _follower_end(line: _Line) -> e.What:
 
 
 def _hwm_set(line: _Line) -> e.What:
-    """The line of the node's state. It precedes the client's line about the same move and has more detail."""
+    """The event of a line about the node's HWM. The line precedes the client's line and has more detail."""
     part = line.part()
     leads, now = part.name != "Optional", part if part.name != "Optional" else part.at("0")
     before = ends = None

@@ -1,4 +1,4 @@
-"""Replay of a cluster's raft logs: conformance with the quorum's rules, violations, and the delays (P2)."""
+"""Replay of a cluster's raft logs: conformance with the quorum's rules, violations, and delays (P2)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ MAX_APPENDS = 200
 
 @dataclass
 class _Append:
-    """Records up to ``end``, and the number of messages between the leader and each member since."""
+    """Appended records up to ``end`` that are not known everywhere yet.
+
+    ``messages`` counts the messages between the leader and each member since the append.
+    """
 
     leader: int
     epoch: int
@@ -60,7 +63,7 @@ class _Append:
 
 @dataclass
 class Measured:
-    """Delays of one kind: counts by the number of messages, and milliseconds in order of time."""
+    """Delays of one kind. ``messages`` counts them by their number of messages; ``ms`` has each in milliseconds."""
 
     messages: Counter[int] = field(default_factory=Counter)
     ms: list[int] = field(default_factory=list)
@@ -78,9 +81,10 @@ class Measured:
 
 
 class Delays:
-    """Pass it events in order.
+    """Measures how long a leader's append takes until the HWM passes it.
 
-    ``committed`` has delays of the leader's own HWM, ``members`` those of the other members.
+    ``committed`` has the delays until the leader's own HWM does, ``members`` the delays of the other members. Pass
+    events to ``take`` in order.
     """
 
     def __init__(self) -> None:
@@ -91,7 +95,7 @@ class Delays:
         self._fetching: set[int] = set()
 
     def take(self, event: Event, exchange: Exchange | None, timed_out: bool) -> None:
-        """The next event; ``timed_out``: it is an answer after a park timer ran out."""
+        """Process the next event. ``timed_out``: it is an answer that the park timer sent."""
         what = event.what
         if isinstance(what, Appended):
             while self._open and self._open[0].leader != event.node:
@@ -139,7 +143,7 @@ class Delays:
             self._open.popleft()
 
     def figures(self) -> dict[str, int]:
-        """The delays as totals for a report."""
+        """The delays as totals by name, for a report."""
         found: dict[str, int] = {}
         kinds = [("commit", self.committed)] if self.committed.ms else []
         everybody = Measured()
@@ -173,7 +177,7 @@ _judge = lru_cache(maxsize=4)(Judge)
 
 @dataclass
 class _NodeLogs:
-    """The files of one node, in order of time."""
+    """The log files of one node, in order of time."""
 
     node: int
     logs: list[RaftLog]
@@ -244,7 +248,7 @@ def _common(files: Sequence[Path]) -> Path:
 
 
 def _first(node: _NodeLogs) -> Iterator[e.Event]:
-    """The first recognized lines, which every process writes in the same order."""
+    """The first recognized lines of a node, which every process writes in the same order."""
     for count, event in enumerate(node.logs[0]):
         if count >= 100:
             return
@@ -269,7 +273,7 @@ def _nodes(files: Sequence[Path], report: Report) -> list[_NodeLogs]:
 
 
 class _Asked:
-    """Checks the properties of `quorum` between turns, and reports each once while it stays violated."""
+    """Checks the properties of `quorum` between turns. A property is reported once while it stays violated."""
 
     def __init__(self, follower: Follower, report: Report) -> None:
         self._follower, self._report = follower, report
@@ -279,13 +283,13 @@ class _Asked:
         self.not_asked = 0
 
     def before(self, event: e.Event) -> None:
-        """Check the properties when a turn is over: before the next message, on any node."""
+        """Check the properties if a turn is over: an event of any node begins a new one."""
         if isinstance(event.what, e.Sent | e.Received | e.GotAnswer | e.Appended | e.Started):
             self.ask(self._last)
         self._last = event
 
     def ask(self, event: e.Event | None) -> None:
-        """Check the voters and the node that has just acted."""
+        """Check the properties of the voters and of the node that has just acted."""
         event = event or self._last
         if event is None:
             return

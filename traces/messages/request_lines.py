@@ -1,4 +1,4 @@
-"""Request logs, line by line: the times of a request, the data of the request and its answer, and the fetch sessions.
+"""Request logs, line by line: the times of a request, the data of request and answer, and the fetch sessions.
 
 A line is log4j's head, ``Completed request:``, one JSON object, and the logger's name in parentheses. Kafka writes it
 after the response is sent, so its time is the end of the request; the durations in it give the other times. A killed
@@ -49,11 +49,11 @@ Ms = Annotated[float, Meta(ge=0, le=MAX_MS)]
 
 
 class _Form(Struct, rename="camel", gc=False, frozen=True):
-    """An object of a line; unknown fields are skipped."""
+    """The base of the JSON objects in a line. Unknown fields are skipped."""
 
 
 class Header(_Form, rename="camel", gc=False, frozen=True):
-    """The API and the version of a request."""
+    """The API number and the version of a request."""
 
     request_api_key: int
     request_api_version: int
@@ -64,7 +64,7 @@ class _Line(_Form, rename="camel", gc=False, frozen=True):
 
 
 class Exchanged(_Form, Generic[_Q, _A], rename="camel", gc=False, frozen=True, kw_only=True):
-    """A request and its response; the durations are in ms."""
+    """A request and its response in a line of JSON. Durations are in ms."""
 
     request_header: Header
     connection: str
@@ -99,7 +99,7 @@ class Asked(
 
 
 class Diverging(_Form, rename="camel", gc=False, frozen=True):
-    """The last epoch that both logs can share, and its end in the leader's log."""
+    """The last epoch that both logs can share, and the epoch's end offset in the leader's log."""
 
     epoch: Long
     end_offset: Long
@@ -114,7 +114,7 @@ class Answer(
     gc=False,
     frozen=True,
 ):  # fmt: skip
-    """A partition in the answer to a fetch: ``size`` is in bytes."""
+    """A partition in the answer to a fetch; ``size`` is the size of its records in bytes."""
 
     partition: Number
     error: Number
@@ -246,10 +246,11 @@ _MISSING = "Object missing required field "
 
 
 class RequestLine(Struct, array_like=True, gc=False, frozen=True):
-    """An answered request. Times are in ms of the node's own clock, counted as UTC.
+    """An answered request. Times are in ms of the node's own clock, as if it were UTC.
 
-    ``arrived``, ``taken`` (by a handler), ``answered`` (the response was complete) and ``ended`` (the response was
-    sent, and the line was written). ``listener`` is the address and port that the request came to.
+    The times are ``arrived``, ``taken`` (a handler read the request), ``answered`` (the response was complete) and
+    ``ended`` (the response was sent, and the line was written). ``listener`` is the address and port to which the
+    request came.
     """
 
     path: Path
@@ -267,13 +268,13 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     """The request and its response, an ``Exchanged``; None once they are read and no longer needed."""
 
     def wrong(self, field: str | None, message: str) -> TraceError:
-        """An error in this line, for the caller to raise."""
+        """A TraceError about this line, for the caller to raise."""
         return TraceError(self.path, self.line, field, message)
 
 
 @dataclass
 class Counted:
-    """Counts of other requests, by name, and of torn lines."""
+    """Counts of requests of other APIs, by name, and of torn lines."""
 
     others: Counter[str] = field(default_factory=Counter)
     cut: int = 0
@@ -287,7 +288,7 @@ class Counted:
 
 
 def is_request_log(head: bytes) -> bool:
-    """True if a file that begins like this, decompressed, is a request log."""
+    """True if a file with these first bytes, decompressed, is a request log."""
     for line in head.split(b"\n")[:100]:
         at = line.find(_START)
         if at > 0 and _HEAD.search(line, max(0, at - _HEAD_SIZE), at) and _KEY.search(line):
@@ -296,7 +297,7 @@ def is_request_log(head: bytes) -> bool:
 
 
 def begins(path: Path) -> bytes:
-    """The written time of a request log's first line, to sort a node's files. Raises TraceError."""
+    """The time of a request log's first line as text, to sort a node's files. Raises TraceError."""
     with Source(path) as source:
         for line in source.read(_BEGINNING).split(b"\n"):
             at = line.find(_START)
@@ -309,9 +310,9 @@ def begins(path: Path) -> bytes:
 def read_request_log(
     path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: float = 0
 ) -> Iterator[RequestLine]:
-    """The requests of these APIs in the order of the file; the others are counted.
+    """Read the requests of the APIs ``wanted`` in the order of the file; the others are counted.
 
-    ``utc_offset_ms`` is how far the node's local time is ahead of UTC; it is subtracted from all times. Raises
+    ``utc_offset_ms`` is the lead of the node's local time over UTC; it is subtracted from all times. Raises
     TraceError if the file cannot be read, or a complete line is not a request.
     """
     names: dict[int, str] = {}
@@ -347,7 +348,7 @@ def read_request_log(
 def _parsed(
     path: Path, number: int, text: bytes, api: int | None, ended: float, wanted: frozenset[int]
 ) -> RequestLine | None:
-    """The request in a text; None if its API is not wanted. ``api`` is None if the header does not come first."""
+    """Parse the request in a text; None if its API is not wanted. ``api`` None: the header does not come first."""
     if len(text) > MAX_VALUES and sum(map(text.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
@@ -377,7 +378,7 @@ def _parsed(
 
 
 def _mismatch(path: Path, number: int, wrong: str) -> TraceError:
-    """An error of msgspec, with the field as a path."""
+    """The TraceError for an error of msgspec, with the path of the field."""
     message, _, at = wrong.partition(" - at `$")
     where = at.strip(".`")
     if message.startswith(_MISSING):
@@ -386,7 +387,7 @@ def _mismatch(path: Path, number: int, wrong: str) -> TraceError:
 
 
 def _time(path: Path, number: int, line: bytes, at: int) -> float:
-    """The time of a line in ms; ``at`` is the position of the request. Raises TraceError if there is no time."""
+    """The time of a line in ms; ``at`` is the position of the request. Raises TraceError if it has no time."""
     head = _HEAD.search(line, max(0, at - _HEAD_SIZE), at)
     if head is None:
         raise TraceError(path, number, None, "no date and time before the request")
@@ -405,7 +406,7 @@ CONSUMER = -1
 
 
 class Fetch(Struct, gc=False, frozen=True):
-    """A fetch of a replica and its answer. ``epoch`` is the sender's broker epoch, ``session`` is in the answer."""
+    """A replica's fetch and its answer. ``epoch`` is the sender's broker epoch; ``session`` is the answer's."""
 
     line: RequestLine
     replica: int
@@ -422,8 +423,8 @@ class Fetch(Struct, gc=False, frozen=True):
 class Produced(NamedTuple):
     """A partition of a produce request and its answer; without an answer the offset is −1.
 
-    ``transactional``: a request of another kind writes the end of its transaction to the log. ``answered`` is false
-    with acks 0.
+    ``transactional``: the end of the transaction is written to the log by a request of another kind. ``answered`` is
+    false with acks 0.
     """
 
     acks: int
@@ -435,9 +436,9 @@ class Produced(NamedTuple):
 
 
 class Proposal(Struct, array_like=True, gc=False, frozen=True):
-    """A partition of an AlterPartition and its answer.
+    """A partition of an AlterPartition request and its answer.
 
-    ``members`` are pairs of broker and epoch, −1 if none is given.
+    ``members`` are pairs of broker and broker epoch; the epoch is −1 if none is given.
     """
 
     line: RequestLine
@@ -457,7 +458,7 @@ class Proposal(Struct, array_like=True, gc=False, frozen=True):
 
 
 class Registered(NamedTuple):
-    """A registration of a broker, with its epoch if it was accepted."""
+    """A broker's registration and its answer, with the new broker epoch if it was accepted."""
 
     line: RequestLine
     broker: int
@@ -466,7 +467,7 @@ class Registered(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A broker's heartbeat: the offset up to which it has replayed the metadata log."""
+    """A broker's heartbeat. ``metadata_offset`` is the offset up to which it has replayed the metadata log."""
 
     line: RequestLine
     broker: int
@@ -481,7 +482,7 @@ def _exchanged(line: RequestLine) -> Exchanged[Any, Any]:
 
 
 def _by_key(line: RequestLine, place: str, topics: Sequence[_Topic[_T]]) -> Iterator[tuple[str, _T]]:
-    """The partitions of topics, each with its topic. Raises TraceError if a topic has neither name nor id."""
+    """The partitions of topics, each with its topic's id or name. Raises TraceError if a topic has neither."""
     for topic in topics:
         name = topic.topic if topic.topic_id is None else topic.topic_id
         if name is None:
@@ -491,7 +492,7 @@ def _by_key(line: RequestLine, place: str, topics: Sequence[_Topic[_T]]) -> Iter
 
 
 def read_fetch(line: RequestLine) -> Fetch:
-    """A fetch and its answer. Raises TraceError."""
+    """Read a fetch and its answer from a line. Raises TraceError."""
     said = _exchanged(line)
     request: _FetchRequest = said.request
     response: _FetchResponse = said.response
@@ -510,7 +511,7 @@ def read_fetch(line: RequestLine) -> Fetch:
 
 
 def read_produce(line: RequestLine) -> list[Produced]:
-    """A write and its answer, partition by partition. Raises TraceError."""
+    """Read a produce request and its answer, partition by partition. Raises TraceError."""
     said = _exchanged(line)
     request: _ProduceRequest = said.request
     is_answered = said.response != ""
@@ -531,7 +532,7 @@ def read_produce(line: RequestLine) -> list[Produced]:
 
 
 def read_alter(line: RequestLine) -> list[Proposal]:
-    """The proposals of an AlterPartition. Raises TraceError."""
+    """Read the proposals in an AlterPartition request and their answers. Raises TraceError."""
     said = _exchanged(line)
     request: _AlterRequest = said.request
     response: _AlterResponse = said.response
@@ -560,13 +561,13 @@ def read_alter(line: RequestLine) -> list[Proposal]:
 
 
 def read_registered(line: RequestLine) -> Registered:
-    """A registration and its answer."""
+    """Read a registration and its answer."""
     said = _exchanged(line)
     return Registered(line, said.request.broker_id, said.response.error_code, said.response.broker_epoch)
 
 
 def read_heartbeat(line: RequestLine) -> Heartbeat:
-    """A heartbeat and its answer."""
+    """Read a heartbeat and its answer."""
     said = _exchanged(line)
     request: _HeartbeatRequest = said.request
     offset = request.current_metadata_offset
@@ -587,21 +588,21 @@ FULL, CLOSING = 0, -1
 
 @dataclass(slots=True)
 class Session:
-    """A session: the epoch of its last fetch, and its partitions as last requested."""
+    """A fetch session: the epoch of its last fetch, and its partitions as last requested."""
 
     epoch: int
     asked: dict[Key, Asked] = field(default_factory=dict)
 
 
 class Sessions:
-    """The sessions of one node. ``gaps`` counts those that continue after missing lines."""
+    """The fetch sessions of one node. ``gaps`` counts the sessions that continue after missing lines."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self.gaps = 0
 
     def take(self, fetch: Fetch) -> tuple[dict[Key, Asked], bool]:
-        """The partitions that this fetch requests, and True if its session continues without a gap.
+        """The partitions that a fetch requests, and True if its session continues without a gap.
 
         Do not change the result; it is valid until the next fetch.
         """

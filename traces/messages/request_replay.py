@@ -2,7 +2,7 @@
 
 The controllers' requests are few and are read first. Then each node's log is compared with its earlier lines, and
 with the metadata log by epochs. For the page, each node's log is read again. The last messages about a partition
-before each change or violation are kept, and the first ones after it.
+before each change or violation are selected, and the first ones after it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _OF_BROKERS = frozenset({FETCH, PRODUCE})
 
 
 class Requests:
-    """The request logs of a cluster. ``replay`` reads them; the context's verdicts have the result."""
+    """Replays the request logs of a cluster. After ``replay`` the context's verdicts have the result."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Requests:
         """The log whose listeners ``_of_listener`` has."""
 
     def replay(self) -> None:
-        """Read all logs. Raises TraceError if one cannot be read."""
+        """Read and check all logs. Raises TraceError if one cannot be read."""
         verdicts = self.context.verdicts
         try:
             self._controllers()
@@ -114,19 +114,19 @@ class Requests:
     # --- once more ------------------------------------------------------------------------------------
 
     def again(self, wanted: frozenset[int]) -> Iterator[RequestLine]:
-        """Read the lines of these kinds again, with clock differences subtracted. Raises TraceError."""
+        """Read the requests of these APIs again, with clock differences subtracted. Raises TraceError."""
         for path in self.paths:
             yield from self._read(path, Counted(), wanted, self._ahead(path))
 
     def name_of(self, key: Key) -> str | None:
-        """The name of a partition, None if the metadata log does not have it."""
+        """The name of a partition; None if the metadata log does not have it."""
         history = self.context.index.history(*key)
         return None if history is None else history.name
 
     # --- the controller -------------------------------------------------------------------------------
 
     def _controllers(self) -> None:
-        """Read proposals, registrations and heartbeats; determine how far the logs' time is ahead of UTC."""
+        """Read proposals, registrations and heartbeats, and determine the lead of the logs' time over UTC."""
         asked, verdicts = self.context.asked, self.context.verdicts
         ignored = Counted()
         for path in self.paths:
@@ -162,11 +162,11 @@ class Requests:
         proposals.missing(self.context, first, last)
 
     def _ahead(self, path: Path) -> float:
-        """How far the times in a log are ahead of the metadata log's, in ms."""
+        """The lead of the times in a log over the metadata log's times, in ms."""
         return self.offset_ms + self._controllers_ahead.get(path, 0.0)
 
     def _registered(self, found: Registered) -> None:
-        """An accepted registration must be in the metadata log."""
+        """Judge a registration: if it was accepted, the metadata log must have it."""
         verdicts = self.context.verdicts
         if found.error:
             verdicts.outside[f"registration answered with error {found.error}"] += 1
@@ -212,7 +212,7 @@ class Requests:
         return found
 
     def broker_of(self, line: RequestLine) -> int | None:
-        """The broker that received a request: by the address, by the port, or by the name of the file."""
+        """The broker that received a request, from the address, the port, or the name of the file; None if unknown."""
         known, listener = self._of_listener, line.listener
         if line.path is not self._in:
             self._in = line.path
@@ -236,16 +236,16 @@ class Requests:
 
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
-"""These were read and counted before the brokers' requests."""
+"""The messages that were read and counted before the brokers' requests."""
 
 
 # --- beside ----------------------------------------------------------------------------------------------
 
 
 class RequestsBeside:
-    """The request logs of a cluster.
+    """The request logs that are replayed beside a metadata log.
 
-    Pass it the metadata log's events (``change``, ``setting``), then call ``judge``.
+    Pass the metadata log's events to ``change`` and ``setting``, then call ``judge``.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -253,11 +253,11 @@ class RequestsBeside:
         self._requests: Requests | None = None
 
     def change(self, change: PartitionChange) -> None:
-        """A change of a partition, in the order of the metadata log."""
+        """Process a change of a partition, in the order of the metadata log."""
         self._index.change(change)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
-        """The value of a setting for a partition from here on."""
+        """Process a change of a setting that applies to a partition from here on."""
         self._index.setting(name, setting)
 
     def judge(self, log: MetadataLog, report: Report) -> None:
@@ -279,7 +279,7 @@ class RequestsBeside:
         report.seconds += time.perf_counter() - started
 
     def collect(self, report: Report) -> None:
-        """Put messages into the report's timelines, after ``judge``: the logs are read again. Raises TraceError."""
+        """Add messages to the report's timelines, after ``judge``; the logs are read again. Raises TraceError."""
         if self._requests is not None and report.timelines:
             try:
                 Around(self._requests, report).collect()
@@ -322,7 +322,7 @@ def _error(code: int) -> str:
 
 @dataclass
 class _Around:
-    """One partition in the log of one node."""
+    """Selects the messages about one partition in one node's log that are near its changes and violations."""
 
     places: list[float]
     kept: list[ShownMessage] = field(default_factory=list)
@@ -332,7 +332,7 @@ class _Around:
     number: int = 0
 
     def take(self, message: ShownMessage) -> None:
-        """The next message of the log."""
+        """Process the next message of the log."""
         passed = bisect_left(self.places, message.arrived)
         if passed > self.at:
             self.at, self.behind = passed, SIDE
@@ -345,13 +345,13 @@ class _Around:
             self.waiting.append(message)
 
     def all(self) -> list[ShownMessage]:
-        """The kept messages, at the end of the log."""
+        """The selected messages, at the end of the log."""
         ahead = self.waiting if self.at < len(self.places) else ()
         return [*self.kept, *ahead]
 
 
 class Around:
-    """Collects the messages that a page shows, in the timelines of a report."""
+    """Collects the messages that a page shows, for the timelines of a report."""
 
     def __init__(self, requests: Requests, report: Report) -> None:
         self._requests, self._report = requests, report
@@ -417,7 +417,7 @@ class Around:
 
 
 def _places(report: Report) -> dict[str, list[float]]:
-    """The times whose messages are collected, in order, for each partition with a timeline."""
+    """For each partition with a timeline, the times around which messages are collected, in order."""
     told: dict[str, list[float]] = defaultdict(list)
     of_lines: list[Finding | Unexplained] = [*report.findings, *report.unexplained]
     for one in of_lines:

@@ -1,8 +1,8 @@
 """Conformance of a metadata log: replay checks that the controller's rules explain each change of each partition.
 
 Each partition is followed by one automaton, which is built on demand. The model's actions explain once how a word of
-symbols changes a belief state; wherever it occurs again, in any partition, the transition is looked up. So two small
-tables suffice to check a log of millions of records, and no rule of the model is written again.
+symbols changes a belief state. Wherever the word occurs again, in any partition, the transition is looked up. So two
+small tables suffice to check a log of millions of records, and no rule of the model is written again.
 
 The words of this package, each with one meaning:
 

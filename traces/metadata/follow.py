@@ -1,4 +1,4 @@
-"""The follower of a metadata log: it groups the records of a batch, a split decision or a transaction."""
+"""The follower of a metadata log: it groups the records of a batch, of a split decision, or of a transaction."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def have_values(values: list[bytes | None], kinds: Set[int]) -> TypeGuard[list[b
 
 
 class RecordGroups:
-    """Keeps records until their group is complete.
+    """Groups records: those of an incomplete group are held until it is complete.
 
     ``skipped`` counts records that are not followed; ``damaged`` makes the error of a record.
     """
@@ -80,7 +80,7 @@ class RecordGroups:
         return found
 
     def are_alone(self, kinds: Set[int], count: int) -> bool:
-        """True if each record of a batch is a decision of its own: a change of a partition, or a skipped record."""
+        """True if each record of a batch is a group of its own: a change of a partition, or a skipped record."""
         full = count % SPLIT == 0 and count > 0
         return not full and kinds <= _QUICK and self._transaction is None and self._held is None
 
@@ -97,25 +97,28 @@ class RecordGroups:
         yield from self._divided(offsets, time, values)
 
     def settle(self) -> Iterator[list[Record]]:
-        """The groups of the records kept for a decision whose next batch has not come. Raises TraceError."""
+        """The groups of the records held for a decision whose next batch has not come. Raises TraceError."""
         if self._held is not None:
             offsets, values = self._held
             self._held = None
             yield from self._divided(offsets, self._held_time, values)
 
     def close(self) -> Iterator[list[Record]]:
-        """At the end of the log: the first record of a transaction that has not ended, if there is one."""
+        """The group that is still open at the end of the log, if any.
+
+        It is the first record of a transaction that has not ended.
+        """
         if self._transaction is not None and self._begun is not None:
             yield [self._begun]
 
     def note(self) -> str | None:
-        """The note on an unended transaction at the end of the log."""
+        """A note about a transaction that has not ended at the end of the log; None if there is none."""
         if self._transaction is None:
             return None
         return f"the log ends within a metadata transaction of {len(self._transaction)} records"
 
     def _divided(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> Iterator[list[Record]]:
-        """The records before a transaction, of the transaction, and after it."""
+        """The groups before a transaction, of the transaction, and after it."""
         group: list[Record] = []
         for offset, value in zip(offsets, values, strict=True):
             if self._transaction is None and kind(value) != _BEGIN:
@@ -131,9 +134,9 @@ class RecordGroups:
             yield group
 
     def _in_transaction(self, offset: int, time: int, value: bytes) -> list[Record] | None:
-        """Keep the records between BEGIN and END until the transaction ends; an abort discards them.
+        """Hold the records between BEGIN and END until the transaction ends. An abort discards them.
 
-        If another transaction begins before, they are discarded too, and the unended BEGIN is the group.
+        If another transaction begins before, they are discarded too, and the group is the BEGIN that has not ended.
         """
         key, kept = kind(value), self._transaction
         if key in (_BEGIN, _END, _ABORT):
@@ -162,7 +165,7 @@ _FEATURE = KEYS["FEATURE_LEVEL_RECORD"]
 
 
 class MetadataFollower(Tracker):
-    """A ``Tracker`` that reads batches."""
+    """A ``Tracker`` that reads the batches of a log."""
 
     last_time = 0
     """The latest append time so far, in ms since the epoch."""
@@ -176,7 +179,7 @@ class MetadataFollower(Tracker):
     # --- batches ------------------------------------------------------------------------------------
 
     def take(self, path: Path, batch: RecordBatch) -> None:
-        """Follow one batch. Raises TraceError if a record in it cannot be read."""
+        """Follow the records of one batch. Raises TraceError if a record in it cannot be read."""
         self.path = path
         if batch.leader_epoch != self._epoch and not self.is_loading:
             for group in self.groups.settle():
@@ -200,7 +203,7 @@ class MetadataFollower(Tracker):
             self.publish()
 
     def changes(self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes]) -> None:
-        """Follow changes of partitions that are decisions of their own. Raises TraceError."""
+        """Follow changes of partitions, each a decision of its own. Raises TraceError."""
         partitions, changes, no_ops = self.image.partitions, 0, 0
         followed: set[int] = set()
         for position, value in enumerate(values):
@@ -242,7 +245,10 @@ class MetadataFollower(Tracker):
         times: Sequence[int],
         values: Sequence[bytes],
     ) -> tuple[int, bytes] | None:
-        """The next change in the batch after an assignment to an offline directory, which belongs to that."""
+        """The next change of the partition in the batch, which belongs to its assignment to an offline directory.
+
+        None if the change at ``position`` is no such assignment, or no other change follows.
+        """
         if not loses_replica(self.image, self.fields, partition, change):
             return None
         for other in range(position + 1, len(values)):
@@ -254,26 +260,29 @@ class MetadataFollower(Tracker):
         return None
 
     def written_by(self, epoch: int, offset: int, time: int) -> None:
-        """The controller of this epoch wrote the records from an offset and a time (ms since the epoch) on."""
+        """Note that the controller of this leader epoch wrote the records from an offset and a time on.
+
+        The time is in ms since the epoch.
+        """
         before, self._epoch = self._epoch, epoch
         self.report.controllers.elected(epoch, offset, time)
         if before not in (None, epoch):
             self.after_failover()
 
     def cut_off(self, records: Sequence[SharedRecord]) -> None:
-        """Follow records of a decision that the controller did not write to its end. Raises TraceError."""
+        """Follow records of a decision that the controller did not write completely. Raises TraceError."""
         self.is_last = True
         self.group(records)
         self.is_last = False
 
     def settle(self) -> None:
-        """Follow the records kept for an incomplete decision, although the rest may still come."""
+        """Follow the records held for an incomplete decision, although the rest may still come."""
         for group in self.groups.settle():
             self.cut_off(group)
         self.publish()
 
     def publish(self) -> None:
-        """Put the lines since the last call into the report, in the order of offsets and partitions."""
+        """Add the lines since the last call to the report, in the order of offsets and partitions."""
         for found in self.agreement.settle(self.agreement.drain()):
             self.reporter.disagreement(found)
         for _, line in self.reporter.drain():
@@ -282,7 +291,7 @@ class MetadataFollower(Tracker):
 
     @contextmanager
     def loading(self) -> Iterator[None]:
-        """A context in which a snapshot is loaded: its records are states, not changes."""
+        """While inside, a snapshot is loaded: its records are states, not changes."""
         self.is_loading = True
         try:
             yield
@@ -305,7 +314,7 @@ class MetadataFollower(Tracker):
         self.doubt("missing records", there, found)
 
     def finish(self) -> None:
-        """The log ends: follow incomplete groups, and put the profile and the doubts into the report."""
+        """End the log: follow incomplete groups, and add the profile and the doubts to the report."""
         self.settle()
         for group in self.groups.close():
             self.group(group)
@@ -365,7 +374,7 @@ class MetadataFollower(Tracker):
         _HANDLERS[key](self, pending, record)
 
     def _unreadable(self, pending: Pending, offset: int, value: bytes, unknown: UnknownRecord) -> None:
-        """A record of an unknown type or version: its changes are unknown."""
+        """Handle a record of an unknown type or version: its changes are unknown."""
         pending.flush()
         if unknown.type is None or unknown.type not in LATEST:
             what = f"type {unknown.key}" if unknown.key is not None else printable(unknown.type or "", 100)
@@ -381,13 +390,13 @@ class MetadataFollower(Tracker):
         self.unreadable(unknown, offset, partitions)
 
     def _named_by(self, key: bytes) -> str | None:
-        """The name of the partition that a record is about; None where its topic is not known."""
+        """The name of the partition with this key; None if its topic is unknown."""
         found = number_and_topic(key)
         topic = None if found is None else self.image.topics.get(found[1])
         return None if found is None or topic is None else f"{topic.name}-{found[0]}"
 
     def _undefined(self, pending: Pending, record: LogRecord, wrong: dict[str, tuple[str, int]]) -> None:
-        """A record with values that Kafka does not define: it is reported, and changes nothing."""
+        """Report a record with values that Kafka does not define. It changes nothing."""
         pending.flush()
         name, is_partition = None, record.type == "PARTITION_RECORD"
         if is_partition and (name := self._named_by(record.partition_key)):
@@ -402,7 +411,7 @@ class MetadataFollower(Tracker):
         )
 
     def _elsewhere(self, pending: Pending, offset: int, which: Elsewhere) -> None:
-        """A record of another share: a change, or the creation of a partition."""
+        """Handle a record of another share: a change, or the creation of a partition."""
         if which is Elsewhere.CHANGE:
             pending.elsewhere(offset)
         else:

@@ -1,4 +1,4 @@
-"""The metadata image: brokers, topics, partitions and settings, and in which log directories replicas are."""
+"""The metadata image: brokers, topics, partitions and settings, and the log directories of replicas."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from highwater.traces.rules.decisions import MIGRATING, default_directory, effec
 
 
 class Partition:
-    """A partition: its belief state, the brokers that the slots stand for, and its epochs.
+    """A partition: its belief state, the brokers of the slots, and its epochs.
 
-    ``key`` names it in records. ``directories`` are those of its replicas, in their order; empty if unknown.
-    ``topic`` is None for the stand-in that follows a broker's own registration. ``state`` is kept if a watch tracks
-    the partition. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the last change of
-    min.insync.replicas while the partition was under min ISR, until its ISR has as many members again.
+    ``key`` names the partition in records. ``directories`` are those of its replicas, in their order; empty if
+    unknown. ``topic`` is None for the stand-in that follows a broker's own registration. ``state`` is set if a watch
+    tracks the partition. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the last
+    change of min.insync.replicas while the partition was under min ISR, until its ISR has as many members again.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class Partition:
 
     @property
     def replicas(self) -> Brokers:
-        """The brokers that are its replicas, in their order."""
+        """The partition's replicas as broker ids, in their order."""
         return tuple([self.binding.brokers[slot] for slot in self.belief.observed.replicas])
 
     def directory(self, broker: int) -> str | None:
@@ -85,11 +85,11 @@ class Partition:
 
     @property
     def is_watched(self) -> bool:
-        """True if each change of the partition has to be looked at: for a watch, or because of ``resized``."""
+        """True if each change of the partition must be examined: a watch tracks it, or ``resized`` is set."""
         return self.state is not None or self.resized is not None
 
     def transition(self, *contents: Content) -> Transition | None:
-        """The cached transition by observations with these contents (``belief_states.content``); None without one."""
+        """The cached transition by observations with these contents (``belief_states.content``); None if not cached."""
         symbols = self.binding.symbols
         if len(contents) == 1:
             symbol = symbols.get(contents[0])
@@ -98,7 +98,7 @@ class Partition:
         return self.belief.transitions.get(word) if len(word) == len(contents) else None
 
     def advance(self, transition: Transition) -> None:
-        """Take a transition: its belief state, and the growth of the epochs."""
+        """Take a transition: adopt its belief state, and let the epochs grow."""
         self.belief = transition.after
         self.partition_epoch += transition.changes
         self.leader_epoch += transition.bumps
@@ -116,8 +116,8 @@ class TopicImage:
 class Broker:
     """A broker's registration, with the log directories that it lists.
 
-    ``partition`` is the stand-in that follows its registration. ``supported`` has the least and the greatest level of
-    each feature that it supports.
+    ``partition`` is the stand-in that follows the registration. ``supported`` has the lowest and the highest level of
+    each feature that the broker supports.
     """
 
     epoch: int
@@ -138,7 +138,7 @@ _UNCLEAN = re.compile(r"\s*(true|false)\s*", re.ASCII | re.IGNORECASE)
 
 
 def undefined_setting(name: str, value: str | None) -> str | None:
-    """The allowed values of a followed setting if its value is undefined; None if the value is allowed."""
+    """The allowed values of a setting, in words, if the given value is not allowed; None if it is allowed."""
     pattern, defined = (
         (_MIN_ISR, "a whole number from 1 on") if name == MIN_ISR else (_UNCLEAN, "true or false")
     )
@@ -175,7 +175,7 @@ class Image:
     _broker_changes: dict[tuple[str, int, Flags, bool], BrokerChange] = field(default_factory=dict)
 
     def broker_change(self, kind: str, broker: int, flags: Flags, offline: bool = False) -> BrokerChange:
-        """The one ``BrokerChange`` with this content."""
+        """The ``BrokerChange`` with this content; one object for equal contents."""
         key = (kind, broker, flags, offline)
         if key not in self._broker_changes:
             self._broker_changes[key] = BrokerChange(kind, broker, flags, offline)
@@ -187,25 +187,25 @@ class Image:
         return None if found is None else found.directories
 
     def put_in(self, partition: Partition, directories: tuple[str, ...], replicas: Brokers) -> None:
-        """Set the log directories of a partition's replicas; equal lists are kept once."""
+        """Set the log directories of a partition's replicas. Equal lists share one object."""
         partition.directories = self._directories.setdefault(directories, directories)
         for broker, directory in zip(replicas, directories, strict=False):
             self.named.setdefault(broker, set()).add(directory)
 
     def offline(self, partition: Partition) -> list[int]:
-        """The replicas of a partition in a log directory that their broker does not list."""
+        """The replicas of a partition that are in a log directory which their broker does not list."""
         pairs = zip(partition.replicas, partition.directories, strict=False)
         return [b for b, directory in pairs if not is_online(directory, self.listed(b) or ())]
 
     def flags(self, broker: int) -> Flags:
-        """A broker's flags; without a registration, those of an unregistered broker."""
+        """A broker's registration flags; the flags of an unregistered broker if it has no registration."""
         found = self.brokers.get(broker)
         return Flags() if found is None else found.flags
 
     def settings(self, topic: TopicImage, number: int, replicas: int) -> TopicSettings:
         """The possible settings of a partition: the topic's, else the cluster's; any value if the log has neither.
 
-        A node's own setting precedes the cluster's if that node is the active controller, which can be any node.
+        A node's own setting overrides the cluster's if that node is the active controller, which can be any node.
         """
         possible: tuple[int, ...] = tuple(range(1, max(replicas, 1) + 1))
         if (values := self._values(topic, MIN_ISR, _MIN_ISR)) is not None:
@@ -218,7 +218,7 @@ class Image:
         return TopicSettings(possible, allowed, min(known, MAX_BROKERS))
 
     def _values(self, topic: TopicImage, name: str, defined: re.Pattern[str]) -> list[str] | None:
-        """The possible values of a topic's setting; None for any."""
+        """The possible values of a topic's setting as texts; None if any value is possible."""
         own, cluster = (self.configs.get(of, {}).get(name) for of in ((TOPIC, topic.name), (BROKER, "")))
         found = [own if own is not None else cluster]
         if own is None:
@@ -227,20 +227,20 @@ class Image:
         return [v for v in found if v is not None] if all(v and defined.fullmatch(v) for v in found) else None
 
     def settings_of(self, partition: Partition) -> TopicSettings:
-        """The possible settings of a topic's partition, as ``settings``."""
+        """The possible settings of a topic's partition, as in ``settings``."""
         assert partition.topic is not None
         replicas = len(partition.belief.observed.replicas)
         return self.settings(partition.topic, partition.number, replicas)
 
     def effective(self, partition: Partition, replicas: int) -> tuple[int | None, bool | None]:
-        """The effective min ISR (966.2) and unclean election; None if the log leaves it open."""
+        """The effective min ISR (966.2) and unclean election; None for each that the log leaves open."""
         assert partition.topic is not None
         found = self.settings(partition.topic, partition.number, replicas)
         min_isr = effective_min_isr(found.min_isr[0], replicas) if len(found.min_isr) == 1 else None
         return min_isr, found.unclean[0] if len(found.unclean) == 1 else None
 
     def min_isr(self) -> dict[str, int]:
-        """The effective min ISR (966.2) by partition name, for each partition with a known one."""
+        """The effective min ISR (966.2) by partition name, for each partition where it is known."""
         found = {}
         for partition in self.of_topics():
             min_isr, _ = self.effective(partition, len(partition.belief.observed.replicas))
@@ -249,7 +249,7 @@ class Image:
         return found
 
     def in_force(self, topic: TopicImage, name: str) -> SettingChange | None:
-        """The change that set a topic's present value; None if the log leaves it open."""
+        """The change that set the present value of a topic's setting; None if the log leaves it open."""
         own = self.changed.get((TOPIC, topic.name, name))
         if own is not None and own.value is not None:
             return own
@@ -260,7 +260,7 @@ class Image:
         return max(found, key=lambda change: change.position) if cluster is not None else None
 
     def place(self, partition: Partition, before: Brokers) -> None:
-        """Update the index by broker, for a partition with other brokers than before."""
+        """Update the index by broker, for a partition whose brokers were ``before``."""
         old, new = set(before), set(partition.binding.brokers)
         for broker in old - new:
             self.replicas[broker].pop(partition, None)
@@ -273,7 +273,7 @@ class Image:
             self.replicas.get(broker, {}).pop(partition, None)
 
     def unfollow(self, partition: Partition) -> bool:
-        """Remove a partition that cannot be followed any further; False if it was not there."""
+        """Remove a partition that cannot be followed any further. Returns False if it is not in the image."""
         self.remove(partition)
         if self.partitions.pop(partition.key, None) is None:
             return False
@@ -283,7 +283,7 @@ class Image:
         return True
 
     def of_topics(self) -> Iterator[Partition]:
-        """All partitions of topics."""
+        """Iterate over all partitions of topics."""
         return iter(self.partitions.values())
 
 
@@ -305,10 +305,10 @@ def placed(
     observations: Sequence[Observation],
     offsets: Sequence[int],
 ) -> tuple[list[Observation], list[int]]:
-    """Observations of a partition with their ``placed``; the image takes over the directories.
+    """The observations with ``placed`` filled in, and their offsets. The image takes over the directories.
 
-    A change that puts a replica into an offline directory is followed by an "assigned_offline" of its broker.
-    Raises CannotFollow.
+    A change that puts a replica into an offline directory is followed by an "assigned_offline" of its broker. Raises
+    CannotFollow.
     """
     found: list[tuple[Observation, int]] = []
     for observation, offset in zip(observations, offsets, strict=True):
@@ -344,7 +344,7 @@ def loses_replica(image: Image, fields: Fields, partition: Partition, change: by
 
 
 def _place(image: Image, partition: Partition, record: Mapping[str, Any]) -> tuple[Placed, Brokers]:
-    """The ``placed`` of a record, and the brokers whose replica it puts into an offline directory."""
+    """The ``placed`` of a record, and the brokers whose replica the record puts into an offline directory."""
     before = partition.replicas
     replicas: Brokers = tuple(record.get("replicas") or before)
     old = partition.directories

@@ -24,7 +24,7 @@ Variant = Callable[[Partition], BrokerChange | None]
 
 
 class _Explained(NamedTuple):
-    """An explained change, with the offsets of the brokers' records that stand directly before and after it."""
+    """An explained change, with the offsets of the brokers' records directly before and after it (None: none)."""
 
     offset: int
     causes: frozenset[str]
@@ -34,9 +34,9 @@ class _Explained(NamedTuple):
 
 
 class Pending:
-    """Collects observations by partition; ``flush`` follows each partition through its own.
+    """Collects observations by partition; ``flush`` follows each partition through its observations.
 
-    It also checks across partitions that the records of one decision stand together, and that those between a
+    It also checks across partitions that the records of one decision are adjacent, and that the records between a
     registration's broker epoch and its record belong to the registration (B8).
     """
 
@@ -67,18 +67,21 @@ class Pending:
             self._settings_only = False
 
     def min_isr(self, topic: str, offset: int) -> None:
-        """Note a min.insync.replicas record of a topic or of all (""), which needs a record that clears ELRs."""
+        """Note a record that sets min.insync.replicas, for a topic or, with "", for all topics.
+
+        A record that clears ELRs must follow it.
+        """
         self._of_min_isr.append((topic, offset))
 
     def uncleared(self) -> list[tuple[str, int]]:
-        """The topics and offsets of the min.insync.replicas records without a record that clears ELRs.
+        """The topics and offsets of the min.insync.replicas records that no record that clears ELRs has followed.
 
         Empty if the same decision sets the level of ELR: the settings that make ELR safe clear nothing (K15).
         """
         return self._of_min_isr if self.sets_elr is None else []
 
     def cleared(self, topic: str, offset: int) -> bool:
-        """Note a record that clears ELRs; True if there is a min.insync.replicas record for it.
+        """Note a record that clears ELRs. Returns True if a min.insync.replicas record required it.
 
         A decision about a broker begins after it.
         """
@@ -93,7 +96,7 @@ class Pending:
     def clear(self, partition: Partition, observation: Change, offset: int) -> None:
         """Add the change by which a record clears a partition's ELR, after the first min.insync.replicas setting.
 
-        A request writes the records of all its settings before those that clear.
+        A request writes the records of all its settings before the records that clear ELRs.
         """
         pairs = self._observations.setdefault(partition, [])
         if any(isinstance(found, Change) for found, _ in pairs):
@@ -106,23 +109,23 @@ class Pending:
         pairs[place:] = [(observation, offset), *((later, offset) for later, _ in pairs[place:])]
 
     def elsewhere(self, offset: int) -> None:
-        """Note the change of a partition that is not followed here; it can be of the same decision."""
+        """Note the change of a partition that another process follows. It can belong to the present decision."""
         if self._first is None:
             self._first = offset
         self._settings_only = False
 
     def other(self, offset: int) -> None:
-        """Note a record that is no change of a partition; decisions about partitions end there."""
+        """Note a record at ``offset`` that changes no partition, so that a decision about partitions ends before it."""
         self._stops.append(offset)
 
     def broker(self, change: BrokerChange, offset: int, variant: Variant | None = None) -> None:
-        """Add a broker's event for all its partitions; ``variant`` gives its form for each."""
+        """Add a broker's event for all its partitions. ``variant`` gives its form for each; None: one form for all."""
         self._brokers.append((change, offset, variant))
         self._first = offset + 1
         self._settings_only = False
 
     def first_of_decision(self, offset: int) -> int:
-        """The least possible first offset of the decision whose broker record has this offset."""
+        """The lowest possible first offset of the decision whose broker record has this offset."""
         return offset if self._first is None else self._first
 
     def registration(self, epoch: int, offset: int) -> None:
@@ -130,12 +133,12 @@ class Pending:
         self._registrations.append((epoch, offset))
 
     def before_settings(self) -> None:
-        """Flush before a new setting: earlier observations were decided with the former one."""
+        """Flush before a new setting, because earlier observations were decided with the former setting."""
         if not self._settings_only:
             self.flush()
 
     def flush(self) -> None:
-        """Follow each partition through its observations."""
+        """Follow each partition through its collected observations."""
         observations, self._observations = self._observations, {}
         self._first, self._settings_only = None, True
         tracker, changes, watched = self._tracker, 0, bool(self._brokers)
@@ -196,7 +199,7 @@ class Pending:
     # --- across partitions ----------------------------------------------------------------------------
 
     def _whole(self, explained: Sequence[_Explained]) -> None:
-        """Check that the changes of one decision and the record of its broker stand next to each other."""
+        """Check that the changes of one decision and the record of its broker are adjacent."""
         runs: dict[int, list[_Explained]] = {}
         for change in explained:
             runs.setdefault(bisect_left(self._stops, change.offset), []).append(change)
@@ -209,7 +212,7 @@ class Pending:
     def _reaches(
         self, run: Sequence[_Explained], before: int | None, after: int | None, is_leading: bool
     ) -> None:
-        """Check a run from the broker's record outwards: changes of its decision precede all others."""
+        """Check a sequence of changes from the broker's record outwards: changes of its decision precede all others."""
         stop, kinds = (after, LEADING) if is_leading else (before, TRAILING)
         kind = next((change.kind for change, offset, _ in self._brokers if offset == stop), None)
         share = self._tracker.share

@@ -34,12 +34,12 @@ Differences = dict[str, tuple[Any, Any]]
 
 
 def supported_by(data: Mapping[str, Any]) -> Supported:
-    """The levels of features in a record that registers a broker; empty if the record has none."""
+    """The supported levels of features in a record that registers a broker; empty if the record has none."""
     return {f["name"]: (f["minSupportedVersion"], f["maxSupportedVersion"]) for f in data["features"]}
 
 
 def without(supported: Supported, levels: Iterable[tuple[str, int]]) -> list[str]:
-    """The features whose level a broker does not support; without any listed features, none."""
+    """The features whose level a broker does not support; empty if the broker lists no features."""
     return [
         name
         for name, level in levels
@@ -48,7 +48,7 @@ def without(supported: Supported, levels: Iterable[tuple[str, int]]) -> list[str
 
 
 def creation(tracker: Tracker, replicas: Sequence[int]) -> Differences:
-    """B8. The check that refuses the creation of a partition with these replicas, if one does."""
+    """B8. The check that refuses the creation of a partition with these replicas; empty if none does."""
     order = list(dict.fromkeys(replicas))
     if not order or len(replicas) > MAX_BROKERS:
         return {}
@@ -67,7 +67,7 @@ _CHECKS_FEATURES = "finalized_features_check"
 
 
 def registration(tracker: Tracker, supported: Supported) -> Differences:
-    """584.1. The finalized features that a registering broker does not support, if the rules check them."""
+    """584.1. The finalized features that a registering broker does not support; empty if no rule checks them."""
     levels = tracker.image.features
     lacking = without(supported, ((name, level) for name, level in levels.items() if level))
     if not tracker.beliefs.has_rule(_CHECKS_FEATURES):
@@ -76,7 +76,7 @@ def registration(tracker: Tracker, supported: Supported) -> Differences:
 
 
 def level(tracker: Tracker, name: str, now: int) -> Differences:
-    """584.1. The brokers that do not support another level of a feature, if the rules check them."""
+    """584.1. The brokers that do not support the new level of a feature; empty if no rule checks them."""
     brokers = tracker.image.brokers
     if not tracker.beliefs.has_rule(_CHECKS_FEATURES):
         return {}
@@ -97,7 +97,7 @@ def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | 
 
 
 def unsafe(tracker: Tracker) -> Differences:
-    """K15. The settings that the level of eligible.leader.replicas.version requires, and that are not written."""
+    """K15. The settings that the level of eligible.leader.replicas.version requires, and that the log lacks."""
     image = tracker.image
     now = image.features.get(ELR_VERSION, 0)
     of_cluster = MIN_ISR in image.configs.get((BROKER, ""), {})
@@ -132,12 +132,15 @@ def _range(levels: tuple[int, int]) -> str:
 
 
 def at_creation(tracker: Tracker, data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The directories of a new partition's replicas: the defaults of their brokers."""
+    """The directories of a new partition's replicas: the default directories of their brokers."""
     return tuple(default_directory(tracker.image.listed(broker)) for broker in data["replicas"])
 
 
 def registered(tracker: Tracker, broker: int, now: BrokerChange) -> Variant | None:
-    """The form of a registration for each partition, by its directory; None if it is the same for all."""
+    """The function that gives the form of a registration for each partition; None if it is the same for all.
+
+    The form depends on the directory of the partition's replica.
+    """
     listed = tracker.image.listed(broker) or ()
     named = tracker.image.named.get(broker, set())
     if not tracker.follows_directories or all(is_online(directory, listed) for directory in named):
@@ -154,7 +157,7 @@ def registered(tracker: Tracker, broker: int, now: BrokerChange) -> Variant | No
 def lost(
     tracker: Tracker, broker: int, known: Broker, listed: tuple[str, ...]
 ) -> tuple[BrokerChange, Variant]:
-    """The event of a broker that lists these directories from now on, and its form for each partition.
+    """The event of a broker that lists other directories from now on, and its form for each partition.
 
     If a broker loses all directories, the registration keeps them.
     """
@@ -175,7 +178,10 @@ _WHOLE = TopicSettings((1,), (False,))
 
 
 def register(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A broker registers. The broker epoch is the offset of the first record of the decision, and grows (B8)."""
+    """Handle a broker's registration.
+
+    The broker epoch is the offset of the first record of the decision, and it grows (B8).
+    """
     data = record.data
     broker, epoch, incarnation = data["brokerId"], data["brokerEpoch"], data["incarnationId"]
     flags = Flags(True, data["fenced"], data.get("inControlledShutdown", False))
@@ -217,7 +223,7 @@ def _store(tracker: Tracker, broker: int, epoch: int, incarnation: str, flags: F
 
 
 def _same_incarnation(tracker: Tracker, known: Broker, flags: Flags, record: LogRecord) -> None:
-    """The registered incarnation registers again: the rules say what the controller stores (B8)."""
+    """Handle another registration of the registered incarnation: the rules determine what is stored (B8)."""
     rules = tracker.automaton().beliefs.rules[0]
     # Epochs are relative here: the registered one is 0, and any greater one is a new one.
     stored = decisions(1, rules).registration_after(
@@ -237,7 +243,7 @@ def _same_incarnation(tracker: Tracker, known: Broker, flags: Flags, record: Log
 def _lists_others(
     tracker: Tracker, pending: Pending, record: LogRecord, known: Broker, listed: tuple[str, ...]
 ) -> None:
-    """The registered incarnation lists its directories again."""
+    """Handle the directories that the registered incarnation lists again."""
     if {*known.directories} != {*listed}:
         known.directories = listed
         if tracker.follows_directories:
@@ -247,7 +253,7 @@ def _lists_others(
 
 
 def change(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A registration's flags change, or its log directories."""
+    """Handle a change of a registration's flags, or of its log directories."""
     fenced, shutdown = record.data.get("fenced", 0), record.data.get("inControlledShutdown", 0)
     listed = tuple(record.data.get("logDirs") or ())
     lists = bool(listed) or not (fenced or shutdown)
@@ -271,7 +277,7 @@ def _lost_directories(
     listed: tuple[str, ...],
     beside_flags: bool,
 ) -> None:
-    """858.1. A broker that loses directories lists a part of the former ones, in a record of its own."""
+    """858.1. Handle the loss of directories: the broker lists a part of the former ones, in a record of its own."""
     if not tracker.follows_directories:
         known.directories = listed or known.directories
         return
@@ -284,7 +290,7 @@ def _lost_directories(
 
 
 def fence(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A broker is fenced or unfenced, by the record of old versions."""
+    """Handle a record of old versions that fences or unfences a broker."""
     known = _known(tracker, record, record.data["id"], record.data["epoch"])
     if known is not None:
         fenced = 1 if record.type == "FENCE_BROKER_RECORD" else -1
@@ -292,7 +298,7 @@ def fence(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def _known(tracker: Tracker, record: LogRecord, broker: int, epoch: int) -> Broker | None:
-    """The broker that a record is about; a broker epoch other than the registered one is reported."""
+    """The broker that a record names; None if it is unknown. A broker epoch other than the registered is reported."""
     known = tracker.image.brokers.get(broker)
     if known is None and tracker.lacks_beginning:
         tracker.reporter.skipped(BEFORE)
@@ -324,7 +330,7 @@ def _flags(
 
 
 def unregister(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """An operator removes a broker; one that is not fenced is fenced first."""
+    """Handle the removal of a broker by an operator. A broker that is not fenced is fenced first."""
     broker = record.data["brokerId"]
     known = _known(tracker, record, broker, record.data["brokerEpoch"])
     if known is None:
@@ -356,7 +362,7 @@ BROKER_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
 
 @contextmanager
 def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]) -> Iterator[None]:
-    """A context in which a setting of these partitions is set: it notes and reports the change."""
+    """While inside, a setting of these partitions is changed. Afterwards the change is noted and reported."""
     before = {p: _min_isr(tracker, p) for p in concerned} if record.data["name"] == MIN_ISR else {}
     change = _change(tracker, record)
     yield
@@ -382,7 +388,7 @@ def _change(tracker: Tracker, record: LogRecord) -> SettingChange:
 
 
 def _resize(partition: Partition, change: SettingChange, before: int | None, after: int | None) -> None:
-    """Keep a change of min ISR if the partition was under min ISR."""
+    """Note a change of min ISR if the partition was under min ISR before it."""
     if before is None or after is None or before == after:
         return
     if len(partition.belief.observed.isr) < before:
@@ -390,7 +396,7 @@ def _resize(partition: Partition, change: SettingChange, before: int | None, aft
 
 
 def create(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A topic is created."""
+    """Handle the creation of a topic."""
     pending.flush()
     topic = TopicImage(record.data["name"])
     if topic.name in tracker.image.names:
@@ -401,7 +407,7 @@ def create(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A topic is deleted, with its partitions and its settings."""
+    """Handle the deletion of a topic, with its partitions and its settings."""
     pending.flush()
     image, reporter, identity = tracker.image, tracker.reporter, record.data["topicId"]
     topic = image.topics.pop(identity, None)
@@ -426,7 +432,7 @@ def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A partition is created; one in a snapshot is not checked."""
+    """Handle the creation of a partition. A partition in a snapshot is not checked."""
     pending.flush()
     data, image, reporter = record.data, tracker.image, tracker.reporter
     topic, number = image.topics.get(data["topicId"]), data["partitionId"]
@@ -471,7 +477,7 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
 
 
 def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The log directories of a PartitionRecord. Raises CannotFollow if there are not as many as replicas."""
+    """The log directories in a PartitionRecord. Raises CannotFollow if their number differs from the replicas'."""
     found = tuple(data.get("directories") or ())
     if found and len(found) != len(data["replicas"]):
         raise CannotFollow(f"{len(data['replicas'])} replicas in {len(found)} log directories")
@@ -487,7 +493,7 @@ def _offline(tracker: Tracker, data: Mapping[str, Any], where: tuple[str, ...]) 
 
 
 def configure(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A setting of a topic, or the default of all: min.insync.replicas and unclean.leader.election.enable."""
+    """Handle a setting of a topic, or the cluster's: min.insync.replicas or unclean.leader.election.enable."""
     data, image = record.data, tracker.image
     resource = (data["resourceType"], data["resourceName"])
     pending.before_settings()
@@ -541,7 +547,7 @@ def _change_min_isr(
 
 
 def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
-    """Check at the end of a decision for records that it should have written."""
+    """Check at the end of a decision that it wrote all its records."""
     if tracker.is_loading:
         return
     uncleared = pending.uncleared()
@@ -554,7 +560,7 @@ def after_group(tracker: Tracker, pending: Pending, time: int) -> None:
 
 
 def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A feature's level is set, which can select other rules, or be newer than every profile."""
+    """Handle a new level of a feature, which can select other rules, or be newer than every profile."""
     pending.flush()
     name, new = record.data["name"], record.data["featureLevel"]
     if name == ELR_VERSION:
@@ -569,7 +575,7 @@ def feature(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def controller(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A controller registers; the levels of features that it supports show how new its code is."""
+    """Handle a controller's registration. The levels of features that it supports show how new its code is."""
     pending.flush()
     tracker.reporter.skipped(record.type)
     levels = {feature["name"]: feature["maxSupportedVersion"] for feature in record.data["features"]}
@@ -589,13 +595,16 @@ def _newer(tracker: Tracker, record: LogRecord) -> None:
 
 
 def begin_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """A transaction begins that never ends: its records are not followed. Others never come here."""
+    """Handle the BEGIN of a transaction that never ends: its records are not followed.
+
+    Other transactions do not come here.
+    """
     pending.flush()
     tracker.doubt("open transaction", "a metadata transaction that does not end", record.offset)
 
 
 def end_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """An END or ABORT without the BEGIN of its transaction."""
+    """Handle an END or ABORT without the BEGIN of its transaction."""
     pending.flush()
     tracker.reporter.skipped(record.type)
     if not tracker.lacks_beginning:
@@ -604,9 +613,9 @@ def end_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> No
 
 
 def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """The ELR and the last known ELR of a topic's partitions become empty; an empty name stands for all topics.
+    """Handle a record that empties the ELR and the last known ELR of a topic's partitions.
 
-    A reader of the log merges a change into each partition that has one of the two.
+    An empty name stands for all topics. The record acts as a change of each partition that has one of the two.
     """
     name, names = record.data["topicName"], tracker.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []
@@ -635,7 +644,7 @@ def _clearing(elr: bool, last_known: bool) -> Change:
 
 
 def partition_state(data: Mapping[str, Any]) -> PartitionState:
-    """The partition that a PartitionRecord holds."""
+    """The partition in a PartitionRecord."""
     recovery = data.get("leaderRecoveryState", 0)
     return PartitionState(
         tuple(data["replicas"]),

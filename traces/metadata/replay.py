@@ -1,4 +1,4 @@
-"""Replay of a metadata log: it may begin with a snapshot, and is compared with each later one."""
+"""Replay of a metadata log. It may begin with a snapshot, and is compared with each later snapshot."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _SETTINGS = frozenset(KEYS[name] for name in ("CONFIG_RECORD", "FEATURE_LEVEL_RE
 
 
 def load(follower: MetadataFollower, snapshot: Snapshot) -> None:
-    """Begin with a snapshot, without checks of its records. Raises TraceError.
+    """Load a snapshot, without checks of its records. Raises TraceError.
 
-    Settings are loaded first, although Kafka writes them after the partitions, as partitions depend on them.
+    Settings are loaded first, although Kafka writes them after the partitions, because partitions depend on them.
     """
     with follower.loading():
         for of_settings in (True, False):
@@ -61,7 +61,7 @@ def load(follower: MetadataFollower, snapshot: Snapshot) -> None:
 
 
 def _part(batch: RecordBatch, of_settings: bool) -> RecordBatch:
-    """The records of settings in a batch, or all others."""
+    """The records of settings in a batch, or with ``of_settings`` False all other records."""
     if batch.control:
         return batch._replace(offsets=(), values=[], times=()) if of_settings else batch
     found = [i for i, value in enumerate(batch.values) if (kind(value or b"") in _SETTINGS) == of_settings]
@@ -77,7 +77,7 @@ Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
 
 
 def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference]:
-    """The first differences by the partitions' names, at most ``LIMIT`` + 1. Raises TraceError.
+    """The first differences from a snapshot, by the partitions' names, at most ``LIMIT`` + 1. Raises TraceError.
 
     Empty if the log lacks its beginning, or the snapshot has an unknown record, which is a doubt.
     """
@@ -95,7 +95,7 @@ def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Differen
 
 
 def more_than_limit(snapshot: Snapshot) -> str:
-    """The note on more differences than are reported."""
+    """A note that a snapshot has more differences than are reported."""
     return f"{snapshot.path}: more than {LIMIT} differences"
 
 
@@ -233,9 +233,9 @@ def replay_metadata(
 
     Returns the effective min ISR of the partitions at the end, by name, as far as the log shows it.
 
-    After a KeyboardInterrupt the report has the results so far (``Report.interrupted``), and so it has if damage
-    follows readable records (``Report.damage``). Raises TraceError if nothing can be read, LanguageError if the
-    profile or a rule does not exist.
+    After a KeyboardInterrupt the report has the results so far (``Report.interrupted``); so it does if damage follows
+    readable records (``Report.damage``). Raises TraceError if nothing can be read, LanguageError if the profile or a
+    rule does not exist.
     """
     started = time.perf_counter()
     follower = MetadataFollower(report, profile, switched, watch)
@@ -263,7 +263,7 @@ def replay_metadata(
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """A context with rarer garbage collection, which would otherwise take a fifth of the time."""
+    """While inside, garbage is collected more rarely. Collection would otherwise take a fifth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(*COLLECTED_AFTER)
     try:
@@ -277,7 +277,7 @@ Check = Callable[[Snapshot, MetadataFollower], None]
 
 
 class Reading:
-    """The replay of one log, with the place that it has reached."""
+    """The replay of one log, with the position that it has reached."""
 
     def __init__(
         self, log: MetadataLog, follower: MetadataFollower, report: Report, check: Check | None = None
@@ -289,7 +289,7 @@ class Reading:
         self._followed_up_to = self._sequence.next_offset
 
     def followed(self) -> Iterator[None]:
-        """Follow the log, batch by batch. Raises TraceError."""
+        """Follow the log, and yield after each batch. Raises TraceError."""
         log, follower, report, sequence = self._log, self._follower, self._report, self._sequence
         if log.start is not None:
             report.notes.append(begins_with(log.start))
@@ -311,7 +311,7 @@ class Reading:
                 report.notes.append(not_compared(snapshot, sequence.next_offset))
 
     def damage(self, wrong: TraceError) -> Damage:
-        """The damage of an error: its place, and how much of the log is lost with it."""
+        """The damage that an error stands for: its place, and how much of the log is lost with it."""
         position: dict[str, int | str] = {"file": wrong.path}
         byte, line, offset = wrong.byte, wrong.line, self._followed_up_to
         if self._taken is not None:
@@ -337,7 +337,7 @@ class Reading:
 
 
 def begins_with(start: Snapshot) -> str:
-    """The note on a log that begins with a snapshot."""
+    """The note about a log that begins with a snapshot."""
     return (
         f"begins with the snapshot at offset {start.end_offset}; assumes that ISR and ELR members held "
         "every committed record then"
@@ -345,14 +345,14 @@ def begins_with(start: Snapshot) -> str:
 
 
 def not_compared(snapshot: Snapshot, next_offset: int) -> str:
-    """The note on a snapshot whose end offset the log skips."""
+    """The note about a snapshot whose end offset the log skips."""
     return (
         f"{snapshot.path}: ends at offset {snapshot.end_offset}, and the log at {next_offset}: not compared"
     )
 
 
 class Sequence:
-    """The batches of a log's segments, with the gaps between and within them, and the snapshots in their places.
+    """The batches of a log's segments in order, with gaps, and with snapshots in their places.
 
     ``checks`` are the remaining snapshots, ``next_offset`` is the offset after the last batch.
     """
@@ -365,7 +365,7 @@ class Sequence:
     def entries(
         self, batches: Iterable[tuple[Path, RecordBatch] | Gap]
     ) -> Iterator[tuple[Path, RecordBatch] | Gap | Snapshot]:
-        """Batches, gaps and snapshots in order. Raises TraceError."""
+        """Iterate over batches, gaps and snapshots in order. Raises TraceError."""
         for found in batches:
             if not isinstance(found, Gap):
                 path, batch = found
@@ -379,7 +379,10 @@ class Sequence:
 
 
 def _gap_within(path: Path, batch: RecordBatch) -> Gap | None:
-    """The first gap of offsets within a batch, which is damage: a metadata log is never compacted (KIP-630)."""
+    """The first gap of offsets within a batch; None if there is none.
+
+    A gap is damage: a metadata log is never compacted (KIP-630).
+    """
     if len(batch.offsets) == batch.last_offset - batch.base_offset + 1:
         return None
     expected = batch.base_offset
@@ -391,7 +394,7 @@ def _gap_within(path: Path, batch: RecordBatch) -> Gap | None:
 
 
 def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
-    """Compare a snapshot with the image at its offset; one that cannot be read is damage."""
+    """Compare a snapshot with the image at its offset. A snapshot that cannot be read is reported as damage."""
     report = follower.report
     follower.settle()
     try:

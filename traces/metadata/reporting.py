@@ -34,21 +34,24 @@ OTHERS = "others of the kind"
 
 @dataclass
 class _Doubt:
-    """All partitions are concerned from ``since`` on; if it is None, those in ``partitions``, each from there on."""
+    """The offsets and partitions that a doubt concerns.
+
+    All partitions are concerned from ``since`` on. If it is None, those in ``partitions``, each from its offset on.
+    """
 
     offset: int
     since: int | None = None
     partitions: dict[str, int] = field(default_factory=dict)
 
     def concerns(self, offset: int, partition: str | None) -> bool:
-        """True if something at an offset, about a partition or all of them, stands behind the doubt."""
+        """True if a line at an offset, about a partition (None: about all), is affected by the doubt."""
         if self.since is not None and offset >= self.since:
             return True
         return partition in self.partitions and offset >= self.partitions[partition]
 
 
 class Doubts:
-    """Unknown facts of a log, from their offsets on. Doubts of one kind with one summary count as one."""
+    """Unknown facts of a log, each from an offset on. Doubts of one kind with one summary count as one."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], _Doubt] = {}
@@ -64,7 +67,10 @@ class Doubts:
         partitions: Iterable[str] | None = None,
         since: int | None = None,
     ) -> None:
-        """A fact at an offset is unknown; it concerns ``partitions`` from ``since`` on (None: from the offset on)."""
+        """Add a doubt about a fact at an offset. It concerns ``partitions`` from ``since`` on.
+
+        ``since`` None means from the offset on, and ``partitions`` None all partitions.
+        """
         if (kind, summary) not in self._found and len(self._found) >= LIMIT:
             summary = OTHERS
         doubt = self._found.setdefault((kind, summary), _Doubt(offset))
@@ -77,16 +83,16 @@ class Doubts:
             doubt.partitions[name] = min(doubt.partitions.get(name, begin), begin)
 
     def concern(self, offset: int, partition: str | None) -> bool:
-        """True if something at an offset, about a partition or all of them, stands behind a doubt."""
+        """True if a line at an offset, about a partition (None: about all), is affected by a doubt."""
         return any(doubt.concerns(offset, partition) for doubt in self._found.values())
 
     def marked(self, line: Line) -> Line:
-        """A line with the mark of a doubt, if it stands behind one."""
+        """The line, marked as not reliable if a doubt affects it."""
         concerned = self.concern(line.position["offset"], line.partition)
         return replace(line, reliable=False) if concerned else line
 
     def listed(self) -> list[Doubt]:
-        """All of them, in the order of their first places."""
+        """All doubts in the order of their first places."""
         found = [
             Doubt(
                 kind,
@@ -99,7 +105,7 @@ class Doubts:
         return sorted(found, key=lambda d: (d.position["offset"], d.kind, d.summary))
 
     def merge(self, other: Doubts) -> None:
-        """Take over those of another share."""
+        """Add the doubts of another share."""
         for (kind, summary), theirs in other._found.items():
             self.add(kind, summary, theirs.offset, None if theirs.since is not None else (), theirs.since)
             for name, since in theirs.partitions.items():
@@ -140,7 +146,7 @@ _AT_RISK = {
 def facts(
     image: Image, partition: Partition, before: PartitionState, after: PartitionState, cause: str | None
 ) -> dict[str, Any]:
-    """The facts around a change after which a property does not hold: see docs/replay-reference.md."""
+    """The facts around a change after which a property does not hold (docs/replay-reference.md)."""
     assert partition.topic is not None
     min_isr, unclean = image.effective(partition, len(after.replicas))
     in_force = {name: image.in_force(partition.topic, name) for name in (MIN_ISR, UNCLEAN)}
@@ -175,7 +181,7 @@ def finding(
     time: int,
     around: Mapping[str, Any],
 ) -> Finding:
-    """The finding of a property that does not hold any more; ``around`` are the facts around it."""
+    """The finding for a property that does not hold any more; ``around`` are the facts around the change."""
     known = BY_NAME[name]
     promise = " ".join((known.function.__doc__ or "").split("\n")[0].split())
     seen = "Observed" if certain else "It may be broken, the log alone does not say"
@@ -206,7 +212,7 @@ about one share's partitions."""
 
 
 def every_partition(name: str) -> bool:
-    """True: all partitions are watched."""
+    """True: accepts every partition, for ``Watch.tracks``."""
     return True
 
 
@@ -228,7 +234,7 @@ NOBODY = Watch()
 
 
 class Reporter:
-    """Writes into a report and calls a watch. Lines are kept until ``drain``; ``has_lines`` is True if there is one."""
+    """Writes into a report, and calls a watch. Lines wait until ``drain``; ``has_lines`` is True if there is one."""
 
     def __init__(self, report: Report, image: Image, watch: Watch) -> None:
         self.report, self._image, self._watch = report, image, watch
@@ -238,7 +244,7 @@ class Reporter:
         self._lines: list[ReportLine] = []
 
     def drain(self) -> list[ReportLine]:
-        """The lines since the last time, in the order of offsets and partitions."""
+        """Remove and return the waiting lines, in the order of offsets and partitions."""
         found, self._lines, self.has_lines = self._lines, [], False
         found.sort(key=lambda line: line[0])
         return found
@@ -265,7 +271,7 @@ class Reporter:
         before: Sequence[Mapping[str, Any]] = (),
         common: bool = False,
     ) -> None:
-        """Report a record that nothing explains; ``common`` if it is about no partition in particular."""
+        """Report a record that nothing explains. ``common``: it is about no partition in particular."""
         states = {"states": list(before)}
         self._keep(Unexplained({"offset": offset}, time, partition, states, tuple(candidates)), not common)
 
@@ -296,9 +302,9 @@ class Reporter:
         time: int,
         before: tuple[BeliefState, Brokers],
     ) -> None:
-        """Report a transition that a partition has made, by its spans; ``brokers`` are those of the spans' slots.
+        """Report a partition's transition, span by span; ``brokers`` are the brokers of the spans' slots.
 
-        ``before`` is the belief state before it, with the brokers of its slots.
+        ``before`` is the belief state before the transition, with the brokers of its slots.
         """
         leader_epoch = partition.leader_epoch - transition.bumps
         partition_epoch = partition.partition_epoch - transition.changes
@@ -337,7 +343,7 @@ class Reporter:
         after: PartitionState | None,
         cause: str | None,
     ) -> None:
-        """Report one change."""
+        """Report one change of a partition to the watch."""
         if self._watch.on_change is None or partition.topic is None:
             return
         min_isr, unclean = None, None
@@ -349,12 +355,12 @@ class Reporter:
         )
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
-        """Report a setting that changed for a partition."""
+        """Report a setting that changed for a partition to the watch."""
         if self._watch.on_setting_in_force is not None:
             self._watch.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:
-        """Note since when a partition is under min ISR or without a leader; or for how long it was."""
+        """Note the time since which a partition is under min ISR or without a leader, or how long it was."""
         if partition.topic is None:
             return
         if belief.under_min_isr != (partition.under_min_isr_since is not None):
@@ -365,7 +371,7 @@ class Reporter:
             partition.leaderless_since = time if belief.leaderless else None
 
     def ends(self, partition: Partition, time: int) -> None:
-        """The log ends while this partition exists."""
+        """Handle the end of the log for a partition that exists: note its final state."""
         self.close(partition, time)
         failing = (partition.belief.violated | partition.belief.doubtful) - MEASURED
         if failing or partition.leaderless_since is not None:
@@ -373,7 +379,7 @@ class Reporter:
             self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
 
     def close(self, partition: Partition, time: int) -> None:
-        """Measure the conditions of a partition that ends."""
+        """Add the time that a partition was under min ISR or without a leader, if it ends in that state."""
         self._measured("under min ISR", partition.under_min_isr_since, time)
         self._measured("without a leader", partition.leaderless_since, time)
 
@@ -389,7 +395,7 @@ class Reporter:
 def _earlier(
     transition: Transition, place: int, brokers: Brokers, before: tuple[BeliefState, Brokers]
 ) -> PartitionState:
-    """The partition before a span of a transition, with epochs of 0."""
+    """The partition before a span of a transition, with epochs 0."""
     if not place:
         return with_brokers(before[0].observed, before[1])
     span = transition.spans[place - 1]
@@ -397,7 +403,7 @@ def _earlier(
 
 
 def disagreement(found: Disagreement) -> Unexplained:
-    """The line for a disagreement: no set of rules explains all partitions."""
+    """The line about a disagreement: no set of rules explains all partitions."""
     at, profiles = found.at, {"profile": (found.others, found.this)}
     candidate = Candidate("one set of rules for all partitions", {}, (), (), profiles)
     return Unexplained({"offset": at.offset}, at.time, at.partition or None, {"states": []}, (candidate,))

@@ -1,8 +1,8 @@
-"""Replay of one metadata log in shares of its partitions, on as many processes, with one report.
+"""Replay of one metadata log in shares of its partitions, by as many processes, with one report.
 
 Each share is the same replay with a filter: it reads the whole log, follows the partitions of its own topics and all
-records about the cluster, and notes where changes of other shares are (``sharing``). ``join`` makes one report of
-all shares. If a change of one share ends a decision that another followed further, all shares follow the log again.
+records about the cluster, and notes where changes of other shares are (``sharing``). ``join`` makes one report of all
+shares. If a change of one share ends a decision that another followed further, all shares follow the log again.
 """
 
 from __future__ import annotations
@@ -40,15 +40,16 @@ RunShares = Callable[[Mapping[Stretch, int]], Sequence["ShareResult"]]
 
 
 class Unreadable(Exception):
-    """A log that cannot be read to its end; the message is that of a TraceError."""
+    """Raised for a log that cannot be read to its end; the message is the text of the TraceError."""
 
 
 @dataclass
 class ShareResult:
-    """The result of a share: the first lines of each kind with their places; the report counts all of them.
+    """The result of following a share: its first lines of each kind with their places; the report counts all lines.
 
-    ``checks`` are the snapshots with the differences in the share's partitions. ``skipped`` counts records of its
-    own partitions that were not followed. ``error`` is the group and the message of the record that cannot be read.
+    ``checks`` are the snapshots with the differences in the share's partitions. ``skipped`` counts records of the
+    share's partitions that were not followed. ``error`` is the group and the message of the record that cannot be
+    read.
     """
 
     share: Share
@@ -63,7 +64,7 @@ class ShareResult:
 
 
 class ShareFollower(MetadataFollower):
-    """Follows a share of a log. ``on_line`` gets every line, without a limit."""
+    """Follows a share of a log. ``on_line`` is called with every line, without a limit."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class ShareFollower(MetadataFollower):
         self._next()
 
     def gap(self, path: Path, expected: int, found: int) -> None:
-        """Report offsets that are missing, or that occur twice."""
+        """Report offsets that are missing or that occur twice."""
         self._own.group += 1
         super().gap(path, expected, found)
         self._next()
@@ -151,7 +152,7 @@ class ShareFollower(MetadataFollower):
     # --- lines --------------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Keep the lines since the last call."""
+        """Keep the lines found since the last call."""
         for place, unmarked in self._drained():
             line = self.doubts.marked(unmarked)
             if self._on_line is not None:
@@ -176,7 +177,7 @@ class ShareFollower(MetadataFollower):
 
 
 def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexplained]]:
-    """The report on a log, and its lines that no share has. Raises Unreadable."""
+    """The report on a log, and the lines of it that concern all shares. Raises Unreadable."""
     shares = run({})
     if errors := [share.error for share in shares if share.error is not None]:
         raise Unreadable(min(errors)[1])
@@ -186,9 +187,9 @@ def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexpl
 
 
 def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[Unexplained]]:
-    """One report of all shares, and its lines that no share has.
+    """The report that combines all shares, and the lines that concern all shares.
 
-    Those lines are about snapshots, and about rules on which the shares disagree.
+    Such lines are about snapshots, and about rules on which the shares disagree.
     """
     first, *others = shares
     report = Report(first.report.input, first.report.kind, "", records=first.report.records)
@@ -243,7 +244,7 @@ def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _agreed(shares: Sequence[ShareResult]) -> tuple[Agreement, Placed]:
-    """The sets of rules that explain all shares, and the lines of disagreement if there are none."""
+    """The sets of rules that explain all shares, and the lines of disagreement if no set does."""
     sets, *later = shares[0].rules
     agreed = Agreement(sets)
     for renewed in later:

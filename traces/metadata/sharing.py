@@ -21,7 +21,7 @@ after it, False if from the one before it."""
 
 
 class Elsewhere(Enum):
-    """The stand-in for a change, or a creation, of a partition of another share."""
+    """Stands for a change, or a creation, of a partition that belongs to another share."""
 
     CHANGE = auto()
     CREATION = auto()
@@ -32,19 +32,20 @@ SharedRecord = tuple[int, int, bytes | Elsewhere]
 
 
 def share_of(topic: bytes, count: int) -> int:
-    """The number of a topic's share.
+    """The number of the share that a topic belongs to.
 
-    All partitions of a topic are in one share: the first one's replicas bound min.insync.replicas for all (966.2).
+    All partitions of a topic are in one share, because the number of replicas of the topic's first partition bounds
+    min.insync.replicas for all of them (966.2).
     """
     return crc32(topic) % count
 
 
 @dataclass
 class Reach:
-    """A stretch in one share.
+    """How far a stretch extends in one share.
 
-    ``ended`` is the offset of the nearest change that is not of the record's decision, ``hoped`` that of the farthest
-    change that can belong to it.
+    ``ended`` is the offset of the nearest change that does not belong to the record's decision. ``hoped`` is the
+    offset of the farthest change that can belong to the decision.
     """
 
     ended: int | None = None
@@ -53,10 +54,10 @@ class Reach:
 
 @dataclass
 class Share:
-    """One share of ``count``, with the facts that the others need.
+    """One share of ``count``, with the facts that the other shares need.
 
-    ``group`` is the number of the present group, the same in all shares. ``ends`` are the offsets at which a change of
-    any share ends a stretch, as far as a former pass found them.
+    ``group`` is the number of the present group, the same in all shares. ``ends`` are the offsets at which a change
+    of any share ends a stretch, as far as an earlier pass found them.
     """
 
     number: int
@@ -69,16 +70,19 @@ class Share:
 
     @property
     def is_first(self) -> bool:
-        """True for the share that reports the lines about no partition, so that they are reported once."""
+        """True for the first share.
+
+        It alone reports the lines about no partition, so that they are reported once.
+        """
         return self.number == 0
 
     def owns(self, value: bytes) -> bool:
-        """True if a partition's record is of this share."""
+        """True if the record of a partition belongs to this share."""
         return share_of(topic_id(value), self.count) == self.number
 
 
 def join_reaches(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
-    """The ends of stretches in which a share followed a decision beyond a change of another share."""
+    """The end of each stretch in which a share followed a decision beyond a change of another share."""
     ends: dict[Stretch, int] = {}
     for stretch, which in _nearest(shares).items():
         for share in shares:
@@ -99,5 +103,5 @@ def _nearest(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
 
 
 def is_beyond(stretch: Stretch, offset: int, end: int) -> bool:
-    """True if an offset is farther from the stretch's record than ``end``."""
+    """True if an offset is farther from the stretch's record than the offset ``end``."""
     return offset < end if stretch[3] else offset > end

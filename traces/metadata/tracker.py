@@ -1,4 +1,4 @@
-"""Tracking partitions: the image of a log, the belief state of each partition in it, and the report.
+"""Tracks the partitions of a log: the metadata image, the belief state of each partition, and the report.
 
 ``follow`` reads the records; ``records`` and ``pending`` turn them into observations for this module.
 """
@@ -34,7 +34,7 @@ BEFORE = "changes of what was there before the log begins"
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A record that is followed, with its offset and the time of its append (ms since the epoch)."""
+    """A record to follow, with its offset and the time of its append (ms since the epoch)."""
 
     offset: int
     time: int
@@ -45,7 +45,10 @@ class LogRecord:
 
 
 class Followed(NamedTuple):
-    """A partition's transition (None if nothing could be followed), and its observations with their offsets."""
+    """A partition's transition and its observations with their offsets.
+
+    The transition is None if nothing could be followed.
+    """
 
     transition: Transition | None
     observations: Sequence[Observation]
@@ -104,16 +107,19 @@ class Tracker:
         partitions: Iterable[str] | None = None,
         since: int | None = None,
     ) -> None:
-        """Add a doubt, as ``Doubts.add``."""
+        """Add a doubt, as ``Doubts.add`` does."""
         # The offsets of a snapshot are its own: a doubt about it counts from the beginning.
         self.doubts.add(kind, summary, offset, partitions, 0 if self.is_loading else since)
 
     def damaged(self, offset: int, message: str) -> TraceError:
-        """The error of a record that cannot be read; the caller raises it."""
+        """The error for a record that cannot be read; the caller raises it."""
         return TraceError(self.path, None, f"offset {offset}", message)
 
     def unreadable(self, unknown: UnknownRecord, offset: int, partitions: Iterable[str] | None) -> None:
-        """Add the doubt of a record with a known type and an unknown version; ``partitions``: None for all."""
+        """Add a doubt about a record whose type is known and whose version is not.
+
+        ``partitions`` is None if the record can concern any partition.
+        """
         newest = LATEST[unknown.type or ""]
         what = (
             f"{unknown.type} version {unknown.version} cannot be read; the newest that is known is {newest}"
@@ -134,7 +140,7 @@ class Tracker:
         time: int,
         known: Transition | None = None,
     ) -> Followed:
-        """Take a partition through observations, by its cached transition ``known``, or by a new explanation.
+        """Follow a partition through observations: by the cached transition ``known``, or by a new explanation.
 
         Raises TraceError.
         """
@@ -186,7 +192,10 @@ class Tracker:
             self.doubt("not followed", "partitions that cannot be followed", offset, (name,), offset + 1)
 
     def _first_of_topic(self, partition: Partition, before: BeliefState, offset: int, time: int) -> None:
-        """A new number of replicas of the first partition can change min ISR for the topic's others (966.2)."""
+        """Let the topic's other partitions follow a change of the number of replicas of the first partition.
+
+        That number can change the topic's effective min.insync.replicas (966.2).
+        """
         replicas = len(partition.belief.observed.replicas)
         topic = partition.topic
         if topic is None or partition.number or replicas == len(before.observed.replicas):
@@ -203,9 +212,10 @@ class Tracker:
         transition: Transition,
         brokers: Brokers,
     ) -> None:
-        """Note stray entries of the controller's ELR index, which count for the topic's first partition from then on.
+        """Note the entries that a transition leaves in the controller's ELR index without a matching ELR member.
 
-        ``members`` are the brokers of the slots before the transition, ``brokers`` those of its spans' slots.
+        From then on they count for the topic's first partition. ``members`` are the brokers of the slots before the
+        transition, ``brokers`` are those of the slots in its spans.
         """
         first = None if partition.topic is None else partition.topic.partitions.get(0)
         if first is None or first is partition:
@@ -221,7 +231,7 @@ class Tracker:
             before, members = span.belief, after
 
     def index(self) -> None:
-        """Add the noted stray entries to the first partitions, after the decisions that left them."""
+        """Add the noted ELR index entries to the first partitions, after the decisions that left them."""
         beliefs = self.beliefs
         for first, broker, numbers in self._astray:
             before = first.binding.brokers
@@ -248,7 +258,10 @@ class Tracker:
         return Automaton(BeliefStates(tuple(s.rules for s in sets)), _decoded, self.image.flags)
 
     def automaton(self) -> Automaton:
-        """The automaton under the rules of the feature levels; partitions under former rules are converted."""
+        """The automaton for the rules that follow from the present feature levels.
+
+        If these rules are new, all partitions are converted to them.
+        """
         image = self.image
         sets = rule_sets(image.features, self._profile, self._switched, image.controllers)
         if sets != self.agreement.sets:
@@ -273,19 +286,22 @@ class Tracker:
             self.automaton()
 
     def after_failover(self) -> None:
-        """Another controller writes from here on; if it began with a snapshot, it lacks entries of the ELR index."""
+        """Note that another controller writes from here on.
+
+        If it started from a snapshot, its ELR index lacks the entries that match no ELR member.
+        """
         for partition in self.image.of_topics():
             if partition.belief.is_indexed_astray:
                 partition.belief = updates.after_failover(self.beliefs, partition.belief)
 
     def _narrowed(self, partition: Partition, offset: int, time: int) -> None:
-        """Note that fewer sets of rules explain a partition."""
+        """Note that only some of the sets of rules explain a partition."""
         if partition.topic is not None or self.share is None or self.share.is_first:
             self.agreement.narrow(offset, partition.name, partition.belief.tags, time)
             self.reporter.has_lines = True
 
     def close(self, time: int) -> None:
-        """The log ends: report the final partitions and the sizes of the tables."""
+        """Finish at the end of the log: report the final partitions and the sizes of the tables."""
         self.automaton()  # the last features count, even if no partition changes after them
         for partition in self.image.of_topics():
             self.reporter.ends(partition, time)
@@ -295,7 +311,7 @@ class Tracker:
 
 
 def _decoded(change: bytes) -> Mapping[str, Any]:
-    """The fields of a change. Raises CannotFollow for an undefined value."""
+    """The fields of a change. Raises CannotFollow for a value that the model does not define."""
     kind, _, data = decode_change(change)
     for name, (defined, value) in undefined(kind, data).items():
         raise CannotFollow(f"{name} is {value}, and {defined} is defined")

@@ -1,7 +1,7 @@
 """The model's decision about an operation: its answer, its records, and the state after it.
 
-The controller's handlers decide (``Decisions``). This module adds the other contents of a recording: names and
-identifiers, batches of records, and responses in their written form.
+The controller's handlers decide (``Decisions``). This module adds the rest of a recorded line: names and identifiers,
+batches of records, and responses in their written form.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Response = dict[str, Any] | None
 
 
 class NotKnown(Exception):
-    """The model has no rules for an operation, or for a case of one; the message names it."""
+    """Raised if the model has no rules for an operation, or for a case of one; the message names it."""
 
 
 @dataclass
 class Decided:
-    """An answer, the appended records, and the expected values of the operation's own annotations.
+    """A decision: its answer, the appended records, and the expected values of the operation's own annotations.
 
-    ``records`` are groups in the order of the batch. A group iterates over partitions in the order of a hash table,
-    so any order within it conforms. ``refused_by`` and ``passed`` are names of checks.
+    ``records`` are groups in the order of the batch. The controller goes through the partitions of a group in the
+    order of a hash table, so any order within a group conforms. ``refused_by`` and ``passed`` are names of checks.
     """
 
     error: str = "NONE"
@@ -42,7 +42,7 @@ class Decided:
     passed: tuple[str, ...] = ()
 
     def refuse(self, verdict: ChecksVerdict, respond: Callable[[str], Response]) -> bool:
-        """Store the verdict of the checks, and the response to its error; True if the checks refuse."""
+        """Store the verdict of the checks and the response to its error; returns True if the checks refuse."""
         self.error, self.refused_by, self.passed = verdict.answer, verdict.refused_by, verdict.passed
         self.response = None if self.error == "NONE" else respond(self.error)
         return bool(self.error != "NONE")
@@ -54,7 +54,7 @@ class Decided:
 
 
 def _exception(error: str) -> Response:
-    """The recorded form of an error of a whole request: an exception named after the error."""
+    """The recorded form of an error that concerns a whole request: an exception named after the error."""
     return {"exception": "".join(w.capitalize() for w in error.split("_")) + "Exception", "message": ANY_TEXT}
 
 
@@ -92,7 +92,7 @@ _REPLY = {
 
 
 def register_broker(state: ControllerState, op: Operation) -> Decided:
-    """A broker registers. Raises TraceError for a broker that is not in the meta line."""
+    """Register a broker. Raises TraceError for a broker that is not in the meta line."""
     args, outcome = op.arguments, Decided()
     broker, incarnation = args["broker"], args["incarnation"]
     if broker >= state.count:
@@ -149,7 +149,7 @@ def register_broker(state: ControllerState, op: Operation) -> Decided:
 
 
 def unregister_broker(state: ControllerState, op: Operation) -> Decided:
-    """A broker is removed from the cluster."""
+    """Remove a broker from the cluster."""
     broker = state.slot(op.arguments["broker"])
     if not state.registrations[broker]["registered"]:
         return Decided("BROKER_ID_NOT_REGISTERED", _exception("BROKER_ID_NOT_REGISTERED"))
@@ -163,9 +163,9 @@ def unregister_broker(state: ControllerState, op: Operation) -> Decided:
 
 
 def fence_stale_broker(state: ControllerState, op: Operation) -> Decided:
-    """The periodic check fences the broker whose session ended first.
+    """Run the periodic check, which fences the broker whose session ended first.
 
-    The heartbeat tracker has its entries in no particular order. It drops those of former epochs and of removed
+    The heartbeat tracker has its entries in no particular order. It drops the entries of former epochs and of removed
     brokers.
     """
     if state.tracks_contacts:
@@ -220,7 +220,7 @@ def _drop_contact(state: ControllerState, op: Operation) -> Decided:
 
 
 def broker_heartbeat(state: ControllerState, op: Operation) -> Decided:
-    """A heartbeat, which can fence or unfence the broker or begin its controlled shutdown."""
+    """Handle a heartbeat, which can fence or unfence the broker or begin its controlled shutdown."""
     args, outcome = op.arguments, Decided()
     broker = state.slot(args["broker"])
     request = {
@@ -270,7 +270,7 @@ def broker_heartbeat(state: ControllerState, op: Operation) -> Decided:
 def _lose_directories(
     state: ControllerState, decision: BrokerDecision, lost: list[str]
 ) -> list[list[Record]]:
-    """KIP-858. Remove the broker's replicas in these directories from the ISR; then change its registration."""
+    """KIP-858. Remove the broker's replicas in the lost directories from the ISR, then change its registration."""
     broker, groups = decision.broker, []
     for directory in lost:
         within = [key for key, replicas in state.directories.items() if replicas.get(broker) == directory]
@@ -287,7 +287,7 @@ _NO_EPOCH = -2
 
 
 def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, dict[str, Any]]:
-    """A partition's key, whether it exists, and the inputs of the rules about it."""
+    """A partition's key, whether the partition exists, and the inputs of the rules about it."""
     key = (topic, number)
     known = key in state.partitions
     settings = state.settings(topic) if known else {"min_isr": 0, "unclean_election": False}
@@ -297,7 +297,7 @@ def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, 
 
 
 def alter_partition(state: ControllerState, op: Operation) -> Decided:
-    """A leader proposes an ISR."""
+    """Handle a leader's proposal of an ISR."""
     args, outcome = op.arguments, Decided()
     key, known, inputs = _about(state, args["topic"], args["partition"])
     # A list that is longer than the number of brokers repeats a broker, and so does the part kept here.
@@ -335,9 +335,9 @@ def alter_partition(state: ControllerState, op: Operation) -> Decided:
 
 
 def elect_leaders(state: ControllerState, op: Operation) -> Decided:
-    """An election on request, of one partition or of all.
+    """Handle a request for an election of one partition or of all partitions.
 
-    For all, the answer omits partitions that need no election.
+    If the request is for all, the answer omits the partitions that need no election.
     """
     args, outcome = op.arguments, Decided()
     every = args["topic"] is None
@@ -361,17 +361,17 @@ def elect_leaders(state: ControllerState, op: Operation) -> Decided:
 
 
 def maybe_elect_unclean_leaders(state: ControllerState, op: Operation) -> Decided:
-    """The periodic unclean election, of all partitions."""
+    """Run the periodic unclean election of all partitions."""
     return Decided(records=[state.change_all(state.model.unclean_task)])
 
 
 def maybe_balance_partition_leaders(state: ControllerState, op: Operation) -> Decided:
-    """The periodic preferred election, of all partitions."""
+    """Run the periodic election of preferred leaders, for all partitions."""
     return Decided(records=[state.change_all(state.model.balance_task)])
 
 
 def alter_partition_reassignments(state: ControllerState, op: Operation) -> Decided:
-    """A reassignment of a partition, or, without replicas, the cancellation of one."""
+    """Reassign a partition, or cancel its reassignment if the request has no replicas."""
     args, outcome = op.arguments, Decided()
     key, _, inputs = _about(state, args["topic"], args["partition"])
     if args["replicas"] is None:
@@ -386,7 +386,10 @@ def alter_partition_reassignments(state: ControllerState, op: Operation) -> Deci
 
 
 def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Decided:
-    """KIP-858. A broker names the log directory of its replica; an offline one takes the replica out of the ISR."""
+    """KIP-858. Handle a broker's report of the log directory of one of its replicas.
+
+    An offline directory takes the replica out of the ISR.
+    """
     args, outcome = op.arguments, Decided()
     broker, directory = state.slot(args["broker"]), args["dir"]
     key, _, inputs = _about(state, args["topic"], args["partition"])
@@ -411,7 +414,7 @@ def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Decided:
 
 
 def incremental_alter_configs(state: ControllerState, op: Operation) -> Decided:
-    """Set or remove one configuration. Raises NotKnown for cases without rules in older versions."""
+    """Set or remove one configuration. Raises NotKnown for a case for which an older version has no rules."""
     args, outcome = op.arguments, Decided()
     name, key, value = args["resource"], args["key"], args["value"]
     of_topic = args["resourceType"] == "TOPIC"
@@ -453,7 +456,10 @@ def _exists(state: ControllerState, broker: str) -> bool:
 
 
 def _min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -> list[Record]:
-    """966.8. The records that follow a change of min.insync.replicas; ``topic`` is empty for a cluster-wide change."""
+    """966.8. The records that follow a change of min.insync.replicas.
+
+    ``topic`` is empty if the change is for the whole cluster.
+    """
     clears, records = state.model.clears_elr, list[Record]()
     for key in concerned:
         change = state.model.min_isr_change(partition=state.partitions[key], min_isr=state.min_isr(key[0]))
@@ -465,7 +471,7 @@ def _min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -
 
 
 def update_features(state: ControllerState, op: Operation) -> Decided:
-    """KIP-584. Change the level of a feature; the settings that make ELR safe are written before."""
+    """KIP-584. Change the level of a feature, after writing the settings that make ELR safe."""
     args, outcome = op.arguments, Decided()
     name, level = args["feature"], args["level"]
     if name != ELR_VERSION:
@@ -502,7 +508,7 @@ def update_features(state: ControllerState, op: Operation) -> Decided:
 
 
 def create_topic(state: ControllerState, op: Operation) -> Decided:
-    """Create a topic with its partitions; its identifier is the recorded one.
+    """Create a topic with its partitions; the topic gets the recorded identifier.
 
     In an older recording, raises NotKnown for an existing topic, and for a configuration with an invalid value.
     Raises TraceError for more replicas than brokers.
@@ -584,7 +590,7 @@ NEWER = frozenset({"unregisterBroker", "assignReplicasToDirs", "updateFeatures"}
 
 
 def decide(state: ControllerState, op: Operation) -> Decided:
-    """The model's decision about an operation; ``state`` becomes the state after it.
+    """The model's decision about an operation; changes ``state`` to the state after the operation.
 
     Raises LanguageError if a value leaves its type, TraceError if the operation is invalid, and NotKnown if there are
     no rules for it.
@@ -605,7 +611,7 @@ def decide(state: ControllerState, op: Operation) -> Decided:
 
 
 def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Decided:
-    """The outcome of a decision that throws: an error response, or the failure of the active controller."""
+    """The outcome if the decision throws: an error response, or the failure of the active controller."""
     vars(state).update(vars(kept))
     if op.name == "brokerHeartbeat":
         state.heard_of(op.arguments["broker"], op.arguments["brokerEpoch"])
@@ -619,7 +625,7 @@ def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Dec
 
 
 def _fail_over(state: ControllerState) -> None:
-    """Another controller takes over from the log; it has received no heartbeat."""
+    """Let another controller take over from the log; it has received no heartbeat."""
     state.contacts = {}
     for broker in range(state.count):
         registration = state.registrations[broker]

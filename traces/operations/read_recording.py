@@ -95,7 +95,10 @@ Record = tuple[str, int, dict[str, Any]]
 
 @dataclass(frozen=True)
 class RecordingMeta:
-    """The fields of the meta line that the controller's decisions depend on; ``elr_enabled`` is that at the start."""
+    """The fields of the meta line that the controller's decisions depend on.
+
+    ``elr_enabled`` is True if ELR is enabled at the start.
+    """
 
     elr_enabled: bool
     metadata_version: tuple[int, int, int]
@@ -111,17 +114,17 @@ class RecordingMeta:
 
     @property
     def knows_elr_feature(self) -> bool:
-        """True if ELR is the feature eligible.leader.replicas.version: metadata version 4.1 and later."""
+        """True from metadata version 4.1 on, where ELR is the feature eligible.leader.replicas.version."""
         return self.metadata_version >= (4, 1, 0)
 
     @property
     def elr_supported(self) -> bool:
-        """True if the metadata version supports ELR: 4.0-IV1 and later."""
+        """True if the metadata version supports ELR, which begins with 4.0-IV1."""
         return self.metadata_version >= (4, 0, 1)
 
     @property
     def newer(self) -> str | None:
-        """Why no profile covers the recorded version; None if one does."""
+        """The reason why no profile covers the recorded version; None if one does."""
         if self.metadata_version <= NEWEST_VERSION:
             return None
         name, newest = ("{}.{}-IV{}".format(*v) for v in (self.metadata_version, NEWEST_VERSION))
@@ -130,7 +133,10 @@ class RecordingMeta:
 
     @property
     def profile(self) -> str:
-        """The profile of the rules in force, or the nearest one, without clean registrations."""
+        """The profile of the rules in force, or else the nearest profile.
+
+        Clean registrations are not taken into account.
+        """
         if not self.elr_supported:
             return "before_kip_966"
         if self.knows_elr_feature:
@@ -167,7 +173,7 @@ class Operation:
 
 
 def can_be(key: str, value: str | None) -> bool:
-    """True if a configuration can have a value; None removes it."""
+    """True if a configuration can have a value; the value None removes the configuration."""
     if value is None:
         return True
     return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
@@ -221,7 +227,7 @@ _BROKER: tuple[Form, Form] = (
 def _by_key(
     f: Fields, name: str, forms: tuple[Form, Form], key: Callable[[dict[str, Any]], Any], what: str
 ) -> dict[Any, dict[str, Any]]:
-    """Objects by a key that is unique to each. Raises TraceError."""
+    """The objects of a list by their keys. Raises TraceError if two objects have the same key."""
     found: dict[Any, dict[str, Any]] = {}
     for place, item in f.items(name):
         state = read_form(place, item, *forms)
@@ -302,7 +308,10 @@ def _removed(f: Fields, name: str) -> dict[str, Any] | None:
 
 
 def _results(f: Fields, name: str) -> dict[str, str]:
-    """Errors by partition name; their order has no meaning."""
+    """The errors by partition name.
+
+    They are a mapping because their order has no meaning.
+    """
     found = _by_key(
         f, name, (_RESULT, {}), lambda r: f"{r['topic']}-{r['partition']}", "result for a partition"
     )
@@ -329,7 +338,7 @@ _RESPONSE: Form = {
 
 
 def _if_topic(f: Fields, name: str) -> int | None:
-    """A partition number, if there is a topic."""
+    """A partition number, or None if the line has no topic. Raises TraceError for a number without a topic."""
     if f.raw("topic") is not None:
         return f.number(name)
     if f.raw(name) is not None:
@@ -430,7 +439,7 @@ _NEWER: dict[str, Form] = {
 
 
 def read_controller_trace(path: Path) -> tuple[RecordingMeta, Iterator[Operation]]:
-    """The meta line, and an iterator over the operations. Both raise TraceError."""
+    """The meta line, and an iterator over the operations. Both this function and the iterator raise TraceError."""
     lines = read_lines(path)
     line, first = next(lines)
     meta = _meta(Fields(Place(path, line), first, ("meta",)))

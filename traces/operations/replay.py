@@ -1,9 +1,9 @@
 """Replay of recorded operations: the model decides each, and its decision is compared with the recorded one.
 
-It also reports properties of partitions that an operation violates. No recording has the logs, so the set of replicas
-with every committed record is tracked under two assumptions:
+It also reports properties of partitions that an operation violates. No recording has the logs of the replicas, so the
+set of replicas with every committed record is tracked under two assumptions:
 
-- No broker has lost a record. A property that fails even so is surely violated.
+- No broker has lost a record. A property that fails even then is certainly violated.
 - Each broker with an unclean shutdown has lost its log.
 """
 
@@ -41,9 +41,10 @@ Difference = tuple[str, tuple[Any, Any]]
 
 
 def differences(state: ControllerState, op: Operation, outcome: Decided) -> Iterator[Difference]:
-    """The differences between a recorded line and the model's outcome and state after it; none if the line conforms.
+    """The differences between a recorded line, and the model's outcome and state after it.
 
-    Raises LanguageError, perhaps after some differences, if the state has no recorded form.
+    There are none if the line conforms. Raises LanguageError, perhaps after some differences, if the state has no
+    recorded form.
     """
     assert state.next_offset is not None
     yield from _unequal("i", state.step, op.step)
@@ -135,7 +136,10 @@ class PartitionWatch:
         self._known: dict[Key, _Watched] = {}
 
     def after(self, op: Operation, before: ControllerState, state: ControllerState) -> Iterator[Finding]:
-        """The properties that an operation violates; ``before`` and ``state`` are the controller before and after."""
+        """The properties that an operation violates.
+
+        ``before`` and ``state`` are the controller's states before and after it.
+        """
         lost = _lost(op, before)
         for key in state.partitions:
             known = self._next(op, key, lost, state)
@@ -192,7 +196,10 @@ class PartitionWatch:
 
 
 def _lost(op: Operation, before: ControllerState) -> list[int]:
-    """The broker that may have lost its log: one with a new incarnation, after an unclean shutdown."""
+    """The brokers that may have lost their logs by an operation.
+
+    That is a broker which registers with a new incarnation after an unclean shutdown.
+    """
     if op.name != "registerBroker" or op.error != "NONE":
         return []
     args = op.arguments
@@ -206,7 +213,7 @@ def _lost(op: Operation, before: ControllerState) -> list[int]:
 
 
 class ControllerReplay:
-    """The model's controller, driven by recorded operations."""
+    """The model's controller, which decides about recorded operations."""
 
     def __init__(self, meta: RecordingMeta, rules: frozenset[str]) -> None:
         self.state = ControllerState.at_start(meta, rules)
@@ -214,8 +221,8 @@ class ControllerReplay:
     def take(self, op: Operation) -> Unexplained | None:
         """Run one operation; returns the differences between model and recording, or None if it conforms.
 
-        If facts that the recording lacks could decide, each possibility is tried. Raises NotKnown if there are no
-        rules for the operation; the replay then continues from the recorded state.
+        If the decision can depend on facts that the recording lacks, each possibility is tried. Raises NotKnown if
+        there are no rules for the operation; the replay then continues from the recorded state.
         """
         kept, before = self.state, self.state.recorded_form()
         candidates: list[Candidate] = []
@@ -242,11 +249,11 @@ class ControllerReplay:
 
 
 def _as_recorded(state: ControllerState) -> None:
-    """Assume nothing beyond the recording."""
+    """Assume nothing beyond the recording; stands in the list of suppositions."""
 
 
 def _unexplained(op: Operation, before: Mapping[str, Any], candidates: list[Candidate]) -> Unexplained:
-    """A line that does not conform, with the state before it of the partitions concerned."""
+    """The report of a line that does not conform, with the earlier state of the partitions concerned."""
     nearest = candidates[0].differences
     concerned = [
         k for k in sorted(before["partitions"]) if any(f"partitions[{k}]" in path for path in nearest)
@@ -268,7 +275,7 @@ def _unexplained(op: Operation, before: Mapping[str, Any], candidates: list[Cand
 def replay_operations(
     meta: RecordingMeta, operations: Iterator[Operation], rules: frozenset[str], report: Report
 ) -> Iterator[int]:
-    """Replay a recording into a report; yields the number of operations so far.
+    """Replay a recording and write into a report; yields the number of operations after each one.
 
     Raises TraceError if the recording cannot be read.
     """

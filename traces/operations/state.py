@@ -41,7 +41,7 @@ Rule = Callable[..., Any]
 
 
 class DecisionFails(Exception):
-    """A decision throws an exception: it writes no records and changes nothing."""
+    """Raised if a decision throws an exception in the controller, which then writes no records and changes nothing."""
 
 
 @dataclass
@@ -50,12 +50,12 @@ class ControllerState:
 
     ``incarnations`` are by broker, ``topic_ids`` and ``topic_configs`` by topic, ``broker_configs`` by the name of
     the resource. ``next_offset`` and ``step`` are None until the first operation. ``orders`` are the orders of the
-    ISRs. They matter only for a request with the same members in another order. ``contacts`` are the sessions of the
+    ISRs, which matter only for a request with the same members in another order. ``contacts`` are the sessions of the
     heartbeat tracker, ``entries`` the index of ELR members. ``without_feature`` are the brokers that do not support
     eligible.leader.replicas.version.
 
     ``listed`` are the log directories that each broker lists. A recording without directories lists none, and all its
-    replicas are online. ``directories`` are those of a partition's replicas, by broker.
+    replicas are online. ``directories`` are the log directories of a partition's replicas, by broker.
 
     Values in mappings and lists are replaced, never changed.
     """
@@ -84,7 +84,7 @@ class ControllerState:
 
     @classmethod
     def at_start(cls, meta: RecordingMeta, rules: frozenset[str]) -> ControllerState:
-        """The state before the first operation of a recording, for these rules."""
+        """The state before the first operation of a recording, if these rules are in force."""
         slots = meta.brokers + 1
         model = decisions(slots, rules)
         return cls(
@@ -98,14 +98,14 @@ class ControllerState:
         )
 
     def copy(self) -> ControllerState:
-        """An independent copy."""
+        """A copy that later changes to this state do not affect."""
         own: dict[str, Any] = {
             name: value.copy() for name, value in vars(self).items() if isinstance(value, (dict, list))
         }
         return replace(self, **own)
 
     def offset_before(self, op: Operation) -> int:
-        """The offset of the next record; at the first operation, the recorded offset."""
+        """The offset of the next record; before the first operation, the recorded offset."""
         return op.next_offset if self.next_offset is None else self.next_offset
 
     def follow_records(self, before: ControllerState, op: Operation) -> None:
@@ -121,7 +121,7 @@ class ControllerState:
 
     @property
     def model(self) -> Decisions:
-        """The decisions under the current rules: without ELR if the ELR feature is at level 0."""
+        """The decisions under the rules now in force, which are without ELR while the ELR feature is at level 0."""
         if not self.meta.knows_elr_feature:
             return self.rules
         return self.rules.with_elr() if self.elr_version else self.rules.without_elr()
@@ -131,9 +131,9 @@ class ControllerState:
     def store(
         self, key: Key, partition: dict[str, Any], indexed: bool = True, order: Sequence[int] | None = None
     ) -> None:
-        """Store a partition, and update the index of ELR members if ``indexed``.
+        """Store a partition, and update the index of ELR members if ``indexed`` is True.
 
-        ``order`` is the requested order of the ISR; without it, members keep their order and new ones come last.
+        ``order`` is the requested order of the ISR. Without it, members keep their order and new members come last.
         """
         before = self.partitions.get(key, self.model.no_partition)
         self.partitions[key] = partition
@@ -168,7 +168,7 @@ class ControllerState:
         return sorted(found)
 
     def as_seen(self, key: Key) -> dict[str, Any]:
-        """A partition as the rules see it: with the list of its replicas in offline log directories."""
+        """A partition with the list of its replicas in offline log directories, which the rules need."""
         partition = self.partitions[key]
         if "offline" not in partition:
             return partition
@@ -177,7 +177,10 @@ class ControllerState:
         return {**partition, "offline": offline}
 
     def place(self, key: Key, replicas: Iterable[int]) -> None:
-        """Existing replicas keep their log directories; new ones get their broker's default."""
+        """Update the log directories of a partition's replicas.
+
+        Existing replicas keep their directory; each new one gets the default of its broker.
+        """
         before = self.directories.get(key, {})
         self.directories[key] = {
             b: before.get(b, default_directory(self.listed.get(b) or None)) for b in replicas
@@ -190,7 +193,7 @@ class ControllerState:
         directory: tuple[int, str] | None = None,
         order: Sequence[int] | None = None,
     ) -> list[Record]:
-        """Store the partition after a change; returns its record, if anything changed.
+        """Store the partition after a change; returns the change's record, or no record if nothing changed.
 
         ``directory`` is a broker and the new log directory of its replica, ``order`` the requested order of the ISR.
         Raises DecisionFails.
@@ -218,7 +221,7 @@ class ControllerState:
         return [("PARTITION_CHANGE_RECORD", self.partition_version, data)]
 
     def change_all(self, rule: Rule) -> list[Record]:
-        """The records of a rule over all partitions. Raises DecisionFails."""
+        """Apply a rule to each partition; returns the records. Raises DecisionFails."""
         before = {key: self.as_seen(key) for key in self.partitions}
         settings = {topic: self.settings(topic) for topic, _ in before}
         records = []
@@ -229,17 +232,17 @@ class ControllerState:
 
     @property
     def partition_version(self) -> int:
-        """The version of records of partitions: 2 has the ELR."""
+        """The version of partition records: version 2 has the ELR."""
         return 2 if self.meta.elr_supported else 1
 
     # --- sessions ---------------------------------------------------------------------------------
 
     def heard_of(self, broker: int, epoch: int) -> None:
-        """A heartbeat arrives. It counts as contact whatever the controller answers."""
+        """Note a heartbeat of a broker, which counts as contact whatever the controller answers."""
         self.contacts[(broker, epoch)] = self.now_ms
 
     def session(self, broker: int) -> dict[str, Any]:
-        """A broker's session, with the last contact of its registered epoch."""
+        """A broker's session, with the time of the last contact in the broker's registered epoch."""
         session = self.sessions[broker]
         if not self.tracks_contacts:
             return session
@@ -253,30 +256,33 @@ class ControllerState:
 
     @property
     def clock(self) -> dict[str, int]:
-        """The time, and the timeout of sessions, as inputs of a rule."""
+        """The present time and the session timeout, as inputs of a rule."""
         return {"now_ms": self.now_ms, "timeout_ms": self.meta.session_timeout_ms}
 
     # --- slots and ids ----------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
-        """The number of brokers; also the slot of all ids without a broker."""
+        """The number of brokers, which is also the slot of every id that is no broker."""
         return self.meta.brokers
 
     def slot(self, broker: int) -> int:
-        """The slot of an id."""
+        """The slot of a broker id."""
         return min(broker, self.count)
 
     def ids(self, slots: Iterable[int]) -> list[Any]:
-        """The ids of slots."""
+        """The broker ids of slots."""
         return [UNKNOWN if slot == self.count else slot for slot in slots]
 
     def leader_id(self, slot: int | None) -> Any:
-        """A leader's recorded form: an id, or -1 for none."""
+        """The recorded form of a leader: the id, or -1 for no leader."""
         return NO_LEADER if slot is None else self.ids([slot])[0]
 
     def last_known_ids(self, partition: dict[str, Any]) -> list[Any]:
-        """The field lastKnownElr: this Kafka version stores the last known leader there instead of a last known ELR."""
+        """The content of the field lastKnownElr.
+
+        In the recorded Kafka version it is the last known leader, or the last known ELR if there is one.
+        """
         if self.last_known_is_elr or partition["last_known_elr"]:
             return self.ids(partition["last_known_elr"])
         return [] if partition["last_known_leader"] is None else self.ids([partition["last_known_leader"]])
@@ -290,29 +296,35 @@ class ControllerState:
         of[name] = configs if value is None else {**configs, key: value}
 
     def config(self, topic: str, name: str) -> str:
-        """The value in force for a topic: its own, the controller's, that of all brokers, else the static one."""
+        """The value in force for a topic: its own, the controller's, the one for all brokers, or the static one.
+
+        The first of these that is set counts.
+        """
         own = self.broker_configs.get(str(self.meta.controller_id), {})
         cluster = self.broker_configs.get(CLUSTER, {})
         static = {MIN_ISR: str(self.meta.static_min_isr), UNCLEAN: "false"}
         return next(c[name] for c in (self.topic_configs.get(topic, {}), own, cluster, static) if name in c)
 
     def min_isr(self, topic: str) -> int:
-        """966.2. It uses the replication factor of the topic's first partition, as this Kafka version does."""
+        """966.2. A topic's effective min.insync.replicas.
+
+        The number of replicas of the topic's first partition bounds it, as in the recorded Kafka version.
+        """
         first = self.partitions[min(key for key in self.partitions if key[0] == topic)]
         return effective_min_isr(int(self.config(topic, MIN_ISR)), len(first["replicas"]))
 
     def unclean_election(self, topic: str) -> bool:
-        """True if a leader that may lack committed records can be elected."""
+        """True if a topic's setting allows the election of a leader that may lack committed records."""
         return self.config(topic, UNCLEAN) == "true"
 
     def settings(self, topic: str) -> dict[str, Any]:
-        """The configuration of a topic, as inputs of rules about its partitions."""
+        """A topic's configuration, as inputs of the rules about its partitions."""
         return {"min_isr": self.min_isr(topic), "unclean_election": self.unclean_election(topic)}
 
     # --- recorded form ----------------------------------------------------------------------------
 
     def recorded_form(self) -> dict[str, Any]:
-        """``partitions`` by name, as Kafka writes it, and the registered ``brokers`` by id."""
+        """The state as the recording writes it: ``partitions`` by name, and the registered ``brokers`` by id."""
         partitions = {}
         for (topic, number), p in self.partitions.items():
             where = self.directories.get((topic, number), {})
@@ -343,10 +355,10 @@ class ControllerState:
         return {"partitions": partitions, "brokers": brokers}
 
     def adopt(self, before: ControllerState, op: Operation) -> None:
-        """After a line that does not conform, continue from its recorded state; ``before`` is the state before it.
+        """Continue from the recorded state after a line that does not conform.
 
-        Topics and configurations are changed by the line's records. State that the recording lacks stays. Raises
-        TraceError if the recorded state has a broker that is not in the meta line.
+        ``before`` is the state before the line. The line's records change topics and configurations. State that the
+        recording lacks stays. Raises TraceError if the recorded state has a broker that is not in the meta line.
         """
         self.step, self.next_offset = op.step, op.next_offset + len(op.records)
         self.now_ms = max(self.now_ms, op.time_ms)
@@ -409,7 +421,7 @@ class ControllerState:
 
 
 class BrokerDecision:
-    """The records of one decision about a broker; each is built from the partition as it was before the decision.
+    """Builds the records of one decision about a broker, each from the partition before the decision.
 
     A partition that is visited twice therefore has two equal records.
     """
@@ -427,7 +439,7 @@ class BrokerDecision:
         }
 
     def visited(self, part: str) -> list[Key]:
-        """The partitions of a part of a batch, once for each record."""
+        """The partitions in one part of a batch; a partition with two records occurs twice."""
         choose: dict[str, Callable[[Key, dict[str, Any]], int]] = {
             registrations.IN_ISR: lambda key, p: self.broker in p["isr"],
             registrations.IN_ELR: lambda key, p: self._visits[key],
@@ -436,7 +448,7 @@ class BrokerDecision:
         return [key for key, p in self.before.items() for _ in range(choose[part](key, p))]
 
     def change(self, keys: Iterable[Key], rule: Rule, **more: Any) -> list[Record]:
-        """The records of a rule over partitions. Raises DecisionFails."""
+        """Apply a rule to partitions; returns the records. Raises DecisionFails."""
         records: list[Record] = []
         for key in keys:
             change = rule(
@@ -451,7 +463,7 @@ class BrokerDecision:
         return records
 
     def batch(self, order: tuple[str, ...], own: list[Record], rule: Rule, **more: Any) -> list[list[Record]]:
-        """The records in the order of a batch; ``own`` are those of the broker. Raises DecisionFails."""
+        """The records of a rule in the order of a batch; ``own`` are the broker's own records. Raises DecisionFails."""
         return [
             own if part == registrations.BROKER else self.change(self.visited(part), rule, **more)
             for part in order
@@ -462,7 +474,7 @@ class BrokerDecision:
         return ("BROKER_REGISTRATION_CHANGE_RECORD", version, self.named(**fields))
 
     def named(self, **fields: int) -> dict[str, Any]:
-        """The fields of a record about the broker, with its registered epoch."""
+        """The given fields of a record about the broker, with the broker's id and registered epoch."""
         epoch = self.registrations[self.broker]["epoch"]
         return {"brokerId": self.broker, "brokerEpoch": epoch, **fields}
 
@@ -474,10 +486,10 @@ Supposition = Callable[[ControllerState], None]
 
 
 def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:
-    """Possible unrecorded facts; each one assumes only as much as needed to explain the operation.
+    """Facts that the recording lacks and that can explain an operation; each assumes only as much as needed.
 
     A broker can have sent a heartbeat since its last recorded one, so that its session still lives. A broker can have
-    replayed more metadata than it last reported, so that another's controlled shutdown is granted.
+    replayed more metadata than it last reported, so that the controlled shutdown of another broker is granted.
     """
     broker, every = op.arguments.get("broker", -1), range(state.count)
     others = [b for b in every if b != broker]

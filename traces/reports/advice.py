@@ -40,7 +40,7 @@ _SERVER = "--bootstrap-server HOST:PORT"
 
 @dataclass(frozen=True)
 class AdviceStep(Reported):
-    """A step: when it is due, what to do, and the commands that do it."""
+    """A step of an advice: when it is due, the action to take, and the commands for it."""
 
     when: str
     text: str
@@ -53,9 +53,9 @@ _clients, _prevent = partial(AdviceStep, CLIENTS), partial(AdviceStep, PREVENT)
 
 @dataclass(frozen=True)
 class Holder(Reported):
-    """The state of lost records on a broker: ``records`` of them are, or were, in its log.
+    """The state of lost records on a broker, and how many of them are, or were, in its log.
 
-    ``time`` (ms since the epoch) is that of the truncation, or of the last line about the log; None if not known.
+    ``time`` (ms since the epoch) is that of the truncation, or of the last line about the log; None if unknown.
     """
 
     broker: int
@@ -67,7 +67,7 @@ class Holder(Reported):
 
 @dataclass(frozen=True)
 class Replicas:
-    """A partition's replicas in their order, with the ends of their logs as far as the input shows them."""
+    """A partition's replicas in their order, with the ends of their logs if the input shows them."""
 
     partition: str
     order: tuple[int, ...]
@@ -85,16 +85,16 @@ class Replicas:
 
     @property
     def known(self) -> dict[int, ReplicaEnd]:
-        """The ends of the logs, if their last leader epoch and length are known."""
+        """The ends of the logs whose last leader epoch and length are known, by broker."""
         return {e.broker: e for e in self.ends if e.last_epoch is not None and not e.at_least}
 
     @property
     def not_known(self) -> list[int]:
-        """The replicas whose log ends are not known."""
+        """The replicas whose log ends are unknown."""
         return [b for b in self.order if b not in self.known]
 
     def best(self) -> int | None:
-        """966.14. The replica with the best log, the first of equal ones; None if no log is known."""
+        """966.14. The replica with the best log, the first one among equals; None if no log is known."""
         found: ReplicaEnd | None = None
         for end in (self.known[b] for b in self.order if b in self.known):
             if found is None or profiles.is_better_log(theirs=_log(end), mine=_log(found)):
@@ -115,17 +115,17 @@ def stop(broker: int) -> str:
 
 
 def start(broker: int) -> str:
-    """The command that starts a broker, on its machine."""
+    """The command that starts a broker; run on the broker's machine."""
     return f"kafka-server-start.sh -daemon config/server.properties  # on broker {broker}"
 
 
 def copy(partition: str, broker: int) -> str:
-    """The command that copies a replica's directory, on the broker's machine."""
+    """The command that copies a replica's directory; run on the broker's machine."""
     return f"cp -a LOG_DIR/{partition} BACKUP/{partition}-broker-{broker}  # on broker {broker}"
 
 
 def dump(partition: str, broker: int, data: bool = False) -> str:
-    """The command that prints a replica's batches with their leader epochs, or its records."""
+    """The command that prints a replica's batches with their leader epochs; with ``data``, its records."""
     files = f'"$(ls LOG_DIR/{partition}/*.log | paste -sd,)"'
     if data:
         return f"kafka-dump-log.sh --print-data-log --files {files.replace('LOG_DIR', 'BACKUP', 1)}"
@@ -133,7 +133,7 @@ def dump(partition: str, broker: int, data: bool = False) -> str:
 
 
 def elect(r: Replicas) -> str:
-    """The command that requests an unclean election."""
+    """The command that requests an unclean election of a partition."""
     return (
         f"kafka-leader-election.sh {_SERVER} --election-type unclean --topic {r.topic} --partition {r.number}"
     )
@@ -168,7 +168,7 @@ def reset(r: Replicas, offset: int) -> str:
 def after_loss(
     r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int
 ) -> Iterator[AdviceStep]:
-    """Committed records are gone from the leader's log; some replica may still have them."""
+    """The steps after committed records are gone from the leader's log, although a replica may still have them."""
     have = [h for h in holders if h.state == HAS]
     unknown = [h.broker for h in holders if h.state == UNKNOWN]
     for holder in have:
@@ -205,7 +205,7 @@ def after_loss(
 
 
 def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
-    """An election may have lost records, but the input does not show if it did."""
+    """The steps after an election that may have lost records, if the input does not show whether it did."""
     others = [b for b in r.order if b != leader]
     yield _now(
         f"Stop {named(others)} and copy their logs before they truncate to the log of leader {leader}.",
@@ -219,7 +219,7 @@ def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
 
 
 def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
-    """No replica is eligible: elect the one with the best log uncleanly (966.14)."""
+    """The steps if no replica is eligible: elect the replica with the best log uncleanly (966.14)."""
     best, missing = r.best(), r.not_known
     if missing or best is None:
         yield from _collect(r)
@@ -249,7 +249,10 @@ def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
 
 
 def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]:
-    """The partition is offline, and an eligible replica may lack committed records: the first to start leads."""
+    """The steps if a partition is offline, and an eligible replica may lack committed records.
+
+    The first eligible replica that starts becomes the leader.
+    """
     best, missing = r.best(), r.not_known
     yield _now(
         f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
@@ -266,7 +269,10 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]
 
 
 def _collect(r: Replicas) -> Iterator[AdviceStep]:
-    """The input lacks the ends of some replicas' logs: how to look them up, and how to choose a replica (966.14)."""
+    """The steps if the input does not show where the logs of some replicas end.
+
+    They tell how to look up the ends, and how to choose a replica (966.14).
+    """
     best, missing = r.best(), r.not_known
     yield _now(
         f"The input does not show where the logs of {named(missing)} end. Copy and dump them before any election.",
@@ -287,7 +293,7 @@ def _end(end: ReplicaEnd) -> str:
 
 
 def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
-    """ISR and ELR are empty; the last known leader is elected when it returns (966.15)."""
+    """The steps if ISR and ELR are empty and the last known leader is elected when it returns (966.15)."""
     yield _restore(
         f"Start broker {leader}, the last known leader. The controller elects it as soon as it is unfenced. Start the "
         "others when it leads.",
@@ -301,7 +307,7 @@ def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
 
 
 def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
-    """The ELR has brokers that a reassignment removed; they have deleted their logs."""
+    """The steps if the ELR has brokers that a reassignment removed; they have deleted their logs."""
     yield _now(
         f"Do not make {named(strangers)} replicas of {r.partition} again: they would be eligible without its records.",
     )
@@ -317,7 +323,10 @@ def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None
 
 
 def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
-    """ELR members lack newer committed records; they are safe again once they are in the ISR."""
+    """The steps if ELR members lack newer committed records.
+
+    They are safe again as soon as they are in the ISR.
+    """
     if leader is not None:
         yield _now(
             f"Keep leader {leader} running until {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR.",
@@ -329,7 +338,10 @@ def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[Ad
 
 
 def shut_out(r: Replicas) -> Iterator[AdviceStep]:
-    """The last known leader is not a replica: registering a replica makes each controller resign."""
+    """The steps if the last known leader is not a replica.
+
+    The registration of any replica of the partition then makes each controller resign.
+    """
     yield _now(
         f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.",
     )
@@ -343,7 +355,7 @@ def shut_out(r: Replicas) -> Iterator[AdviceStep]:
 
 
 def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterator[AdviceStep]:
-    """Controllers are elected repeatedly."""
+    """The steps if controllers are elected again and again."""
     refused = sorted(int(b) for b in found.refused)
     if refused:
         yield _now(
@@ -360,7 +372,7 @@ def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterato
 
 
 def no_unclean_election(topic: str, level: str) -> AdviceStep:
-    """For unclean elections that a setting allowed."""
+    """The step that prevents unclean elections which a setting allows."""
     setting = "unclean.leader.election.enable=false"
     return _prevent(
         "Disable unclean leader election, if the partition should wait rather than lose records.",
@@ -369,14 +381,14 @@ def no_unclean_election(topic: str, level: str) -> AdviceStep:
 
 
 def whole_isr_first() -> AdviceStep:
-    """min.insync.replicas was changed while the partition was under min ISR."""
+    """The step that prevents a change of min.insync.replicas while a partition is under min ISR."""
     return _prevent(
         "Change min.insync.replicas only while each partition concerned has a leader and all replicas in the ISR.",
     )
 
 
 def compare_before_request() -> AdviceStep:
-    """For requested unclean elections."""
+    """The step that prevents harm from requested unclean elections."""
     return _prevent(
         "Before you request an unclean election, compare the logs of all replicas with highwater replay.",
     )
@@ -392,8 +404,8 @@ def holders(
 ) -> tuple[Holder, ...]:
     """The state of lost records on each replica, as the brokers' logs or dumps show it.
 
-    ``had`` has, from the facts of the loss, how many of the records each broker had before. ``first`` is the first
-    lost offset, ``end`` the one after the last.
+    ``had`` tells, from the facts of the loss, how many of the records each broker had. ``first`` is the first lost
+    offset, ``end`` the offset after the last one.
     """
     records = {int(str(one["broker"])): int(str(one["records"])) for one in had}
     ends = {one.broker: one for one in r.ends}

@@ -23,7 +23,10 @@ DOUBTS = (
 
 
 def as_json(value: Any) -> Any:
-    """A value of a field as JSON, by its ``to_json`` if it has one; dataclasses by field, sequences by item."""
+    """The value of a field as plain data for JSON.
+
+    A value with ``to_json`` is converted by it, another dataclass field by field, a sequence item by item.
+    """
     if hasattr(value, "to_json"):
         return value.to_json()
     if is_dataclass(value):
@@ -37,7 +40,7 @@ class Reported:
     """A dataclass whose JSON has the same fields in the same order."""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """This object as plain data for JSON."""
         return {name: as_json(value) for name, value in vars(self).items()}
 
 
@@ -57,12 +60,12 @@ class Candidate(Reported):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Candidate:
-        """From JSON."""
+        """Read a candidate from its JSON data."""
         differences = {path: (d["model"], d["recorded"]) for path, d in data["differences"].items()}
         return msgspec.convert({**data, "differences": differences}, cls)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The candidate as plain data for JSON."""
         return {
             **super().to_json(),
             "differences": {
@@ -76,7 +79,7 @@ class Candidate(Reported):
 class Unexplained(Reported):
     """A line that no step explains: its place, the state before it, and the nearest candidates.
 
-    ``reliable`` is false after a doubt (``Report.doubts``): an unknown fact may explain the line.
+    ``reliable`` is false after a doubt (``Report.doubts``): an unknown fact may then explain the line.
     """
 
     position: Mapping[str, Any]
@@ -88,11 +91,11 @@ class Unexplained(Reported):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Unexplained:
-        """From JSON."""
+        """Read an unexplained line from its JSON data."""
         return cls(**{**data, "candidates": tuple(Candidate.from_json(c) for c in data["candidates"])})
 
     def lines(self) -> list[str]:
-        """As text for people."""
+        """The unexplained line as lines of text for people."""
         where = ", ".join(f"{name} {value}" for name, value in self.position.items())
         found = [f"{where}: " + (f"{self.partition}: " if self.partition else "") + "not explained"]
         for candidate in self.candidates:
@@ -133,10 +136,10 @@ class Finding(Reported):
 
 @dataclass(frozen=True)
 class Doubt(Reported):
-    """Something in the input that is not known: later results about its partitions are unreliable.
+    """A gap in the input: later results about its partitions are unreliable.
 
-    ``kind`` is one of ``DOUBTS``, ``position`` that of the first place. ``partitions`` has the names of the
-    partitions concerned, None for all.
+    ``kind`` is one of ``DOUBTS``. ``position`` is the first place of the gap. ``partitions`` has the names of the
+    partitions concerned; None if all are.
     """
 
     kind: str
@@ -145,7 +148,7 @@ class Doubt(Reported):
     partitions: tuple[str, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The doubt as plain data for JSON."""
         first = None if self.partitions is None else list(self.partitions[:LIMIT])
         return {**super().to_json(), "partitions": first}
 
@@ -155,7 +158,8 @@ class Damage(Reported):
     """The place after which an input could not be read; everything before it was replayed.
 
     ``position`` has the file, and the byte or the line if known. ``offset`` is the first offset that was not
-    replayed. ``bytes_lost`` (None: not known) of the file, and ``segments_lost`` later segments, were not read.
+    replayed. ``bytes_lost`` is the number of bytes of the file that were not read (None if unknown), and
+    ``segments_lost`` is the number of later segments that were not read.
     """
 
     message: str
@@ -175,7 +179,7 @@ _ISSUES = "https://issues.apache.org/jira/browse/"
 
 @dataclass(frozen=True)
 class Defect:
-    """An entry of a page in docs/, with its first sentence, and the upstream issues that it names."""
+    """A known defect: an entry of a page in docs/ with its first sentence, and the upstream issues that it names."""
 
     page: str
     anchor: str
@@ -183,7 +187,7 @@ class Defect:
     upstream: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; each upstream issue with its link."""
+        """The defect as plain data for JSON; each upstream issue comes with its link."""
         links = [{"issue": issue, "link": _ISSUES + issue} for issue in self.upstream]
         return {"entry": f"docs/{self.page}#{self.anchor}", "title": self.title, "upstream": links}
 
@@ -193,7 +197,10 @@ def _changed_min_isr(f: Finding) -> bool:
 
 
 def _cleared(f: Finding) -> bool:
-    """A change of min.insync.replicas emptied the ELR and last known ELR of a partition without leader and ISR."""
+    """True if a change of min.insync.replicas emptied the ELR and the last known ELR of a stuck partition.
+
+    The partition had no leader and an empty ISR.
+    """
     before = f.facts["before"]
     had = before["elr"] or before["last_known_elr"]
     is_alone = before["leader"] is None and not before["isr"]
@@ -201,27 +208,27 @@ def _cleared(f: Finding) -> bool:
 
 
 def _stands(f: Finding) -> bool:
-    """A lowered min.insync.replicas left the ELR unchanged."""
+    """True if a lowered min.insync.replicas left the ELR unchanged."""
     before, after = f.facts["before"], f.facts["after"]
     return f.property == "elr_only_under_min_isr" and _changed_min_isr(f) and before["elr"] == after["elr"]
 
 
 def _outlives(f: Finding) -> bool:
-    """A reassignment, or its cancellation, left brokers in the ELR that it removed from the replicas."""
+    """True if a reassignment, or its cancellation, removed replicas that are still in the ELR."""
     before, after = f.facts["before"], f.facts["after"]
     gone = set(after["elr"]) - set(after["replicas"])
     return f.property == "elr_within_replicas" and bool(gone) and gone <= set(before["replicas"])
 
 
 def _came_back(f: Finding) -> bool:
-    """An ELR member that was not a replica is added and elected in the same change."""
+    """True if one change added an ELR member to the replicas and elected it."""
     before, leader = f.facts["before"], f.facts["after"]["leader"]
     was_elected = leader in before["elr"] and leader not in before["replicas"]
     return f.property == "leader_completeness" and was_elected
 
 
 def _is_fenced(f: Finding) -> bool:
-    """The last known leader was elected and leads although it is not active."""
+    """True if the last known leader was elected and leads although it is not active."""
     return (
         f.property == "leader_is_active" and f.facts["after"]["leader"] in f.facts["before"]["last_known_elr"]
     )
@@ -250,7 +257,7 @@ def _words() -> dict[str, Any]:
 
 
 def defects() -> Mapping[str, Defect]:
-    """All known defects, by version and name."""
+    """All known defects; each name begins with the version."""
     return {
         name: Defect(d["page"], d["anchor"], d["title"], tuple(d["upstream"]))
         for name, d in _words()["defect"].items()
@@ -258,7 +265,7 @@ def defects() -> Mapping[str, Defect]:
 
 
 def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ...]:
-    """The defects that the findings of a log show, for a profile with a catalogue of defects."""
+    """The known defects that the findings of a log show, if the profile has a catalogue of defects."""
     sure = [f for f in findings if f.certain and f.reliable and "before" in f.facts]
     version = _PAGES.get(profile)
     return tuple(

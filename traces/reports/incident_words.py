@@ -28,11 +28,11 @@ _ON_REQUEST = "elect_leader"
 
 @dataclass
 class Group:
-    """The findings of one incident; ``before`` are those of an earlier change that led to its election.
+    """The findings of one incident; ``before`` are the findings of an earlier change that led to its election.
 
-    ``replicas`` are the partition's, with the ends of their logs. ``final`` is the partition at the end of the input,
-    if it is offline or violates a property then. ``is_over``: all violated properties hold again. ``has_elr``: the
-    rules in force have the ELR. ``has_logs``: the input has brokers' logs.
+    ``replicas`` are the partition's replicas, with the ends of their logs. ``final`` is the partition at the end of
+    the input, if it is offline or violates a property then. ``is_over`` is True if all violated properties hold
+    again. ``has_elr`` is True if the rules in force have the ELR, ``has_logs`` if the input has brokers' logs.
     """
 
     partition: str
@@ -54,7 +54,7 @@ class Group:
 
     @property
     def head(self) -> Finding:
-        """The finding with the place and time of the incident: that of the metadata log, if there is one."""
+        """The finding that gives the incident its place and time: from the metadata log, if there is such a finding."""
         return next((f for f in self.findings if "offset" in f.position), self.findings[0])
 
 
@@ -62,7 +62,7 @@ class Group:
 
 
 def lost(loss: Finding, group: Group) -> str:
-    """Committed records are gone from the leader's log."""
+    """The headline if committed records are gone from the leader's log."""
     known = loss.facts
     number = ("up to " if known.get("at_most") else "") + count(known["lost"], "committed record")
     where = offsets(known["first_lost"], known["end_lost"])
@@ -70,7 +70,7 @@ def lost(loss: Finding, group: Group) -> str:
 
 
 def lost_nothing(election: Finding, group: Group) -> str:
-    """An unclean election of a leader that had every committed record."""
+    """The headline about an unclean election of a leader that had every committed record."""
     leader = election.facts["after"]["leader"]
     return (
         f"{group.partition} elected broker {leader} uncleanly at {_when(group)} and lost no committed records"
@@ -78,46 +78,46 @@ def lost_nothing(election: Finding, group: Group) -> str:
 
 
 def may_be_lost(group: Group) -> str:
-    """An unclean election that may have lost records."""
+    """The headline about an unclean election that may have lost records."""
     return f"{group.partition} may have lost committed records by an unclean election at {_when(group)}"
 
 
 def can_be_lost(group: Group) -> str:
-    """A violation that has lost no records so far."""
+    """The headline about a violation that has lost no records so far."""
     if group.is_over:
         return f"{group.partition} could lose committed records from {_when(group)} (resolved)"
     return f"{group.partition} can lose committed records (since {_when(group)})"
 
 
 def shut_out(group: Group) -> str:
-    """The registration of a replica makes the controller fail."""
+    """The headline if the registration of a replica makes the controller fail."""
     if group.is_over:
         return f"{group.partition} could make the controller fail from {_when(group)} (resolved)"
     return f"{group.partition} makes the controller fail when a replica registers (since {_when(group)})"
 
 
 def had_no_eligible(group: Group) -> str:
-    """The partition had no eligible leader for a time."""
+    """The headline if the partition had no eligible leader for a time."""
     return f"{group.partition} had no eligible leader from {_when(group)} (resolved)"
 
 
 def waits(group: Group, leader: int) -> str:
-    """The partition is offline until one broker returns."""
+    """The headline if the partition is offline until a certain broker returns."""
     return f"{group.partition} has been offline since {_when(group)} and waits for broker {leader}"
 
 
 def stuck(group: Group) -> str:
-    """The partition is offline, and electing any replica would lose records."""
+    """The headline if the partition is offline, and the election of any replica would lose records."""
     return f"{group.partition} has had no eligible leader since {_when(group)}"
 
 
 def broken(group: Group) -> str:
-    """A violation that is not about committed records."""
+    """The headline about a violation that does not concern committed records."""
     return f"{group.partition} violates {group.head.property} at {_when(group)}"
 
 
 def controllers_change(elections: Sequence[tuple[int, int, int]]) -> str:
-    """Controllers are elected repeatedly."""
+    """The headline if controllers are elected again and again."""
     first, last = elections[0][2], elections[-1][2]
     return f"the active controller changed {len(elections)} times in {span(last - first)}, starting at {moment(first)}"
 
@@ -126,7 +126,7 @@ def controllers_change(elections: Sequence[tuple[int, int, int]]) -> str:
 
 
 def loss_causes(loss: Finding, group: Group) -> list[str]:
-    """How records were lost."""
+    """Sentences that tell how records were lost."""
     known = loss.facts
     election = group.of("leader_elected_cleanly", "leader_completeness")
     said = [
@@ -154,7 +154,7 @@ def loss_causes(loss: Finding, group: Group) -> list[str]:
 
 
 def election_causes(election: Finding, group: Group) -> list[str]:
-    """How an unclean election came about."""
+    """Sentences that tell how an unclean election came about."""
     said = [_elected(election, group)]
     complete = election.facts.get("complete")
     if complete is not None:
@@ -171,7 +171,7 @@ def election_causes(election: Finding, group: Group) -> list[str]:
 
 
 def stuck_causes(group: Group) -> list[str]:
-    """Why a partition has no eligible leader."""
+    """Sentences that tell why a partition has no eligible leader."""
     head = group.head
     before, after, cause = (head.facts[name] for name in ("before", "after", "cause"))
     had = (*before["isr"], *before["elr"])
@@ -199,7 +199,7 @@ def stuck_causes(group: Group) -> list[str]:
 
 
 def risks(group: Group) -> list[str]:
-    """Why committed records can be lost."""
+    """Sentences that tell why committed records can be lost."""
     said = []
     standing = group.of("elr_only_under_min_isr")
     if gone := strangers(group):
@@ -236,7 +236,7 @@ def risks(group: Group) -> list[str]:
 
 
 def shut_out_causes(group: Group) -> list[str]:
-    """Why a registration makes the controller fail."""
+    """Sentences that tell why a registration makes the controller fail."""
     after = group.head.facts["after"]
     return [
         f"{_capital(brokers(after['last_known_elr']))}, the last known leader, is no longer a replica"
@@ -246,12 +246,12 @@ def shut_out_causes(group: Group) -> list[str]:
 
 
 def observed(group: Group) -> list[str]:
-    """The summary of the first finding, as sentences."""
+    """The summary of the group's first finding, as sentences."""
     return [sentence for f in group.findings[:1] for sentence in _sentences(f.summary)]
 
 
 def controller_causes(found: Controllers, blamed: Sequence[Finding]) -> Iterator[str]:
-    """The events that make controllers resign, if the input shows them."""
+    """Sentences about the events that make controllers resign, if the input shows them."""
     for what, number in sorted(found.failures.items(), key=lambda item: -item[1])[:2]:
         event, _, exception = what.partition(": ")
         times = count(number, "time")
@@ -271,7 +271,7 @@ def controller_causes(found: Controllers, blamed: Sequence[Finding]) -> Iterator
 
 
 def configured(group: Group) -> Mapping[str, Any] | None:
-    """The setting that enabled unclean election; {} if its level is not known; None if none did."""
+    """The setting that enabled unclean election: {} if its level is unknown, None if no setting did."""
     found = next((f for f in group.findings if f.facts.get("unclean_election")), None)
     return None if found is None else found.facts["settings"].get(UNCLEAN) or {}
 
@@ -282,7 +282,7 @@ def was_requested(group: Group) -> bool:
 
 
 def resized(group: Group) -> Finding | None:
-    """The finding that follows from a change of min.insync.replicas, if any."""
+    """The finding that follows from a change of min.insync.replicas, if there is one."""
     everything = (*group.before, *group.findings)
     return next(
         (f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None
@@ -290,7 +290,7 @@ def resized(group: Group) -> Finding | None:
 
 
 def strangers(group: Group) -> list[int]:
-    """Members of the ELR that are not replicas."""
+    """The members of the ELR that are not replicas."""
     found = group.of("elr_within_replicas")
     if found is None or "after" not in found.facts:
         return []
@@ -299,7 +299,7 @@ def strangers(group: Group) -> list[int]:
 
 
 def members_that_lack(group: Group) -> list[int]:
-    """Members of ISR or ELR that can be elected and may lack committed records."""
+    """The members of ISR or ELR that can be elected although they may lack committed records."""
     said = [f.facts["broker"] for f in group.findings if "member_of" in f.facts]
     found = group.of("elr_only_under_min_isr")
     if found is not None:
@@ -309,7 +309,7 @@ def members_that_lack(group: Group) -> list[int]:
 
 
 def leader(group: Group) -> int | None:
-    """The leader at the end of the input, or after the change."""
+    """The leader at the end of the input if known, else the leader after the change."""
     if group.final is not None:
         return group.final.leader
     found = group.with_fact("after")
@@ -317,7 +317,7 @@ def leader(group: Group) -> int | None:
 
 
 def cause_key(group: Group) -> str:
-    """Equal for incidents with the same cause, violated properties, new leader and second."""
+    """A text that is equal for incidents with the same cause, violated properties, new leader and second."""
     head = group.head
     after = head.facts.get("after", {})
     setting = (head.facts.get("resized") or {}).get("setting", {}).get("offset")
@@ -330,7 +330,10 @@ def cause_key(group: Group) -> str:
 
 
 def _of_loss(known: Mapping[str, Any], group: Group) -> str:
-    """How the leader of a loss was elected, as far as known, if the metadata log does not show the election."""
+    """A sentence about the election of the leader that lost records.
+
+    It is for a loss whose election the metadata log does not show.
+    """
     leader, epoch = known["leader"], known["leader_epoch"]
     if known["restarted"]:
         return f"Leader {leader} restarted in leader epoch {epoch} with a shorter log."
@@ -340,7 +343,7 @@ def _of_loss(known: Mapping[str, Any], group: Group) -> str:
 
 
 def _elected(election: Finding, group: Group) -> str:
-    """The elected broker and the set that it was in, in words."""
+    """A sentence about the elected broker and the set that it was in."""
     facts = election.facts
     leader, before = facts["after"]["leader"], facts["before"]
     request = " on request" if facts["cause"] == _ON_REQUEST else ""
@@ -363,7 +366,7 @@ def _outside(group: Group) -> str:
 
 
 def _circumstances(group: Group) -> list[str]:
-    """The settings before an election, and the time without a leader."""
+    """Sentences about the settings before an election, and about the time without a leader."""
     said = []
     if (setting := configured(group)) is not None:
         of = f" {_level(setting)}" if setting else ""
@@ -382,7 +385,7 @@ def _circumstances(group: Group) -> list[str]:
 
 
 def _is_designed(group: Group, election: Finding) -> bool:
-    """True if KIP-966 itself elects the last known leader here: no request, no setting."""
+    """True if KIP-966 itself elects the last known leader here, without a request and without a setting."""
     facts = election.facts
     by_itself = facts["cause"] != _ON_REQUEST and configured(group) is None
     is_last = facts["after"]["leader"] in facts["before"]["last_known_elr"]
@@ -390,7 +393,7 @@ def _is_designed(group: Group, election: Finding) -> bool:
 
 
 def _after_setting(group: Group) -> list[str]:
-    """The change of min.insync.replicas that met the partition under min ISR, and the time since."""
+    """Sentences about a change of min.insync.replicas while the partition was under min ISR, and the time since."""
     found = next((f for f in (*group.before, *group.findings) if f.facts.get("resized")), None)
     if found is None:
         return []
@@ -401,7 +404,7 @@ def _after_setting(group: Group) -> list[str]:
 
 
 def _min_isr_change(facts: Mapping[str, Any]) -> str:
-    """A change of min.insync.replicas in words: by its values if known, else by the effective ones (966.2)."""
+    """A change of min.insync.replicas in words: by its values if known, else by the effective values (966.2)."""
     changed = facts["resized"]
     told = facts["settings"].get(MIN_ISR) if changed is None else changed["setting"]
     if told is None:
@@ -440,5 +443,5 @@ def _capital(text: str) -> str:
 
 
 def _sentences(text: str) -> list[str]:
-    """A finding's own summary, as a sentence."""
+    """A finding's own summary as a sentence; no sentence if it is empty."""
     return [_capital(text).rstrip(".") + "."] if text else []

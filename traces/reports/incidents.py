@@ -1,4 +1,4 @@
-"""Incidents: violations of one event, with their cause and the steps to take.
+"""Incidents: violations that one event caused, with their cause and the steps to take.
 
 One election that lost records violates several properties: the leader was outside the ISR and the ELR, its log lacks
 records, and consumers see another end of the log. This module groups such findings by partition, offset of the change
@@ -46,8 +46,8 @@ class Incident(Reported):
     ``id`` is the same in each replay of the log, also of a longer one. ``group`` is the id of the first incident with
     the same cause. ``severity`` is one of ``SEVERITIES``. ``position`` and ``time`` (ms since the epoch) are those of
     the change that caused it. ``cause`` has sentences; ``holders`` has the state of lost records on each replica.
-    ``lost`` is the number of committed records that the new leader lacked (``at_most``: or fewer), from offset
-    ``first_lost`` on; None if it is not known. ``broken`` are the violated properties.
+    ``lost`` is the number of committed records that the new leader lacked, from offset ``first_lost`` on; None if it
+    is unknown. With ``at_most`` it can be fewer. ``broken`` are the violated properties.
     """
 
     id: str
@@ -87,7 +87,7 @@ def incidents(
     has_elr: bool,
     has_logs: bool,
 ) -> list[Incident]:
-    """The incidents of an input: certain ones first, then the worst first, then in order of time."""
+    """The incidents of an input: certain ones before possible ones, the most severe first, then by time."""
     findings = list(findings)
     by_partition: dict[str, list[Finding]] = {}
     for found in findings:
@@ -157,7 +157,7 @@ def groups(partition: str, findings: Iterable[Finding]) -> list[Group]:
 
 
 def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
-    """The change that left a broker in the ELR although its own log shows that it lacks records."""
+    """The change that left a broker in the ELR, if the broker's own log shows that it lacks records."""
     if found.facts.get("member_of") != "ELR":
         return None
     for offset in sorted((o for o in changes if o <= found.facts["offset"]), reverse=True):
@@ -168,7 +168,7 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 
 
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
-    """Merge the loss of the last eligible replica into the unclean election after it."""
+    """The groups, where the loss of the last eligible replica is merged into the unclean election after it."""
     for group in all_groups:
         stuck = {f.property for f in group.findings} == {"somebody_is_electable"}
         election = elections.get(group.findings[0].facts["leader_epoch"] + 1) if stuck else None
@@ -207,7 +207,10 @@ def _incident(group: Group, profile: str) -> Incident:
 
 
 def _id(group: Group) -> str:
-    """The id: from the change in the metadata log, else from the property and the broker whose log violates it."""
+    """The id of an incident.
+
+    It names the change in the metadata log, or else the property and the broker whose log violates it.
+    """
     head = group.head
     if "offset" in head.position:
         return f"{group.partition}@{head.position['offset']}"
@@ -256,7 +259,7 @@ def _after_loss(loss: Finding, group: Group) -> list[AdviceStep]:
 
 
 def _prevent(group: Group) -> Iterator[AdviceStep]:
-    """The steps that prevent a repetition, by cause."""
+    """The steps that prevent a repetition; they depend on the cause."""
     if (configured := words.configured(group)) is not None:
         yield advice.no_unclean_election(group.replicas.topic, configured.get("level", "topic"))
     if words.was_requested(group):
@@ -266,7 +269,7 @@ def _prevent(group: Group) -> Iterator[AdviceStep]:
 
 
 def _not_electable(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
-    """ISR and ELR are empty."""
+    """The severity, headline, cause and steps if ISR and ELR are empty."""
     by_setting = words.resized(group) is not None
     after = [advice.whole_isr_first()] if by_setting else []
     cause = words.stuck_causes(group)
@@ -292,7 +295,10 @@ def _at_risk(group: Group) -> Iterator[AdviceStep]:
 
 
 def _controllers(found: Controllers, findings: Iterable[Finding]) -> Iterator[Incident]:
-    """Repeated elections of controllers: each series of elections, one a minute at least."""
+    """The incidents of repeated elections of controllers, one for each series of elections.
+
+    Within a series there is at most a minute between two elections.
+    """
     series: list[list[tuple[int, int, int]]] = []
     for before, after in pairwise(found.elections):
         if after[2] - before[2] > WITHIN_MS or not series or series[-1][-1] != before:

@@ -33,7 +33,7 @@ class PartitionState:
 
     @classmethod
     def of(cls, partition: Json) -> Self:
-        """A partition of the model, as the metadata log has it."""
+        """The metadata log's form of a partition of the model."""
         last_known, leader = partition["last_known_elr"], partition["last_known_leader"]
         return cls(
             replicas=tuple(partition["replicas"]),
@@ -49,7 +49,7 @@ class PartitionState:
         )
 
     def to_json(self) -> Json:
-        """As JSON, with the field names of the metadata records."""
+        """The state as plain data for JSON, with the field names of the metadata records."""
         return {
             "replicas": list(self.replicas),
             "isr": list(self.isr),
@@ -69,8 +69,8 @@ class PartitionChange:
     """One change of a partition: ``before`` is None for a new partition, ``after`` is None for a deleted one.
 
     ``position`` is the offset in the metadata log, ``time`` the log's time in ms since the epoch. ``cause`` is the
-    model's name of the action that explains it; None if none does. ``min_isr`` (966.2, effective) and
-    ``unclean_election`` are those in force, None if the log does not show them.
+    model's name of the action that explains the change; None if none does. ``min_isr`` (the effective value, 966.2)
+    and ``unclean_election`` are the settings in force, None if the log does not show them.
     """
 
     position: int
@@ -89,7 +89,7 @@ class PartitionChange:
         return f"{self.topic}-{self.partition}"
 
     def to_json(self) -> Json:
-        """As JSON."""
+        """The change as plain data for JSON."""
         return {
             "position": self.position,
             "time": self.time,
@@ -102,7 +102,7 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class FinalState:
-    """A partition at the end of the input, if it has no leader, or violates a property then.
+    """A partition that has no leader or violates a property at the end of the input.
 
     ``leaderless_since`` is a time in ms since the epoch, None if the partition has a leader. ``failing`` are the
     violated properties.
@@ -119,22 +119,25 @@ class FinalState:
 
     @property
     def is_offline(self) -> bool:
-        """True if it has no leader."""
+        """True if the partition has no leader."""
         return self.leader is None
 
     @property
     def waits_for(self) -> tuple[int, ...]:
-        """The brokers that can each bring an offline partition back: ISR, else ELR, else last known leader."""
+        """The brokers that can each bring an offline partition back.
+
+        They are the ISR if it has members, else the ELR, else the last known leader.
+        """
         return self.isr or self.elr or self.last_known_elr
 
     @classmethod
     def of(cls, name: str, state: PartitionState, since: int | None, failing: Iterable[str]) -> FinalState:
-        """The end of a partition in this state."""
+        """The final state of a partition that is in this state at the end of the input."""
         members = state.isr, state.elr, state.last_known_elr
         return cls(name, state.replicas, state.leader, *members, since, tuple(sorted(failing)))
 
     def to_json(self) -> Json:
-        """As JSON."""
+        """The final state as plain data for JSON."""
         said = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
         return {**said, "waits_for": list(self.waits_for) if self.is_offline else []}
 
@@ -145,7 +148,10 @@ EMPTY = -1
 
 @dataclass(frozen=True, slots=True)
 class LogTruncation:
-    """A broker truncated its log to an offset, at a time (ms since the epoch), following in this leader epoch."""
+    """A truncation of a broker's log to an offset, at a time (ms since the epoch).
+
+    ``leader_epoch`` is the epoch in which the broker followed at the time.
+    """
 
     to: int
     time: int | None
@@ -156,9 +162,9 @@ class LogTruncation:
 class ReplicaEnd:
     """The last known end of a replica's log.
 
-    ``leo`` is its end; with ``at_least``, the log may have grown since ``time`` (ms since the epoch; None: not known,
-    or a dump). ``last_epoch`` is the leader epoch of its last record: ``EMPTY`` for none, None if it is not known.
-    ``leader_epoch`` is the latest one in which the broker is known to have led or followed, -1 for none.
+    ``leo`` is its end; with ``at_least``, the log may have grown since ``time`` (ms since the epoch; None if unknown,
+    or for a dump). ``last_epoch`` is the leader epoch of its last record: ``EMPTY`` for an empty log, None if
+    unknown. ``leader_epoch`` is the latest one in which the broker is known to have led or followed, -1 for none.
     """
 
     broker: int
@@ -170,7 +176,7 @@ class ReplicaEnd:
     truncations: tuple[LogTruncation, ...] = ()
 
     def to_json(self) -> Json:
-        """As JSON."""
+        """The end of the log as plain data for JSON."""
         return {**asdict(self), "truncations": [asdict(t) for t in self.truncations]}
 
 
@@ -180,7 +186,7 @@ MAX_CONTROLLERS = 1000
 
 @dataclass
 class Controllers:
-    """The elections of active controllers, and the causes of their failures as far as the nodes' logs show them.
+    """The elections of active controllers, and the causes of their failures if the nodes' logs show them.
 
     ``elections`` are triples: controller epoch, offset in the metadata log and time (ms since the epoch) of the first
     record that the controller wrote. ``failures`` counts events that made a controller resign, by event and
@@ -192,14 +198,14 @@ class Controllers:
     refused: dict[str, int] = field(default_factory=dict)
 
     def elected(self, epoch: int, offset: int, time: int) -> None:
-        """Record that another controller writes from here on."""
+        """Record that the controller of this epoch writes from here on."""
         if self.elections and self.elections[-1][0] == epoch:
             return
         self.elections.append((epoch, offset, time))
         del self.elections[:-MAX_CONTROLLERS]
 
     def to_json(self) -> Json:
-        """As JSON."""
+        """The elections and failures as plain data for JSON."""
         return {**asdict(self), "elections": [list(one) for one in self.elections]}
 
 
@@ -216,7 +222,7 @@ UNKNOWN = -1
 
 @dataclass(slots=True)
 class Course:
-    """One broker's HWM or LEO: pairs of a time (ms since the epoch) and an offset.
+    """The HWM or LEO of one broker over time: pairs of a time (ms since the epoch) and an offset.
 
     The time is by the clock of the broker that logged it. A follower's LEO is logged by its leader, from a fetch.
     """
@@ -228,7 +234,7 @@ class Course:
     _left: int = 0
 
     def add(self, time: int, offset: int) -> None:
-        """Add a point; the last one before a decrease is always kept."""
+        """Add a point; the last point before a decrease is always kept."""
         last = self.points[-1] if self.points else None
         if last == (time, offset) or (last is not None and offset == UNKNOWN == last[1]):
             return
@@ -253,14 +259,14 @@ class Course:
 
 
 class Courses:
-    """Takes the events of brokers' logs; those of each broker must be in order."""
+    """Collects HWM and LEO from the events of brokers' logs; the events of each broker must be in order."""
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[tuple[int, int, str], Course]] = {}
         self._count = 0
 
     def take(self, event: events.BrokerEvent) -> None:
-        """The next event of its broker."""
+        """Add the next event of a broker."""
         for broker, kind, offset in _said(event):
             of_partition = self._lines.setdefault(event.name, {})
             key = (broker, event.broker, kind)
@@ -277,9 +283,10 @@ class Courses:
             line.add(event.time_ms, offset)
 
     def of(self, name: str, ahead_ms: Callable[[int], int | None]) -> list[Course]:
-        """The lines of a partition, by broker: HWM, and LEO merged from all brokers' logs, with times in UTC.
+        """The HWM of each broker of a partition, and its LEO merged from all brokers' logs, with times in UTC.
 
-        ``ahead_ms`` gives how far each broker's times are ahead of UTC; events of a broker with None are left out.
+        ``ahead_ms`` gives how far a broker's times are ahead of UTC; if it gives None, the broker's events are left
+        out.
         """
         merged: dict[tuple[int, str], Course] = {}
         for (broker, teller, kind), line in sorted(self._lines.get(name, {}).items()):
@@ -293,7 +300,7 @@ class Courses:
 
 
 def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
-    """The HWM or LEO in an event: the broker, which of the two, and the offset.
+    """The values in an event: for each, the broker, HWM or LEO, and the offset.
 
     A leader's log rarely has its own LEO, which is at least its HWM.
     """
@@ -329,9 +336,9 @@ FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
 
 
 class ShownRequest(NamedTuple):
-    """The fields of a request; None or empty if the kind has no such field, or the message does not have it.
+    """The fields of a request; a field is None or empty if the message does not have it.
 
-    A fetch: ``offset`` and its ``epoch``. A proposal: the ``isr``, with leader and partition epoch.
+    A fetch has ``offset`` and its ``epoch``. A proposal has ``isr``, leader epoch and partition epoch.
     """
 
     offset: int | None = None
@@ -354,10 +361,10 @@ class ShownAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A request about a partition, with its answer; None if no answer has the partition.
+    """A request about a partition, with its answer; ``told`` is None if no answer mentions the partition.
 
     Times are in ms since the epoch, by the clock of the answering node, with its time zone subtracted. ``number``
-    counts the messages about the partition in that node's log, so gaps show where some were left out.
+    counts the messages about the partition in that node's log, so that a gap shows where messages were left out.
     """
 
     arrived: float
@@ -394,8 +401,8 @@ TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"
 class SettingChange:
     """One record of a setting, at an offset of the metadata log and a time (ms since the epoch).
 
-    ``name`` is Kafka's. ``resource`` is the topic or the node with the setting, empty for the cluster's default.
-    ``before`` and ``value`` are the settings at this level in the log; None: not set, or not known.
+    ``name`` is Kafka's name. ``resource`` is the topic or the node with the setting, empty for the cluster's default.
+    ``before`` and ``value`` are the values at this level in the log, None if not set or unknown.
     """
 
     position: int
@@ -408,20 +415,20 @@ class SettingChange:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SettingChange:
-        """From JSON."""
+        """Read a setting change from its JSON data."""
         return cls(data["offset"], **{name: value for name, value in data.items() if name != "offset"})
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The setting change as plain data for JSON."""
         said = asdict(self)
         return {"offset": said.pop("position"), **said}
 
 
 @dataclass(frozen=True, slots=True)
 class SettingInForce:
-    """The effect of a setting change on one partition: the values in force after it, None if not known.
+    """The effect of a setting change on one partition: the values in force after it, None if unknown.
 
-    ``min_isr`` is the effective one (966.2).
+    ``min_isr`` is the effective value (966.2).
     """
 
     change: SettingChange
@@ -431,12 +438,15 @@ class SettingInForce:
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """A change of min.insync.replicas while a partition was under min ISR; the values are effective ones (966.2)."""
+    """A change of min.insync.replicas while a partition was under min ISR.
+
+    ``before`` and ``after`` are effective values (966.2).
+    """
 
     change: SettingChange
     before: int
     after: int
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The change as plain data for JSON."""
         return {"setting": self.change.to_json(), "before": self.before, "after": self.after}

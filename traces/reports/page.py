@@ -1,4 +1,4 @@
-"""Data and texts inside a self-contained HTML page: nothing in them can become HTML or a request."""
+"""Data and texts inside a self-contained HTML page, encoded so that nothing in them can become HTML or a request."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _DEEP = 40
 
 
 def as_json(value: Any) -> str:
-    """JSON that is safe in a script element: ``<``, ``>``, ``&`` and all non-ASCII characters are escaped."""
+    """A value as JSON that is safe in a script element: ``<``, ``>``, ``&`` and non-ASCII characters are escaped."""
     text = json.dumps(_plain(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """Any value as JSON; a number that a browser would not read exactly becomes text."""
+    """Any value as plain data for JSON; a number that a browser would not read exactly becomes text."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -75,7 +75,7 @@ def policy(page: str, *, asks: bool = False) -> str:
 
 
 def signs() -> str:
-    """The style that pages share: their colours, and the signs of leader, ISR, ELR and others."""
+    """The style sheet that pages share: their colours, and the signs of leader, ISR, ELR and other states."""
     return Path(__file__).with_name("signs.css").read_text(encoding="utf-8")
 
 
@@ -100,7 +100,7 @@ def _between(text: str, start: str, end: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """The name of an allowed text in a policy."""
+    """The name by which a content security policy allows a text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
@@ -133,7 +133,8 @@ State = list[Any] | int
 def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str] | None = None) -> None:
     """Write one HTML file that shows all the reports. Raises OSError if the file cannot be written.
 
-    ``promises`` has the meaning of each property in a sentence, by name; None: as the invariants define it.
+    ``promises`` has the meaning of each property in a sentence, by name; without it, the meanings are those that the
+    invariants define.
     """
     said = known_promises() if promises is None else promises
     before, after = _template(reports)
@@ -169,7 +170,7 @@ def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str
 
 
 class _Compact:
-    """Changes as short lists; causes and lists of members are stored once and referred to by index."""
+    """Turns changes into short lists; causes and lists of members are stored once and referred to by index."""
 
     def __init__(self) -> None:
         self.causes: dict[str, int] = {}
@@ -220,7 +221,7 @@ class _Compact:
 
 
 def _report(report: Report) -> dict[str, Any]:
-    """A report's JSON without the facts of findings, and with its headlines in words."""
+    """A report as plain data for JSON, without the facts of findings, and with its headlines in words."""
     said = report.to_json()
     for found in said["findings"]:
         del found["facts"]
@@ -250,7 +251,7 @@ def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
-    """The rules in findings that come from proposals."""
+    """The rules in findings that come from proposals, as data of the page."""
     named = {n for report in reports for f in report.findings if f.kip for n in numbers(f.rule)}
     return told_rules(RULEBOOK, named)
 

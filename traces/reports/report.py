@@ -1,6 +1,6 @@
 """The report: the results of a replay, as JSON and as text for people.
 
-The text begins with what matters most, and takes a screenful at most. Pipes and files get the lines unchanged;
+The text begins with the worst incident, and takes a screenful at most. Pipes and files get the lines unchanged;
 terminals get them coloured and folded between words. Everything from the input passes through ``printable``, so that
 no input can send control sequences to a terminal.
 """
@@ -47,7 +47,7 @@ _WRITTEN = (
 
 @dataclass
 class Timeline:
-    """The changes of one partition, in order: at most ``LIMIT_CHANGES``, with the total number."""
+    """The changes of one partition, in order: at most ``LIMIT_CHANGES`` of them, with the total number."""
 
     partition: str
     changes: list[PartitionChange] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Timeline:
     """Messages about the partition around its changes, if there are request logs."""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """The timeline as plain data for JSON, without settings, courses and messages."""
         return {
             "partition": self.partition,
             "total": self.total,
@@ -72,16 +72,17 @@ class Timeline:
 class Report:
     """The results of the replay of one input.
 
-    - ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` those that change a partition.
+    - ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` the records that change a
+      partition.
     - ``unexplained_count`` counts the lines that do not conform, ``unexplained`` holds the first ones.
       ``findings_count`` counts violations by property, ``findings`` holds the first ones.
-      ``unreliable_count`` of both come after a doubt.
+      ``unreliable_count`` counts the lines and violations that come after a doubt.
     - ``doubts`` are gaps in the input, ``damage`` is where it could not be read any further, ``notes`` are about the
       input itself, such as a torn last batch.
     - ``timelines`` are kept on request. ``figures`` are totals by name, such as milliseconds under min ISR.
     - ``final`` has the partitions that are offline, or violate a property, at the end.
       ``logs`` has the ends of the replicas' logs, for partitions that are offline or have findings.
-    - ``bytes_total`` is 0 if it is not known. ``interrupted`` is set if the replay was stopped before the end.
+    - ``bytes_total`` is 0 if it is unknown. ``interrupted`` is set if the replay was stopped before the end.
     """
 
     input: str
@@ -113,7 +114,7 @@ class Report:
 
     @property
     def explained(self) -> bool:
-        """True if the whole input is known, undamaged, conforms, and violates nothing."""
+        """True if the whole input is known and undamaged, conforms, and violates nothing."""
         told = self.unexplained_count or self.findings_count
         return not told and not self.doubts and not self.damage
 
@@ -141,7 +142,7 @@ class Report:
         return [one for _, one in sorted(self.final.items()) if one.is_offline]
 
     def is_doubted(self, partition: str | None) -> bool:
-        """True if there is a doubt about a partition, at any place."""
+        """True if any doubt concerns a partition, at whatever place."""
         return any(d.partitions is None or partition in d.partitions for d in self.doubts)
 
     def __str__(self) -> str:
@@ -149,18 +150,18 @@ class Report:
         return "\n".join(summary(self))
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """The summary as HTML, for notebooks."""
         return f"<pre>{escape(str(self))}</pre>"
 
     def add(self, line: Unexplained) -> None:
-        """Count a record that does not conform, and keep it up to the limit."""
+        """Count a record that does not conform, and keep it unless the limit is reached."""
         self.unexplained_count += 1
         self.unreliable_count += not line.reliable
         if len(self.unexplained) < LIMIT:
             self.unexplained.append(line)
 
     def find(self, finding: Finding) -> None:
-        """Count a finding, and keep it up to the limit for its property."""
+        """Count a finding, and keep it unless the limit for its property is reached."""
         count = self.findings_count.get(finding.property, 0)
         self.findings_count[finding.property] = count + 1
         self.unreliable_count += not finding.reliable
@@ -169,7 +170,7 @@ class Report:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Report:
-        """From JSON, which has no timelines and omits how much of the input was read."""
+        """Read a report from its JSON data, which has no timelines and omits how much of the input was read."""
         written = {
             name: data[name] for name in (*_WRITTEN, "seconds") if name not in ("incidents", "unexplained")
         }
@@ -178,7 +179,7 @@ class Report:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON, in the form of the command line's contract."""
+        """The report as plain data for JSON, in the form that the command line promises."""
         written = {name: as_json(getattr(self, name)) for name in _WRITTEN}
         for name in ("final", "logs"):
             written[name] = {partition: as_json(one) for partition, one in written[name].items()}
@@ -217,7 +218,10 @@ _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
 @dataclass(frozen=True)
 class PropertyGroup:
-    """All findings of one property: their number, the first one, and True if any is certain, or reliable."""
+    """The findings of one property: their number and the first one.
+
+    ``certain`` and ``reliable`` are True if at least one finding is.
+    """
 
     rule: str
     property: str
@@ -230,7 +234,7 @@ class PropertyGroup:
 
 @dataclass(frozen=True)
 class _Line:
-    """A line, its indent, and its kind.
+    """A line of the summary, with its indent and its kind.
 
     The kind is one of ``verdict``, ``head``, ``bad``, ``maybe``, ``note``, ``quiet``, or empty.
     """
@@ -241,7 +245,7 @@ class _Line:
 
 
 def figure(name: str, value: int) -> str:
-    """A total with its name. If ``ms`` is a word of the name, the value is a duration."""
+    """A total with its name, as text. If ``ms`` is a word of the name, the value is a duration."""
     words = [_ACRONYMS.get(word, word) for word in name.replace("_", " ").split()]
     if _is_duration(name):
         return f"{printable(' '.join(w for w in words if w not in _DURATION_WORDS))} {duration(value)}"
@@ -249,7 +253,7 @@ def figure(name: str, value: int) -> str:
 
 
 def _interest(item: tuple[str, int]) -> tuple[bool, bool]:
-    """A sort key: durations come first, the amount of work last."""
+    """A sort key for figures: durations come first, the amount of work last."""
     return item[0] in _WORK, not _is_duration(item[0])
 
 
@@ -258,7 +262,10 @@ def _is_duration(name: str) -> bool:
 
 
 def headline(report: Report) -> str:
-    """The answer in one line: the worst incident, else records that do not conform, else that there is no problem."""
+    """The result in one line.
+
+    It is the worst incident, else the records that do not conform, else that there is no problem.
+    """
     begun = "INTERRUPTED: " if report.interrupted else ""
     begun += "DAMAGED INPUT: " if report.damage else ""
     found = report.incidents
@@ -295,7 +302,7 @@ def _nonconforming(report: Report) -> str:
 
 
 def in_all(reports: Sequence[Report], rate: bool = True) -> str:
-    """All inputs in one line: lost records, stuck partitions, and the other counts."""
+    """The results of all inputs in one line: lost records, stuck partitions, and the other counts."""
     read = sum(r.records or r.operations for r in reports)
     found = [i for r in reports for i in r.incidents if i.certain]
     parts = []
@@ -337,7 +344,7 @@ def _unreliable(report: Report) -> str:
 
 
 def groups(report: Report) -> list[PropertyGroup]:
-    """Findings by property, in the order of the catalogue of rules."""
+    """The findings grouped by property, in the order of the catalogue of rules."""
     by_property: dict[str, list[Finding]] = {}
     for found in report.findings:
         by_property.setdefault(found.property, []).append(found)
@@ -377,7 +384,10 @@ def rich_summary(report: Report) -> RenderableType:
 
 
 def _lines(report: Report) -> Iterator[_Line]:
-    """The answer with its incident, other incidents, records that do not conform, then the rest."""
+    """The lines of the summary.
+
+    The worst incident comes first, then other incidents, then records that do not conform, then the rest.
+    """
     yield _Line(headline(report), kind="verdict")
     yield from _caveats(report)
     found = report.incidents
@@ -391,7 +401,7 @@ def _lines(report: Report) -> Iterator[_Line]:
 
 
 def _incident(incident: Incident) -> Iterator[_Line]:
-    """The labelled lines below an incident's headline."""
+    """The lines below an incident's headline: the cause, the surviving copies and the steps."""
     yield _Line(f"cause: {printable(' '.join(incident.cause), _SENTENCE)}", 2)
     if incident.holders:
         yield _Line(f"surviving copies: {who_has(incident.holders)}", 2)
@@ -414,7 +424,7 @@ def _incident(incident: Incident) -> Iterator[_Line]:
 
 
 def who_has(holders: Sequence[Holder]) -> str:
-    """The state of lost records on each replica."""
+    """The state of lost records on each replica, in words."""
     has = [h for h in holders if h.state == HAS]
     said = []
     for h in holders:
@@ -432,7 +442,7 @@ def who_has(holders: Sequence[Holder]) -> str:
 
 
 def _others(found: Sequence[Incident]) -> Iterator[_Line]:
-    """The incidents after the first one, grouped by cause."""
+    """The lines about the incidents after the first one, grouped by cause."""
     if not found:
         return
     yield from _same_cause(found, found[0])
@@ -456,7 +466,7 @@ def _same_cause(found: Sequence[Incident], incident: Incident) -> Iterator[_Line
 
 
 def _offline(report: Report) -> Iterator[_Line]:
-    """The partitions without a leader at the end that no incident covers."""
+    """The line about the partitions without a leader at the end that no incident covers."""
     told = {i.partition for i in report.incidents if i.severity in (STUCK, AT_RISK)}
     left = [one for one in report.offline if one.partition not in told]
     if not left:
@@ -470,7 +480,7 @@ def _offline(report: Report) -> Iterator[_Line]:
 
 
 def _findings(report: Report) -> Iterator[_Line]:
-    """The violated properties; for those outside incidents, the first violation."""
+    """The lines about the violated properties; a property outside incidents gets its first violation."""
     if report.incidents:
         names = [f"{printable(g.property, 60)} ({printable(g.rule, 20)})" for g in groups(report)]
         yield _Line(f"violated properties: {', '.join(_few(names, _FIGURES))}", 2, "quiet")
@@ -500,7 +510,7 @@ def _named(group: PropertyGroup) -> str:
 
 
 def _caveats(report: Report) -> Iterator[_Line]:
-    """Damage and gaps of the input, which limit the answer."""
+    """The lines about damage and gaps of the input, which limit the result."""
     yield from (_Line(f"damaged: {printable(text, 400)}", 2, "bad") for text in map(_damage, report.damage))
     for text in _few([_doubt(doubt) for doubt in report.doubts], _DOUBTS, "more gaps in the input"):
         yield _Line(f"incomplete input: {text}", 2, "bad")
@@ -509,7 +519,7 @@ def _caveats(report: Report) -> Iterator[_Line]:
 
 
 def _rest(report: Report) -> Iterator[_Line]:
-    """The input, the rules, the figures, the notes and the skipped records."""
+    """The lines about the input, the rules, the figures, the notes and the skipped records."""
     counted = ((report.operations, "operation"), (report.records, "record"), (report.partitions, "partition"))
     counts = [count(number, one) for number, one in (*counted, (report.changes, "change")) if number]
     read = report.records or report.operations
@@ -537,7 +547,7 @@ def _rest(report: Report) -> Iterator[_Line]:
 
 
 def _damage(damage: Damage) -> str:
-    """The damage, and the part of the input that replay could not read because of it."""
+    """The damage in words, with the part of the input that could not be read because of it."""
     lost = [] if damage.bytes_lost is None else [count(damage.bytes_lost, "byte") + " of the file"]
     lost += [count(damage.segments_lost, "segment") + " after it"] if damage.segments_lost else []
     said = f" ({' and '.join(lost)})" if lost else ""
@@ -559,7 +569,7 @@ def _doubt(doubt: Doubt) -> str:
 
 
 def _unexplained(report: Report) -> Iterator[_Line]:
-    """The first record that does not conform, in full, and the number of the others."""
+    """The lines about the first record that does not conform, and the number of the others."""
     if not report.unexplained:
         return
     first = report.unexplained[0]
@@ -628,7 +638,7 @@ def _more(count: int) -> str:
 
 
 def _position(position: Mapping[str, Any], short: Mapping[str, str] | None = None) -> str:
-    """A place in the input; ``short`` has shorter names of files."""
+    """A place in the input, in words; ``short`` gives shorter names of files."""
     said = []
     for name, value in position.items():
         shown = (short or {}).get(value, value) if isinstance(value, str) else value
@@ -637,7 +647,7 @@ def _position(position: Mapping[str, Any], short: Mapping[str, str] | None = Non
 
 
 def _states(state: Mapping[str, Any], path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The states of partitions and brokers, each as a whole, by their path."""
+    """The states of partitions and brokers, each with its path in the state."""
     inner = {name: value for name, value in state.items() if isinstance(value, Mapping) and depth < _DEEP}
     own = {name: value for name, value in state.items() if name not in inner}
     if own:
@@ -664,6 +674,6 @@ def _few(texts: Sequence[str], limit: int, what: str = "more", count: int | None
 
 
 def _natural(rule: str) -> tuple[tuple[int, str], ...]:
-    """A key that sorts 966.4 before 966.12."""
+    """A key that sorts rules by their numbers, so that 966.4 comes before 966.12."""
     parts = re.findall(r"[0-9]{1,9}|[^0-9]+", rule)
     return tuple((int(p), "") if p.isdecimal() else (10**10, p) for p in parts)

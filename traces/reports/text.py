@@ -32,12 +32,12 @@ def count(number: int, one: str, many: str | None = None) -> str:
 
 
 def offsets(first: int, end: int) -> str:
-    """A range of offsets, the last one included; ``end`` is the offset after it."""
+    """A range of offsets as text, with the last one included; ``end`` is the offset after it."""
     return str(first) if end == first + 1 else f"{first}–{end - 1}"
 
 
 def records(first: int, end: int) -> str:
-    """The committed records of a range of offsets, by number and offsets."""
+    """The committed records in a range of offsets as text: their number and their offsets."""
     return f"{count(end - first, 'committed record')} (offset{'s' * (end > first + 1)} {offsets(first, end)})"
 
 
@@ -60,7 +60,7 @@ def span(milliseconds: int) -> str:
 
 
 def utc(time: int | None) -> str:
-    """A time in ms since the epoch as UTC; as a number if the calendar has no such time."""
+    """A time in ms since the epoch as UTC, or as a number if the calendar has no such time."""
     if time is None or time < 0:
         return "no time"
     try:
@@ -71,7 +71,7 @@ def utc(time: int | None) -> str:
 
 
 def duration(milliseconds: int) -> str:
-    """A duration as h:mm:ss; one below a second in ms."""
+    """A duration as h:mm:ss, or in ms if it is shorter than a second."""
     if 0 <= milliseconds < 1000:
         return f"{milliseconds} ms"
     seconds = milliseconds // 1000
@@ -93,7 +93,7 @@ def apart(paths: Iterable[str]) -> dict[str, str]:
 
 
 def fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:
-    """A text after a head, wrapped to a width; further lines have ``indent``, or the head, before them.
+    """A text after a head, wrapped to a width; further lines begin with ``indent``, or else with the head.
 
     Lines break between words only, never inside a name. Without a width, the text stays one line.
     """

@@ -1,7 +1,7 @@
-"""The controller's handlers and rules as functions of plain values: each is traced once for a set of rules.
+"""The controller's handlers and rules as functions of plain values.
 
-The rules are in model/replication/controller. This module declares their inputs. It returns their checks, the record,
-and the partition after the record.
+The rules are in model/replication/controller, and each is traced once for a set of rules. This module declares their
+inputs. It returns their checks, the record, and the partition after the record.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CONTEXT = ("partition", "registrations", "min_isr", "unclean_election", "partit
 
 
 class Decisions:
-    """The decisions of a controller with these rules, for brokers ``0 .. brokers-1``."""
+    """The decisions of a controller under certain rules, for brokers ``0 .. brokers-1``."""
 
     def __init__(self, brokers: int, rules: frozenset[str]) -> None:
         self.t = t = ControllerTypes(brokers, rules)
@@ -79,12 +79,12 @@ class Decisions:
         return decisions(self.t.broker.size, self.t.rules - ELR_FEATURE)
 
     def with_elr(self) -> Decisions:
-        """The decisions while the level is above 0, also if these rules are those of level 0."""
+        """The decisions while the level is above 0, even if these rules are for level 0."""
         elr = frozenset() if self.t.rules & ELR_FEATURE else PROFILES["kafka_4_2"].rules & ELR_FEATURE
         return decisions(self.t.broker.size, self.t.rules | elr)
 
     def _change(self, partition: StructValue, handled: Handled, onto: StructValue | None = None) -> Result:
-        """A handler's result. ``onto``: the partition after earlier records of the batch."""
+        """The result of a handler; ``onto`` is the partition after earlier records of the batch."""
         record = handled.record
         return {
             "checks": handled.checks,
@@ -97,18 +97,21 @@ class Decisions:
         }
 
     def _inputs(self, rule: Callable[..., object], others: Mapping[str, Type]) -> dict[str, Type]:
-        """The types of a rule's inputs except types and context; ``others`` replaces the types found by name."""
+        """The types of a rule's inputs, without the types object and the context.
+
+        They are found by name, except those in ``others``.
+        """
         names = (name for name in signature(rule).parameters if name not in ("t", "now"))
         return {**{name: self._types[name] for name in names if name not in others}, **others}
 
     def function(self, rule: Callable[..., object], **others: Type) -> Function:
-        """A rule as a function of plain values; a parameter ``t`` gets the types."""
+        """A rule as a function of plain values; its parameter ``t``, if any, gets the types."""
         inputs = self._inputs(rule, others)
         with_types = wraps(rule)(partial(rule, self.t)) if "t" in signature(rule).parameters else rule
         return Function(with_types, **inputs)
 
     def handler(self, handler: Callable[..., Handled], context: int = 4, **others: Type) -> Function:
-        """A handler as a function of plain values, with the first ``context`` fields of the context as inputs."""
+        """A handler as a function of plain values; the first ``context`` fields of its context become inputs."""
         known = {name: self._types[name] for name in _CONTEXT[:context]}
 
         @wraps(handler)
@@ -130,7 +133,7 @@ class Decisions:
         return about_broker
 
     def of_setting(self, handler: Callable[..., Handled]) -> Function:
-        """A handler that changes a partition because of a setting and concerns no broker."""
+        """A handler that changes a partition because of a setting, as a function; it concerns no broker."""
 
         def function(partition: StructValue, min_isr: Number) -> Result:
             nobody, unclean = self.t.registrations.zero(), Bool.lift(False)
@@ -142,12 +145,12 @@ class Decisions:
 
     @cached_property
     def no_partition(self) -> Plain:
-        """The value in place of a partition that does not exist."""
+        """The value that stands for a partition that does not exist."""
         return zero(self.t.partition)  # type: ignore[no-any-return]
 
     @property
     def clears_elr(self) -> bool:
-        """966.8: True if a change of min.insync.replicas empties every ELR with a separate record."""
+        """966.8. True if a change of min.insync.replicas empties every ELR with a separate record."""
         return self.t.on("min_isr_change_clears_elr")
 
     @property
@@ -218,7 +221,7 @@ def _completeness(
     t: ControllerTypes, old: StructValue, new: StructValue, complete: SetValue, diminished: Truth,
     min_insync_replicas: Number, joining: SetValue, lost: SetValue, chosen: Truth,
 ) -> Result:  # fmt: skip
-    """966.6: the brokers that hold every committed record after a decision."""
+    """966.6. The brokers that hold every committed record after a decision."""
     none = t.brokers.zero()
     decision = outlook.Decision(old, new, min_insync_replicas, none, joining, lost, chosen, none, none)
     logs = outlook.after_decision(t, outlook.AbstractLogs(complete, diminished), decision)
@@ -256,7 +259,7 @@ def _stale_broker(
     t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, now_ms: Number, timeout_ms: Number,
     broker: Number,
 ) -> Result:  # fmt: skip
-    """True if the periodic check fences this broker, or any."""
+    """Two results: True if the periodic check fences this broker, and True if it fences any broker."""
     clock = Clock(now_ms, timeout_ms)
     return {
         "this": rules.session_expired(t, registrations, sessions, broker, clock),
@@ -286,7 +289,7 @@ def _feature(
     t: ControllerTypes, before: Number, level: Number, upgrade: Number, supported: Truth,
     cluster_has_min_isr: Truth, broker_has_min_isr: Truth,
 ) -> Result:  # fmt: skip
-    """KIP-584: the checks of a feature's change, and what it does to min.insync.replicas."""
+    """KIP-584. The checks of a feature's change, and its effect on min.insync.replicas."""
     return {
         "checks": handlers.feature_checks(t, before, level, upgrade, supported),
         "writes_cluster": handlers.writes_cluster_min_isr(t, level, cluster_has_min_isr),
@@ -307,7 +310,10 @@ _NAMES_DEFAULT = cache(lambda: Function(handlers.names_default, listed=Int(0, MA
 
 
 def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:
-    """966.2. Both are at most 2^31 - 1."""
+    """966.2. The min.insync.replicas in force, given the setting and the replication factor.
+
+    Neither argument may be above 2^31 - 1.
+    """
     return int(_MIN_ISR()(min_insync_replicas=min_insync_replicas, replication_factor=replication_factor))
 
 
@@ -323,7 +329,7 @@ def _default_is_named(listed: int) -> bool:
 
 @lru_cache(maxsize=64)
 def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
-    """The decisions for a number of brokers and a set of rules; traced once."""
+    """The decisions for a number of brokers and a set of rules, which are traced only once."""
     return Decisions(brokers, rules)
 
 
@@ -345,7 +351,7 @@ def is_online(directory: str, listed: Collection[str]) -> bool:
 
 
 def default_directory(listed: Collection[str] | None) -> str:
-    """The directory of a new replica, given its broker's list; None for a broker that is not registered."""
+    """The directory of a new replica, given the list of its broker; the list is None for an unregistered broker."""
     if listed is None:
         return UNASSIGNED
     if not listed:

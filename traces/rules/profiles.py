@@ -1,4 +1,7 @@
-"""The rules to replay with, from a profile and switches, or from a metadata log's features; and rules about logs."""
+"""The rules to replay with, from a profile and switches, or from a metadata log's features.
+
+It also has the rules about logs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from highwater.model.replication.controller.types import MAX_INT, MAX_LONG
 
 @dataclass(frozen=True)
 class RuleSet:
-    """A profile's name, and the rules that are on after all switches."""
+    """A set of rules: the profile's name, and the rules that are on after all switches."""
 
     profile: str
     rules: frozenset[str]
@@ -58,10 +61,11 @@ Profiles = tuple[tuple[str, tuple[str, ...]], ...]
 class VersionRules:
     """Feature levels, and the rules that were in force with them.
 
-    ``metadata`` are levels of metadata.version. ``elr`` are levels of eligible.leader.replicas.version, None among
-    them for a log without the feature. ``stands_in``: no profile covers these versions, so the nearest one stands in.
-    ``code`` has the newest levels supported by the code that the profiles were read from; newer code can decide
-    differently at the same levels. ``by_code``: the entry applies only if all controllers run that code.
+    ``metadata`` are levels of metadata.version. ``elr`` are levels of eligible.leader.replicas.version; None is among
+    them if a log without the feature fits. ``stands_in`` is True if no profile covers these versions, so that the
+    nearest one stands in. ``code`` has the newest levels supported by the code that the profiles were read from;
+    newer code can decide differently at the same levels. With ``by_code`` the entry applies only if all controllers
+    run that code.
     """
 
     metadata: range
@@ -117,11 +121,11 @@ def rule_sets(
     switched: Mapping[str, bool] | None = None,
     controllers: Controllers | None = None,
 ) -> tuple[RuleSet, ...]:
-    """The sets of rules that can have been in force with these features, the likelier first.
+    """The sets of rules that can have been in force with these features, the likelier ones first.
 
     There can be several. Before the feature ``eligible.leader.replicas.version``, a setting that is not in the log
     turned ELR on. Later versions detect a clean restart from the broker's request. ``profile`` and ``switched``
-    override. Raises LanguageError for a profile or rule that does not exist.
+    override the features. Raises LanguageError for a profile or rule that does not exist.
     """
     found: list[RuleSet] = []
     for name, also_on in [(profile, ())] if profile else _version(features, controllers or {}).profiles:
@@ -132,7 +136,7 @@ def rule_sets(
 
 
 def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -> str | None:
-    """Why no profile covers these features; None if one does.
+    """The reason why no profile covers these features; None if one does.
 
     The levels that ``controllers`` support identify the code that decided. Newer code can decide differently at the
     same levels, and an unknown feature can change decisions.
@@ -186,9 +190,10 @@ def _version(features: Mapping[str, int], controllers: Controllers) -> VersionRu
 
 
 class Narrowed(NamedTuple):
-    """Only some sets of rules explain a partition from an offset on ("" for a broker's registration).
+    """A note that, from an offset on, only some sets of rules explain a partition.
 
-    ``version`` is the index of the possible sets in ``Agreement.versions``; ``tags`` are numbers of sets.
+    The partition is "" for a broker's registration. ``version`` is the index of the possible sets in
+    ``Agreement.versions``; ``tags`` are numbers of sets.
     """
 
     version: int
@@ -199,7 +204,11 @@ class Narrowed(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """No set of rules remains: the profiles that explained all other partitions, and those that explain this one."""
+    """A partition after which no set of rules explains all partitions.
+
+    ``others`` are the profiles that explained all earlier partitions, ``this`` are the profiles that explain this
+    one.
+    """
 
     at: Narrowed
     others: list[str]
@@ -207,9 +216,10 @@ class Disagreement(NamedTuple):
 
 
 class Agreement:
-    """The possible sets of rules, likelier ones first, and the remaining ones: one set must explain all partitions.
+    """The possible sets of rules, the likelier ones first, and the remaining ones.
 
-    ``versions`` has the possible sets after each change of the features.
+    A remaining set explains all partitions so far. ``versions`` has the possible sets after each change of the
+    features.
     """
 
     def __init__(self, sets: tuple[RuleSet, ...]) -> None:
@@ -220,11 +230,11 @@ class Agreement:
 
     @property
     def sets(self) -> tuple[RuleSet, ...]:
-        """The currently possible sets."""
+        """The sets of rules that are possible now."""
         return self.versions[-1]
 
     def renew(self, sets: tuple[RuleSet, ...]) -> None:
-        """Replace the possible sets, from now on."""
+        """Replace the possible sets from now on."""
         self.versions.append(sets)
 
     def narrow(self, offset: int, partition: str, tags: frozenset[int], time: int) -> None:
@@ -232,13 +242,16 @@ class Agreement:
         self._narrowed.append(Narrowed(len(self.versions) - 1, offset, partition, tags, time))
 
     def drain(self) -> list[Narrowed]:
-        """The narrowings since the last call, in the order in which they apply."""
+        """The narrowings recorded since the last call, in the order in which they apply."""
         found, self._narrowed = self._narrowed, []
         found.sort(key=lambda n: n[:3])
         return found
 
     def settle(self, narrowed: Iterable[Narrowed]) -> Iterable[Disagreement]:
-        """Apply narrowings in order. If no set remains, continue with those of the last narrowing."""
+        """Apply narrowings in order; yields a disagreement where no set remains.
+
+        After it, the sets of that narrowing count as the remaining ones.
+        """
         for said in narrowed:
             self._reach(said.version)
             left = self._left & said.tags
@@ -248,7 +261,7 @@ class Agreement:
             self._left = left or said.tags
 
     def chosen(self) -> RuleSet:
-        """The likeliest remaining set, after all narrowings."""
+        """The likeliest remaining set after all narrowings."""
         self._reach(len(self.versions) - 1)
         return self.sets[min(self._left)]
 
@@ -275,7 +288,7 @@ class AskedRule:
         return Function(self._rule, **self._inputs)
 
     def __call__(self, **values: Any) -> bool:
-        """The rule's value. Raises ValueError if an argument is outside its type."""
+        """The rule's value for these arguments. Raises ValueError if an argument is outside its type."""
         answer: bool = self._function(**values)
         return answer
 
@@ -319,6 +332,6 @@ _clean = AskedRule(_is_clean, partition=Struct("Partition", isr=SetOf(_ONE), elr
 
 
 def is_clean(in_isr: bool, in_elr: bool) -> bool:
-    """966.13. True if an election is clean: its leader was in the ISR, or in the ELR, before it."""
+    """966.13. True if an election is clean: before it, its leader was in the ISR or in the ELR."""
     broker = (0,)
     return _clean(partition={"isr": broker * in_isr, "elr": broker * in_elr}, leader=0)

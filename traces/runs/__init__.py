@@ -1,7 +1,7 @@
 """Runs of the model as traces, and comparison of traces of any system with the model.
 
-The format is ``highwater-trace-1``, see docs/trace-format.md. ``write_run`` writes a trace, ``replay_run`` compares
-one with the protocol that it names, and ``is_run_trace`` recognizes the format by a file's first line.
+The format is ``highwater-trace-1``, described in docs/trace-format.md. ``write_run`` writes a trace, ``replay_run``
+compares a trace with its protocol, and ``is_run_trace`` recognizes the format by a file's first line.
 """
 
 from highwater.model.language.interpreter import Interpreter

@@ -1,8 +1,9 @@
 """The format ``highwater-trace-1``: a run of a model, or of another system, as lines of JSON.
 
-The first line names the protocol; each later one is an observed step (``trace.schema.json``, docs/trace-format.md). A
-path names a part of the state (``brokers[1].hwm``). The value at a path determines scalars, or bounds of them if only
-a length is known. ``LineReader`` finds the actions that a line can mean, and checks which states fit it.
+The first line names the protocol; each later line is an observed step (``trace.schema.json``, docs/trace-format.md).
+A path names a part of the state (``brokers[1].hwm``). The value at a path determines scalars, or only bounds of
+scalars if the value is a length. ``LineReader`` finds the actions that a line can mean, and checks which states fit
+it.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class TraceMeta:
     """The first line of a trace.
 
     ``rules`` override the profile (None: every rule on). ``observed`` are the paths of the state that lines report
-    (None: all). ``hidden_steps`` is the most unobserved steps before each line. ``start`` is "initial" for a run from
-    an initial state, "given" if line 0 has the state from which the run continues.
+    (None: all). ``hidden_steps`` is the greatest number of unobserved steps before each line. ``start`` is "initial"
+    for a run from an initial state, "given" if line 0 has the state from which the run continues.
     """
 
     place: Place
@@ -70,7 +71,7 @@ class TraceMeta:
 
 @dataclass(frozen=True)
 class StepLine:
-    """An observed step, as in the file; ``time_ms`` is ignored. Step 0 is the state at the start."""
+    """An observed step as it is in the file; ``time_ms`` is ignored. Step 0 is the state at the start."""
 
     place: Place
     step: int
@@ -84,7 +85,7 @@ class StepLine:
 
 @dataclass(frozen=True)
 class RunTrace:
-    """An open trace: its first line, and an iterator over the others, which can be read once."""
+    """An open trace: its first line, and an iterator over the other lines, which works only once."""
 
     path: Path
     meta: TraceMeta
@@ -154,7 +155,7 @@ def _line(place: Place, step: int, fields: Fields) -> StepLine:
 
 
 def _object(fields: Fields, name: str) -> dict[str, Any]:
-    """An object from names to values; empty if it is missing."""
+    """The value of a field that must be an object; empty if the field is missing. Raises TraceError."""
     if name not in fields:
         return {}
     value = fields.raw(name)
@@ -164,7 +165,7 @@ def _object(fields: Fields, name: str) -> dict[str, Any]:
 
 
 def _named(read: Reader) -> Reader:
-    """The reader of an object whose names can be any text, and whose values have this reader."""
+    """The reader of an object with any names, whose values are read by ``read``."""
 
     def by_name(fields: Fields, name: str) -> dict[str, Any]:
         place, given = fields.place.at(name), _object(fields, name)
@@ -206,10 +207,10 @@ _TOKEN = re.compile(r"\w+|\*", re.ASCII)
 
 @dataclass
 class Seen:
-    """The known values of a state's scalars, by their number.
+    """The known values of a state's scalars, by the scalar's number.
 
-    ``between`` has the least and the greatest value. ``filled`` has the scalars without a meaning (beyond the end of
-    a sequence, inside an option that is none); they follow from the rest.
+    ``between`` has the least and the greatest possible value. ``filled`` has the scalars without a meaning (beyond
+    the end of a sequence, inside an option that is none); their values follow from the rest.
     """
 
     between: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -220,7 +221,7 @@ class Seen:
         return all(low <= state[leaf] <= high for leaf, (low, high) in self.between.items())
 
     def over(self, state: Scalars) -> Scalars:
-        """The state changed to agree with the known values; scalars that agree already stay."""
+        """The state, changed to agree with the known values; a scalar that agrees already stays."""
         after = list(state)
         for leaf, value in self.filled.items():
             after[leaf] = value
@@ -239,7 +240,7 @@ class StatePart:
 
     @property
     def leaves(self) -> range:
-        """The numbers of its scalars."""
+        """The numbers of the part's scalars."""
         return range(self.start, self.start + self.type.leaf_count)
 
 
@@ -259,7 +260,7 @@ def parts(state: types.Struct, path: str, place: Place, *, many: bool = False) -
 
 
 def _inside(part: StatePart, token: str, path: str, place: Place) -> Iterator[StatePart]:
-    """One step of a path. A path into an option implies that the option has a value."""
+    """The parts that one step of a path leads to. A path into an option implies that the option has a value."""
     type_, start, supposed = part.type, part.start, part.supposed
     shown = printable(path, 60)
     while isinstance(type_, types.Option) and not _is_number(type_.content_type):
@@ -293,10 +294,10 @@ def _inside(part: StatePart, token: str, path: str, place: Place) -> Iterator[St
 
 
 def read_value(type_: types.Type, start: int, value: Any, place: Place, seen: Seen) -> bool:
-    """Add the scalars that a value determines; True if it determines all of them. A struct may lack fields.
+    """Add the scalars that a value determines to ``seen``; returns True if all scalars of the type are determined.
 
-    An array is a list, or an object from some of its indices to their elements. Raises TraceError for a value that
-    the type cannot hold.
+    A struct may lack fields. An array is a list, or an object from some of its indices to their elements. Raises
+    TraceError for a value that the type cannot hold.
     """
     if isinstance(type_, types.Struct):
         return _read_struct(type_, start, value, place, seen)
@@ -386,7 +387,7 @@ def _read_sequence(type_: types.Seq, start: int, value: Any, place: Place, seen:
 
 
 def _scalar(type_: types.Type, value: Any, place: Place) -> int:
-    """The scalar of a value whose type has one scalar."""
+    """The scalar of a value whose type has only one scalar."""
     if isinstance(type_, types.Option):
         (leaf,) = type_.content_type.leaves("")
         return leaf.low - 1 if value is None else _scalar(type_.content_type, value, place)
@@ -429,7 +430,7 @@ def _number(leaf: types.Leaf, value: Any, place: Place) -> int:
 
 
 def _is_number(type_: types.Type) -> bool:
-    """True if an option of this type is one scalar: none is the number below the interval."""
+    """True if an option of this type is one scalar, where none is the number below the interval."""
     return isinstance(type_, (types.IntType, types.Index, types.Enum))
 
 
@@ -454,9 +455,9 @@ class Expected:
     """A line in the model's terms.
 
     ``seen`` are the known values of the state after it. ``kept`` are the scalars that the line declares unchanged
-    since the previous line (none if it has no ``changes``). ``numbers`` are the model's instances that the line can
+    since the previous line (empty if it has no ``changes``). ``numbers`` are the model's instances that the line can
     mean; if there are none, ``absent`` is the reason. ``whole`` is the state if the line has all of it.
-    ``all_changes``: the line has every change of the whole state.
+    ``all_changes`` is True if the line has every change of the whole state.
     """
 
     line: StepLine
@@ -468,17 +469,17 @@ class Expected:
     all_changes: bool
 
     def basis(self, state: Scalars) -> Scalars:
-        """The values, in the state at the previous line, of the scalars that must not change."""
+        """The values of the kept scalars in a state at the previous line."""
         return tuple(state[leaf] for leaf in self.kept)
 
     def fits(self, basis: Scalars, state: Scalars) -> bool:
-        """True if a state can be the one after this line."""
+        """True if a state can follow this line; ``basis`` are the kept values at the previous line."""
         return self.seen.fits(state) and basis == self.basis(state)
 
     def recorded(self, basis: Scalars, state: Scalars) -> Scalars:
-        """The state with all recorded values put in.
+        """The state after all recorded values are put into ``state``.
 
-        The differences to ``state`` are those between model and recording.
+        The differences between the two states are the differences between model and recording.
         """
         after = list(state)
         for leaf, value in zip(self.kept, basis, strict=True):
@@ -502,7 +503,7 @@ class LineReader:
         self._meant = lru_cache(maxsize=1024)(self._instances)
 
     def read(self, line: StepLine) -> Expected:
-        """A line with the model's names and values."""
+        """A line as the model's instances and values."""
         numbers, absent = self._all, None
         if line.action is not None:
             numbers = self._numbers(line, line.action)
@@ -550,7 +551,7 @@ class LineReader:
         return self._meant(name, tuple(sorted(chosen)))
 
     def _choice(self, action: Action, parameter: str, value: Any, place: Place) -> str:
-        """A parameter's value as the key for finding instances."""
+        """The key of a parameter's value, by which instances are found."""
         if (action.name, parameter) not in self._domains:
             self._domains[action.name, parameter] = _domain(self.model, action, parameter)
         keys, of_sets = self._domains[action.name, parameter]
@@ -592,14 +593,14 @@ class LineReader:
         return frozenset(found)
 
     def _check_observed(self, seen: Seen, place: Place) -> None:
-        """Check that a line has only paths that the first line declares as observed."""
+        """Raise TraceError if a line has a path that the first line does not declare as observed."""
         for leaf in seen.between:
             if self._observed is not None and leaf not in self._observed:
                 path = self.model.leaves[leaf].path.removesuffix("?").removesuffix(".length")
                 raise place.wrong(f"{path} is none of the observed paths of the first line")
 
     def _change(self, path: str, value: Any, place: Place, seen: Seen, named: set[int]) -> None:
-        """Add one change; ``named`` collects the scalars of the line's changes."""
+        """Add one change to ``seen``; ``named`` collects the scalars that the line's changes name."""
         (part,) = parts(self.model.protocol.state, path, place)
         shown = printable(path, 60)
         place = Place(place.path, place.line, f"{place.field}[{shown!r}]")
@@ -638,5 +639,5 @@ def _domain(model: Model, action: Action, parameter: str) -> tuple[frozenset[str
 
 
 def _key(value: Any) -> str:
-    """A plain value as text; 1 and true have different texts."""
+    """A plain value as text, in which 1 and true differ."""
     return json.dumps(value, sort_keys=True)

@@ -36,11 +36,11 @@ Reached = tuple[Scalars, Scalars]
 
 @dataclass
 class Advance:
-    """The states around a line.
+    """The states before and after a line.
 
-    ``states`` fit it (none: nothing explains it), and ``before`` are those before its own step. ``cut`` names the
-    bounds at which steps were pruned. ``steps`` are the pairs of states that its own step can have connected, if the
-    model has properties of steps.
+    ``states`` fit the line (empty if nothing explains it), and ``before`` are the states before its own step. ``cut``
+    names the bounds at which steps were pruned. ``steps`` are the pairs of states that its own step can have
+    connected, if the model has properties of steps.
     """
 
     states: list[Scalars] = field(default_factory=list)
@@ -54,7 +54,8 @@ def steps_of(
 ) -> Iterator[tuple[int, Scalars]]:
     """The states that these instances lead to, except those beyond a bound; ``cut`` collects the bounds.
 
-    A step that leaves the types of the state without a named bound is pruned, too: no run reaches its first state.
+    A step that leaves the types of the state without a named bound is also pruned, because no run reaches its first
+    state.
     """
     enabled = interpreter.enabled_of(numbers)(state)
     for number, is_enabled in zip(numbers, enabled, strict=True):
@@ -71,7 +72,7 @@ def steps_of(
 
 
 class Carrier:
-    """Advances sets of states over lines; never more than ``limit`` states at a time."""
+    """Carries sets of states from line to line, never more than ``limit`` states at a time."""
 
     def __init__(self, interpreter: Interpreter, hidden_steps: int, limit: int) -> None:
         self.interpreter, self.hidden_steps, self.limit = interpreter, hidden_steps, limit
@@ -79,7 +80,7 @@ class Carrier:
         self.all_numbers = tuple(range(len(interpreter.model.instances)))
 
     def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
-        """All states after a line, from all states before it.
+        """All states after a line, given all states before it.
 
         Raises TraceError if there are too many.
         """
@@ -99,7 +100,7 @@ class Carrier:
         return found
 
     def passed(self, states: Iterable[Scalars], expected: Expected) -> list[Scalars]:
-        """The states before a line's own step that lie on a run to a state that fits the line."""
+        """The states before a line's own step from which the run can reach a state that fits the line."""
         cut: set[str] = set()
 
         @cache
@@ -122,7 +123,7 @@ class Carrier:
         return ((basis, after) for after in self._steps(state, self.all_numbers, cut))
 
     def _after_hidden(self, states: Iterable[Scalars], expected: Expected, cut: set[str]) -> list[Reached]:
-        """The states after up to ``hidden_steps`` unobserved steps, those after fewer steps first."""
+        """The states after at most ``hidden_steps`` unobserved steps, the ones after fewer steps first."""
         reached: dict[Reached, None] = dict.fromkeys((expected.basis(state), state) for state in states)
         level = list(reached)
         for _ in range(self.hidden_steps):
@@ -159,13 +160,16 @@ KEPT = 5
 
 
 class Nearest:
-    """Ranks steps by the number of guards that refuse them and of fields that they would set differently."""
+    """Ranks steps by two numbers: the guards that refuse a step, and the fields that it would set differently."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter, self.model = interpreter, interpreter.model
 
     def candidates(self, before: Iterable[Reached], expected: Expected) -> tuple[Candidate, ...]:
-        """The best candidates from these states, nearest first; each action with its parameters once."""
+        """The best candidates from these states, the nearest first.
+
+        Each action occurs once with the same parameters.
+        """
         if expected.absent is not None:
             action, parameters = expected.line.action or "", dict(expected.line.parameters)
             return (Candidate(action, parameters, refused_by=(expected.absent,)),)
@@ -183,7 +187,7 @@ class Nearest:
         return tuple(candidate for _, _, candidate in ranked[:KEPT])
 
     def initial(self, expected: Expected) -> tuple[Candidate, ...]:
-        """The initial states as candidates for a line 0."""
+        """The initial states, as candidates that could explain line 0."""
         found = [self._differences((), state, expected) for state in self.model.initial]
         found.sort(key=len)
         return tuple(Candidate("initial", {}, differences=d) for d in found[:KEPT])
@@ -191,7 +195,7 @@ class Nearest:
     def _judge(
         self, state: Scalars, basis: Scalars, number: int, refused: list[str], expected: Expected
     ) -> tuple[int, Candidate]:
-        """A step's score and the reasons against it."""
+        """The score of a step, and the candidate with the reasons against it."""
         instance = self.model.instances[number]
         reasons, different = list(dict.fromkeys(refused)), {}
         score = len(reasons)
@@ -213,7 +217,7 @@ class Nearest:
         return score + len(different), candidate
 
     def _differences(self, basis: Scalars, state: Scalars, expected: Expected) -> dict[str, tuple[Any, Any]]:
-        """From path to (the model's value, the recorded one)."""
+        """The differences by path, each as a pair: the model's value and the recorded one."""
         return differences(self.model.decode(state), self.model.decode(expected.recorded(basis, state)))
 
 
@@ -225,7 +229,10 @@ KEPT_STATES = 100_000
 
 @dataclass(frozen=True)
 class Taken:
-    """A line: its expectation (None: the start), the states after it, and the reason if nothing explains it."""
+    """A line that was read, with the states after it.
+
+    ``expected`` is None for the start. ``unexplained`` is the reason if nothing explains the line.
+    """
 
     line: int
     expected: Expected | None
@@ -235,7 +242,10 @@ class Taken:
 
 @dataclass(frozen=True)
 class Told:
-    """A state of the run, with the step to it; None for the first state, or if nothing explains it."""
+    """A state of the run and the step to it.
+
+    The step is None for the first state, or if nothing explains the state.
+    """
 
     line: int
     instance: Instance | None
@@ -245,7 +255,7 @@ class Told:
 
 
 class RunHistory:
-    """The lines of a replay; at its end, ``told`` builds one run from them."""
+    """The lines of a replay, from which ``told`` builds one run at the end."""
 
     def __init__(self) -> None:
         self.interpreter: Interpreter | None = None
@@ -261,7 +271,7 @@ class RunHistory:
         return self.interpreter.model
 
     def add(self, taken: Taken) -> None:
-        """Add a line; the first lines are dropped if there are too many states."""
+        """Add a line; the oldest lines are dropped if there are too many states."""
         self.lines.append(taken)
         self._states += len(taken.after)
         while self._states > KEPT_STATES and len(self.lines) > 1:
@@ -269,7 +279,7 @@ class RunHistory:
             self.left_out += 1
 
     def told(self) -> list[Told]:
-        """One run to the first state that fits the last line; empty if no line was read."""
+        """One run to the first of the states that fit the last line; empty if no line was read."""
         if not self.lines:
             return []
         found: list[Told] = []
@@ -302,7 +312,7 @@ class RunHistory:
     ) -> tuple[Scalars, list[int]]:
         """A state before a line, and steps from it to the state after the line; the last step is the line's own.
 
-        It examines no more states than the replay did (``Carrier``): each at most once.
+        The search examines no more states than the replay did (``Carrier``), and each at most once.
         """
         every = tuple(range(len(self.model.instances)))
         level = [(expected.basis(state), state) for state in before]
@@ -329,7 +339,7 @@ class RunHistory:
 def _from_start(
     came: Mapping[Reached, tuple[Reached, int] | None], reached: Reached, last: int
 ) -> tuple[Scalars, list[int]]:
-    """The first state on the way to ``reached``, and the steps from there, with ``last`` at the end."""
+    """The first state on the way to ``reached``, and the steps from it, with ``last`` at the end."""
     numbers = [last]
     while (step := came[reached]) is not None:
         reached, number = step
@@ -346,7 +356,7 @@ MAX_CHOICES = 4000
 def model_for(
     meta: TraceMeta, rules: Mapping[str, bool] | None = None, profile: str | None = None
 ) -> tuple[str | None, Interpreter]:
-    """The profile and the model of a trace, with other rules or another profile if given.
+    """The profile and the model of a trace, or those with other rules or another profile if given.
 
     The trace's own rules override the profile, and ``rules`` override both. Raises TraceError if the trace names
     something that does not exist, and ChoiceError if the arguments do.
@@ -371,7 +381,7 @@ def model_for(
 
 @contextmanager
 def _blaming(place: Place) -> Iterator[None]:
-    """Turn a ChoiceError into a TraceError at a place of the trace."""
+    """While inside, turn a ChoiceError into a TraceError at a place of the trace."""
     try:
         yield
     except ChoiceError as wrong:
@@ -380,7 +390,10 @@ def _blaming(place: Place) -> Iterator[None]:
 
 @lru_cache(maxsize=8)
 def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[str]) -> Interpreter:
-    """A protocol traced with its invariants. Raises LanguageError if it is too large or invalid."""
+    """The interpreter of a protocol and its invariants, traced once.
+
+    Raises LanguageError if the protocol is too large or invalid.
+    """
     protocol = registry.protocol_of(name)(dict(parameters), rules)
     choices = 0
     for action in protocol.actions():
@@ -449,7 +462,7 @@ def hold(
     limit: int = LIMIT_STATES,
     history: RunHistory | None = None,
 ) -> None:
-    """Compare an open trace with any model, and add the results to a report. Raises TraceError as above.
+    """Compare an open trace with any model, and add the results to a report. Raises TraceError like ``replay_run``.
 
     Use this for your own protocol: ``hold(read_run(path), Interpreter(model), report)``.
     """
@@ -468,7 +481,7 @@ def hold(
 
 
 class _Run:
-    """The states that fit so far, and the results about them. It has no states once the replay has ended."""
+    """One replay: the states that fit so far, and the results. It has no states after the replay has ended."""
 
     def __init__(
         self,
@@ -564,7 +577,7 @@ class _Run:
             self.states = [known]
 
     def _look(self, states: Iterable[Scalars], line: StepLine, step: int) -> None:
-        """Report the properties whose violation, or certain violation, begins here."""
+        """Report the properties whose violation begins with a line, or becomes certain with it."""
         counts: dict[str, int] = {}
         total = 0
         for state in states:
@@ -578,7 +591,7 @@ class _Run:
         self.violated = {name: count == total for name, count in counts.items()}
 
     def _look_at_step(self, advance: Advance, line: StepLine) -> None:
-        """Report the properties that the line's own step violates. Unobserved steps are not checked."""
+        """Report the properties of steps that the line's own step violates. Unobserved steps are not checked."""
         counts: dict[str, int] = {}
         for before, after in advance.steps:
             for name in self.interpreter.broken(before, after):
@@ -611,7 +624,7 @@ class _Run:
 
 
 def _said(bound: str) -> str:
-    """A note about steps that were pruned at a bound."""
+    """A note for people about steps that were pruned at a bound."""
     if bound == OF_THE_TYPES:
         return "skipped a step that leaves the state's types: no run reaches the state that it starts from"
     return f"steps were pruned at bound {bound}; a larger bound may explain the line"

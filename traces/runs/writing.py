@@ -1,7 +1,8 @@
-"""Runs of a model written as traces, and in the Informal Trace Format (ITF, Apalache's ADR-015) of TLA+ tools.
+"""Runs of a model, written as traces or in the Informal Trace Format (ITF) of TLA+ tools.
 
-In ITF, integers are ``#bigint``, arrays are maps, sets are sets, and an Option is a list of none or one, so that
-every reader accepts them. ``mbt::actionTaken`` names the action, as in Quint.
+The format is defined by Apalache's ADR-015. In ITF, integers are ``#bigint``, arrays are maps, sets are sets, and an
+Option is a list of none or one, so that every reader accepts them. ``mbt::actionTaken`` names the action, as in
+Quint.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def itf(
     source: str = "",
     about: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A run as a trace object. Raises ValueError if the path is not a run of the model.
+    """A run as an ITF trace. Raises ValueError if the path is not a run of the model.
 
     The last state of a run with a loop repeats the state at ``loop_start`` (counted from 0). It is left out, because
     in ITF the last state is followed by the first one of the loop.
@@ -72,7 +73,7 @@ def itf(
 
 
 def write_itf(target: Path, trace: Mapping[str, Any]) -> None:
-    """Write a trace object. Raises OSError if the file cannot be written."""
+    """Write an ITF trace to a file. Raises OSError if the file cannot be written."""
     target.write_text(json.dumps(trace, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
@@ -115,8 +116,8 @@ def meta_of(
 ) -> dict[str, Any]:
     """The first line of a trace of this model.
 
-    ``protocol`` is the name of its package under ``model`` (default: the protocol's own name). The rules are those
-    that differ from the profile. ``about`` is text for people.
+    ``protocol`` is the name of its package under ``model`` (default: the protocol's own name). Only the rules that
+    differ from the profile are in the line. ``about`` is text for people.
     """
     built = model.protocol
     usual = frozenset(built.rules) if profile is None else built.profiles[profile].rules
@@ -133,9 +134,9 @@ def meta_of(
 
 
 def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterator[tuple[Instance | None, Scalars]]:
-    """The states of a run by instance numbers of the model, each with the step to it; the first one has no step.
+    """The states of a run, each with the step to it; the first state has no step.
 
-    Raises ValueError if the path is not a run of the model.
+    ``path`` has instance numbers of the model. Raises ValueError if it is not a run of the model.
     """
     interpreter, state = interpreter_of(model), initial
     yield None, state
@@ -151,7 +152,7 @@ def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterator[tuple
 def step_lines(
     model: Model, initial: Scalars, path: Iterable[int], *, whole: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The lines of a run from an initial state by instance numbers of the model.
+    """The lines of a trace of a run; ``path`` has instance numbers of the model.
 
     Line 0 has the state at the start. Each later line has the changes of its step, or with ``whole`` the state after
     it. Raises ValueError if the path is not a run of the model.
@@ -185,9 +186,10 @@ def write_run(
     about: Mapping[str, Any] | None = None,
     whole: bool = False,
 ) -> int:
-    """Write a run as a trace; returns the number of its steps. The arguments are those of the two functions above.
+    """Write a run as a trace; returns the number of its steps.
 
-    Raises OSError if the file cannot be written, ValueError if the path is not a run of the model.
+    The arguments are those of ``meta_of`` and ``step_lines``. Raises OSError if the file cannot be written,
+    ValueError if the path is not a run of the model.
     """
     first = meta_of(model, protocol=protocol, scenario=scenario, profile=profile, about=about)
     steps = -1
@@ -201,7 +203,7 @@ def write_run(
 
 @dataclass(frozen=True)
 class Walk:
-    """A run by its initial state and instance numbers; and the properties that its last state or last step violates."""
+    """A run: its initial state and instance numbers, and the properties that its last state or last step violates."""
 
     initial: Scalars
     path: tuple[int, ...]
@@ -209,9 +211,9 @@ class Walk:
 
 
 def random_walk(model: Model, depth: int, seed: int) -> Walk:
-    """The first walk of the reference engine with this seed.
+    """The first walk that the reference engine takes with this seed.
 
-    It ends at ``depth`` states, if no step can be taken, or if a property is violated.
+    It ends after ``depth`` states, if no step can be taken, or if a property is violated.
     """
     interpreter = Interpreter(model)
     dice = random.Random(f"{seed}/0")

@@ -34,21 +34,24 @@ _PROOF_KEYS: dict[str, type[Any]] = {"scenario": str, "epochs": str, "parameters
 
 @dataclass
 class Selection:
-    """Which entries belong to a baseline: names, globs or paths of scenarios, and proofs."""
+    """The entries that belong to a baseline: names, globs or paths of scenarios, and proofs.
+
+    ``without`` has patterns of scenarios that are left out.
+    """
 
     scenarios: list[str] = field(default_factory=list)
     without: list[str] = field(default_factory=list)
     proofs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def entries(self, root: Path) -> list[GateEntry]:
-        """The entries that the selection names."""
+        """The entries that the selection names; ``root`` is the directory of relative paths."""
         titles = scenario_files.titles()
         found = {name for pattern in self.scenarios for name in _matching(pattern, root, titles)}
         chosen = [n for n in found if not any(fnmatchcase(n, pattern) for pattern in self.without)]
         return [*(GateEntry.of_scenario(n, root) for n in sorted(chosen)), *self._proofs(root)]
 
     def unmatched(self, root: Path) -> str | None:
-        """A selected name or pattern that matches no scenario; None if there is none."""
+        """A selected name or pattern that matches no scenario; None if all match."""
         titles = scenario_files.titles()
         return next((pattern for pattern in self.scenarios if not _matching(pattern, root, titles)), None)
 
@@ -66,7 +69,7 @@ class Selection:
 
 
 def _matching(pattern: str, root: Path, titles: Mapping[str, tuple[str, bool]]) -> list[str]:
-    """The scenarios that a name, a glob or a path selects. Raises InputError for an unusable glob."""
+    """The names of the scenarios that a name, a glob or a path selects. Raises InputError for an unusable glob."""
     if pattern == STANDARD:
         return [name for name, (_, standard) in titles.items() if standard]
     if pattern.endswith(".toml"):
@@ -80,7 +83,10 @@ def _matching(pattern: str, root: Path, titles: Mapping[str, tuple[str, bool]]) 
 
 @dataclass
 class Baseline:
-    """A baseline; ``engine`` and ``source`` are the fingerprints of its engine and of the protocols' source."""
+    """A baseline file. ``engine`` and ``source`` are the fingerprints of its engine and of the protocols' source.
+
+    ``facts`` has the facts of each entry by (kind, name).
+    """
 
     path: Path
     select: Selection
@@ -90,12 +96,15 @@ class Baseline:
 
     @property
     def root(self) -> Path:
-        """The directory of its relative paths: its own, or that of its ``.highwater``."""
+        """The directory that the baseline's relative paths start from.
+
+        It is the directory of the file, or of the folder ``.highwater`` that has the file.
+        """
         parent = self.path.absolute().parent
         return parent.parent if parent.name == DEFAULT.parent.name else parent
 
     def entries(self) -> list[GateEntry]:
-        """The entries with facts, without proofs that [select] no longer has."""
+        """The entries that have facts, without proofs that [select] no longer lists."""
         proofs = {e.name: e for e in self.select.entries(self.root) if e.kind == PROOF}
         found = []
         for kind, name in self.facts:
@@ -106,12 +115,12 @@ class Baseline:
         return found
 
     def text(self) -> str:
-        """The file's text."""
+        """The text of the baseline file."""
         return "\n".join(_lines(self)).rstrip() + "\n"
 
 
 def read(path: Path) -> Baseline:
-    """Read a baseline. If it is invalid, raises an InputError of one line with the file and the key."""
+    """Read a baseline file. Raises InputError, with the file and the key, if it is missing or invalid."""
     try:
         table = files.read_toml(path)
     except FileNotFoundError:

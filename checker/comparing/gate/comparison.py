@@ -1,4 +1,4 @@
-"""Compare an entry with its baseline: the same, renamed, different, failed, or not run.
+"""Compare an entry with its baseline: it is the same, renamed, different, failed, or not run.
 
 A missing name counts as renamed if a new name has the same facts, and one of two conditions holds. Either the model's
 fingerprint, which contains no names, equals the baseline's, or all facts except names are equal.
@@ -71,7 +71,7 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that changed; None if a version lacks it. ``table`` is empty for a fact of the whole entry."""
+    """A fact that changed. None means that a version lacks it; ``table`` is empty for a fact of the whole entry."""
 
     table: str
     name: str
@@ -108,7 +108,7 @@ def _say(value: Any, table: str = "") -> str:
 
 @dataclass
 class EntryVerdict:
-    """An entry, its result, and the comparison. ``renamed`` lists (kind, name before, name after)."""
+    """An entry with the state of its comparison. ``renamed`` lists (kind, name before, name after)."""
 
     entry: GateEntry
     state: EntryState
@@ -126,12 +126,12 @@ class EntryVerdict:
 
     @property
     def passes(self) -> bool:
-        """True if every fact of the baseline still holds."""
+        """True if every fact of the baseline still holds, or the entry was skipped or updated."""
         return self.state in (EntryState.SAME, EntryState.RENAMED, EntryState.SKIPPED, EntryState.UPDATED)
 
 
 def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
-    """Compare the result of an entry with its facts in the baseline."""
+    """Compare the result of an entry (None: not run) with its facts in the baseline."""
     if ran is None:
         return EntryVerdict(entry, EntryState.NOT_RUN, before, note="the budget was used up")
     if ran.error is not None:
@@ -151,7 +151,7 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
 
 
 def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
-    """Missing names, with the new names that have the same facts: (table, before, after)."""
+    """Missing names, each with a new name that has the same facts: (table, name before, name after)."""
     found = []
     for table in TABLES:
         old, new = before.get(table, {}), after.get(table, {})
@@ -163,7 +163,7 @@ def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 
 
 def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], str]) -> list[Difference]:
-    """The facts that differ, without renamed names and the model's fingerprint.
+    """The facts that differ, apart from renamed names and the model's fingerprint.
 
     Each verdict has its own set of facts: if the verdict differs, only facts that both verdicts have are compared.
     """
@@ -187,7 +187,7 @@ def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], s
 
 
 class GateInterrupted(Exception):
-    """Ctrl-C; the results so far are still reported."""
+    """Ctrl-C ended the gate. The results so far are still reported."""
 
 
 Entries = Sequence[tuple[GateEntry, Image | None]]
@@ -202,7 +202,7 @@ def run_all(
     quiet: bool = False,
     reuse: Reuse = Reuse.NEVER,
 ) -> Iterator[tuple[GateEntry, Ran | None]]:
-    """Run entries in their order; yields each with its result, None if the budget was used up before.
+    """Run entries in their order, and yield each with its result; None if the budget was used up before.
 
     Raises GateInterrupted on Ctrl-C.
     """
@@ -212,7 +212,7 @@ def run_all(
 def fingerprints(
     entries: Sequence[GateEntry], *, processes: int | None = None, quiet: bool = False
 ) -> dict[tuple[str, str], str | None]:
-    """The fingerprint of each entry's model."""
+    """The fingerprint of each entry's model, by the entry's key; None if the model cannot be traced."""
     jobs = [(entry, None) for entry in entries]
     return {e.key: found for e, found in _in_processes(_traced, "traced", jobs, processes, None, quiet)}
 
@@ -289,7 +289,7 @@ TOGETHER = 8
 def seek(
     explained: Sequence[Comparison], entries: Sequence[GateEntry], baseline: Baseline, old: Revision
 ) -> None:
-    """For each action that does the same in its scenario, add a state of another scenario in which it differs."""
+    """For each action that shows no difference in its scenario, add a state of another scenario in which it differs."""
     deadline = time.monotonic() + SECONDS
     for found in explained:
         open_ = [change for change in found.actions if change.same_so_far]
@@ -306,7 +306,7 @@ def seek(
 
 
 def _search(other: GateEntry, image: Image, changes: Sequence[ActionChange], seconds: float) -> None:
-    """Search for the shallowest state of a scenario in which one of the actions differs."""
+    """Search another scenario for the shallowest state in which one of the actions differs."""
     with suppress(InputError, LanguageError, EngineError, UnknownImageError):
         new = other.request().model()
         old, order = restored(image, new)
@@ -340,7 +340,7 @@ def _called(entry: GateEntry) -> str:
 
 
 def _others(entry: GateEntry, entries: Sequence[GateEntry], baseline: Baseline) -> Iterator[GateEntry]:
-    """Other scenarios of the same protocol, alternating with the same scenario with one larger bound."""
+    """Other scenarios of the protocol, alternating with versions of this scenario that have one larger bound."""
     scenario = entry.found()
     known, values = scenario.protocol.parameters, scenario.parameter_values({})
     more, first = (
@@ -360,7 +360,7 @@ def _others(entry: GateEntry, entries: Sequence[GateEntry], baseline: Baseline) 
 
 
 def _of_protocol(scenario: Scenario, baseline: Baseline) -> Iterator[GateEntry]:
-    """The scenarios of the same protocol: the built-in ones, or those beside the protocol's file."""
+    """The scenarios of the same protocol: the built-in scenarios, or those beside the protocol's file."""
     definition, root = scenario.definition, baseline.root.resolve()
     files, protocol = catalogue.scenario_files(), definition.name
     if definition.file is not None:
@@ -374,7 +374,7 @@ def _of_protocol(scenario: Scenario, baseline: Baseline) -> Iterator[GateEntry]:
 
 
 def _far(scenario: Scenario, other: Scenario) -> tuple[bool, int]:
-    """The distance of another scenario: True if one of its bounds is smaller, and the number of other settings."""
+    """A sort key for other scenarios: True if one of its bounds is smaller, then the number of other settings."""
     values = [s.parameter_values({}) for s in (scenario, other)]
     rules = [s.rule_values(s.profile, s.rules) for s in (scenario, other)]
     smaller = any(values[1].get(name, 0) < value for name, value in values[0].items())

@@ -1,4 +1,4 @@
-"""The entries of a gate, scenarios and proofs: running one, and the facts of its result."""
+"""The entries of a gate, scenarios and proofs: how one is run, and the facts of its result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCENARIO, PROOF = "scenario", "proof"
 class GateEntry:
     """A scenario or a proof to run. ``scenario`` is a name, or a path below ``root`` that ends in ``.toml``.
 
-    A proof's ``parameters`` and ``rules`` override the scenario's; ``unbounded``: epochs have no bound.
+    A proof's ``parameters`` and ``rules`` override the scenario's. With ``unbounded``, epochs have no bound.
     """
 
     kind: str
@@ -49,43 +49,43 @@ class GateEntry:
     unbounded: bool = False
 
     def __post_init__(self) -> None:
-        """Raise InputError for a scenario outside the root, because its protocol would be executed."""
+        """Raises InputError for a scenario outside the root, because its protocol would be executed."""
         if self.scenario.endswith(".toml"):
             user_code.refuse_foreign(self.root / self.scenario, self.root, self.name)
 
     @classmethod
     def of_scenario(cls, name: str, root: Path) -> GateEntry:
-        """A scenario without overrides."""
+        """The entry of a scenario that is run without overrides."""
         return cls(SCENARIO, name, name, root)
 
     @property
     def key(self) -> tuple[str, str]:
-        """Kind and name."""
+        """The pair (kind, name) that identifies the entry."""
         return self.kind, self.name
 
     @property
     def argument(self) -> str:
-        """The scenario's argument on a command line."""
+        """The scenario as an argument of a command: its name, or its path."""
         return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
 
     def asked(self, scenario: str | None = None) -> Asked:
-        """The request to another revision, where the scenario can have another name."""
+        """The request for an image of the entry's model in another revision, which may have another scenario name."""
         over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
         return {"scenario": scenario or self.scenario, **over}
 
     def request(self) -> Request:
-        """The request. Raises InputError if the scenario, or a name in it, does not exist."""
+        """The request that the entry runs. Raises InputError if the scenario, or a name in it, does not exist."""
         return Request.of(self.found(), Overrides(dict(self.parameters), dict(self.rules)))
 
     def found(self) -> Scenario:
-        """The scenario, with the baseline's paths. Raises InputError if there is none."""
+        """The entry's scenario. A path is resolved below ``root``. Raises InputError if there is no such scenario."""
         if self.scenario.endswith(".toml"):
             return scenario_files.read(self.root / self.scenario, self.scenario)
         return scenario_files.find(self.scenario)
 
 
 def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
-    """A line for each protocol with rules that no profile has and no entry switches on."""
+    """A line for each protocol that has rules which no profile contains and no entry switches on."""
     protocols: dict[str, type[Protocol]] = {}
     on: dict[str, set[str]] = {}
     for entry in entries:
@@ -131,7 +131,8 @@ class Ran:
     """The result of an entry: its facts, an ``error`` of the protocol or scenario, or the limit that ``stopped`` it.
 
     ``runs`` are counterexamples as text, by property; ``violations`` are the same runs as numbers. ``broken`` lists
-    unmet expectations of the scenario's own file. ``explored_at`` is set if it is kept from an earlier gate.
+    unmet expectations of the scenario's own file. ``explored_at`` is the time of the earlier gate from which the
+    result is reused; None if the entry ran now.
     """
 
     facts: Facts | None = None
@@ -150,7 +151,7 @@ def run(
     memory_bytes: int | None = None,
     reuse: Reuse = Reuse.NEVER,
 ) -> Ran:
-    """Run an entry, or reuse the facts of an unchanged one; an error of the protocol is a result.
+    """Run an entry, or reuse the facts of an unchanged one. An error of the protocol is a result.
 
     Raises KeyboardInterrupt and InternalError.
     """
@@ -179,7 +180,7 @@ def run(
 
 
 def fingerprint(entry: GateEntry) -> str | None:
-    """The fingerprint of an entry's model; None if it cannot be traced (running the entry reports the reason)."""
+    """The fingerprint of an entry's model; None if it cannot be traced. Running the entry reports the reason."""
     try:
         return _graph(entry)[1]
     except Exception:
@@ -229,7 +230,7 @@ def _options(
 
 
 def run_image(image: Image, limit_seconds: float | None, memory_bytes: int | None = None) -> Ran:
-    """Run a scenario of another revision, from its image."""
+    """Run a scenario of another revision from the image of its model."""
     started, ran = time.perf_counter(), Ran()
     try:
         model = RestoredModel(image)
@@ -255,7 +256,7 @@ def run_image(image: Image, limit_seconds: float | None, memory_bytes: int | Non
 def _found(
     model: Model, result: SearchResult, violated: Mapping[str, int], symmetry: bool, deadlock: bool
 ) -> Facts:
-    """The facts of a finished search. ``violated`` has the depths of violations and of reached goals."""
+    """The facts of a finished search. ``violated`` maps properties and goals to the depths at which they were met."""
     goals = {name for name in model.safety if model.stated(name).goal}
     reached = {name: depth for name, depth in violated.items() if name in goals}
     violated = {name: depth for name, depth in violated.items() if name not in goals}

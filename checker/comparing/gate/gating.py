@@ -39,8 +39,8 @@ _PROOF_COST = 5_000_000
 class Options:
     """How a gate runs. ``budget`` is in seconds; ``explain`` is the number of differences to explain.
 
-    ``strict``: a change of the source that no scenario detects does not pass. ``reuse`` says whether facts of entries
-    that have not changed are taken from an earlier gate.
+    With ``strict``, a source change that no scenario detects fails the gate. ``reuse`` determines if facts of
+    unchanged entries come from an earlier gate.
     """
 
     names: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Gate:
     """The result of a gate.
 
     ``against`` is the revision that explains a difference; with ``revisions``, the revision compared with.
-    ``source_unknown`` says why changes of the source are unknown; "" if they are known.
+    ``source_unknown`` is the reason why changes of the source are unknown; "" if they are known.
     """
 
     baseline: Baseline
@@ -75,9 +75,9 @@ class Gate:
 
     @property
     def status(self) -> Status:
-        """The exit status.
+        """The exit status of the gate.
 
-        An interruption takes precedence over a difference, and a difference over an entry not run.
+        An interruption takes precedence over a difference, and a difference over an entry that was not run.
         """
         states = {v.state for v in self.verdicts}
         if self.interrupted:
@@ -90,12 +90,12 @@ class Gate:
 
     @property
     def equivalent(self) -> set[str]:
-        """The entries whose expressions changed and provably do the same in every state."""
+        """The names of scenarios whose expressions changed and provably do the same in every state."""
         return {found.scenario for found in self.explained if found.equivalent}
 
     @property
     def unseen(self) -> list[str]:
-        """The changes that no scenario detects; with one of them a strict gate fails."""
+        """The source changes that no scenario detects. A strict gate fails if there is one."""
         found = [str(text) for text in self.texts if text.effect in sources.STRICT]
         if not {text.effect for text in self.texts} & {Effect.UNREACHED, Effect.DIFFERENT, Effect.UNKNOWN}:
             effects = {v.entry.name: sources.effect_of_graph(v, self.equivalent) for v in self.verdicts}
@@ -103,7 +103,7 @@ class Gate:
         return found + [self.source_unknown] * bool(self.source_unknown)
 
     def count(self, state: EntryState) -> int:
-        """The number of entries in a state."""
+        """The number of entries in this state."""
         return sum(v.state is state for v in self.verdicts)
 
     def sort(self) -> None:
@@ -112,7 +112,7 @@ class Gate:
 
 
 def with_baseline(baseline: Baseline, options: Options) -> Gate:
-    """Run a baseline's entries, compare, and explain differences by the revision that wrote it.
+    """Run a baseline's entries, compare, and explain differences by the revision that wrote the baseline.
 
     Raises InputError for a baseline without facts, which would always pass.
     """
@@ -140,7 +140,7 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
 
 
 def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
-    """Compare each scenario with what another revision does."""
+    """Run the entries that a baseline selects, and compare each scenario with another revision."""
     gate = Gate(baseline, options.strict, against=revision, revisions=True)
     entries = _chosen(baseline.select.entries(baseline.root), options.names)
     if any(e.kind == PROOF for e in entries):
@@ -188,9 +188,9 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
 
 
 def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
-    """Run every entry that a baseline selects; returns the new baseline, and its comparison with the old one.
+    """Run every entry that a baseline selects. Returns the new baseline, and its comparison with the old one.
 
-    Raises InputError for a selected name that matches no scenario, as it would silently never run.
+    Raises InputError for a selected name that matches no scenario: its entry would silently never run.
     """
     missing = baseline.select.unmatched(baseline.root)
     if missing is not None:
@@ -234,7 +234,10 @@ def _cost(known: Facts, entry: GateEntry) -> int:
 
 
 def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gate: Gate) -> list[GateEntry]:
-    """The entries in order. With a budget, entries that the change touches come first, then the cheap ones."""
+    """The entries in the order in which they run: the most expensive first.
+
+    With a budget, entries that the change touches come first, then the cheap ones.
+    """
     costs = {e.key: _cost(baseline.facts[e.key], e) for e in entries}
     if options.budget is None and not options.only_changed:
         return sorted(entries, key=lambda e: -costs[e.key])
@@ -257,7 +260,7 @@ def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gat
 def _moved(
     baseline: Baseline, entries: Sequence[GateEntry], unlisted: Sequence[GateEntry], options: Options
 ) -> dict[Key, GateEntry]:
-    """Renamed scenarios: each missing one, with a new one that has the same model."""
+    """Renamed scenarios: the key of each missing one, with a new entry that has the same model."""
     gone = [e for e in entries if e.kind == SCENARIO and not _there(e)]
     come = [e for e in unlisted if e.kind == SCENARIO]
     if not gone or not come:
@@ -305,9 +308,9 @@ def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], 
 def _explain_by_history(
     gate: Gate, entries: Sequence[GateEntry], old_names: Mapping[Key, str], options: Options
 ) -> None:
-    """Explain the differences, including those of the source, by the revision that last changed the baseline.
+    """Explain the differences, including source changes, by the revision that last changed the baseline.
 
-    ``entries`` are all entries of the baseline, as its fingerprint of the source covers their protocols.
+    ``entries`` are all entries of the baseline, because its fingerprint of the source covers the protocols of all.
     """
     if gate.interrupted:
         return
@@ -352,7 +355,7 @@ def _explain_by_history(
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
-    """The smallest entries that differ; if none differs, those with other expressions."""
+    """The entries to explain: the smallest ones that differ or, if none differs, ones with changed expressions."""
     wanted = [
         v for v in gate.verdicts if v.entry.kind == SCENARIO and v.ran.facts is not None and v.graph_changed
     ]

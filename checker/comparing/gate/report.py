@@ -24,14 +24,14 @@ RUN_LINES = 60
 
 
 def summary(gate: Gate) -> str:
-    """One line: the number of entries in each state."""
+    """One line with the number of entries in each state."""
     counts = [f"{gate.count(state)} {state}" for state in EntryState if gate.count(state)]
     what = f"compared with {gate.against}" if gate.revisions else f"of {gate.baseline.path}"
     return f"{len(gate.verdicts)} {what}: {', '.join(counts) or 'nothing to run'}"
 
 
 def source_summary(gate: Gate) -> Iterator[str]:
-    """If the source differs: the number of changes with each effect, and why a strict gate fails."""
+    """If the source differs: the number of changes with each effect, and the reason why a strict gate fails."""
     counts = Counter(text.effect for text in gate.texts)
     said = [f"{counts[effect]} {effect}" for effect in Effect if counts[effect]]
     if counts[Effect.UNREACHED] and len(gate.equivalent) == len(gate.explained) > 0:
@@ -46,7 +46,7 @@ def source_summary(gate: Gate) -> Iterator[str]:
 
 
 def lines(gate: Gate) -> Iterator[str]:
-    """The report for people."""
+    """The lines of the report for people."""
     for verdict in gate.verdicts:
         if verdict.state not in (EntryState.SAME, EntryState.SKIPPED):
             yield from _verdict(verdict)
@@ -73,7 +73,7 @@ def _verdict(verdict: EntryVerdict) -> Iterator[str]:
 
 
 def verdict_lines(verdict: EntryVerdict) -> list[str]:
-    """The lines of an entry, with the runs to new violations."""
+    """The lines about one entry, with the counterexamples of new violations."""
     said = [f"{kind} {old} is {new} now" for kind, old, new in verdict.renamed]
     found = [str(d) for d in verdict.differences]
     said += found[:SHOWN]
@@ -112,7 +112,7 @@ def _why(gate: Gate) -> Iterator[str]:
 
 
 def as_json(gate: Gate) -> dict[str, Any]:
-    """The whole result, in the form of ``checker/comparing/gate/gate.schema.json``."""
+    """The whole gate as plain data, in the form of ``checker/comparing/gate/gate.schema.json``."""
     return {
         "baseline": str(gate.baseline.path),
         "against": gate.against,
@@ -182,7 +182,7 @@ def _run(found: differences.ToldRun | None) -> list[dict[str, str]]:
 
 
 def new_runs(gate: Gate) -> Iterator[ShownRun]:
-    """The runs to new violations and to states of only one revision; a title starts with its scenario."""
+    """The runs to new violations and to states that only one revision reaches. A title starts with its scenario."""
     for verdict in gate.verdicts:
         new = [d.name for d in verdict.differences if d.table == "violated" and d.before is None]
         found = [verdict.ran.violations[name] for name in new if name in verdict.ran.violations]

@@ -48,7 +48,10 @@ STRICT = (Effect.UNREACHED, Effect.NO_SCENARIO)
 
 
 def digest(tree: Path, own: Collection[str]) -> str:
-    """A fingerprint of the protocols' source in a tree; ``own``: the folders of the user's protocols."""
+    """A fingerprint of the protocols' source in the folder ``tree``.
+
+    ``own`` are the folders of the user's protocols.
+    """
     found = blake2b(digest_size=10)
     for name in _files(tree, own):
         found.update(f"{name}\0{(tree / name).read_text(encoding='utf-8', errors='replace')}\0".encode())
@@ -63,14 +66,17 @@ def _files(tree: Path, own: Iterable[str]) -> list[str]:
 
 
 def own_folders(entries: Iterable[GateEntry], root: Path) -> list[str]:
-    """The folders of the user's protocols, relative to the root."""
+    """The folders that hold the user's protocols, relative to ``root``."""
     own = [entry for entry in entries if entry.scenario.endswith(".toml")]
     files = {d.file.parent.resolve() for d in definitions(own) if d.file is not None}
     return sorted(f.relative_to(root.resolve()).as_posix() for f in files if f.is_relative_to(root.resolve()))
 
 
 def effect_of_graph(verdict: EntryVerdict, equivalent: Collection[str]) -> Effect:
-    """The effect that an entry shows."""
+    """The effect of the source changes that one entry's result shows.
+
+    ``equivalent`` are the scenarios whose expressions provably do the same.
+    """
     if verdict.state in (EntryState.FAILED, EntryState.NOT_RUN):
         return Effect.UNKNOWN
     if not verdict.graph_changed:
@@ -85,7 +91,7 @@ def _name(definition: Definition) -> str:
 
 
 def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
-    """The protocols of the entries, except unreadable scenarios, which fail when they run."""
+    """The protocols of the entries. Unreadable scenarios are left out: they fail when they run."""
     for entry in entries:
         try:
             yield entry.found().definition
@@ -94,7 +100,7 @@ def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
 
 
 def files_of(definition: Definition, root: Path) -> set[str]:
-    """The source files of a protocol and its properties below the root, without the language."""
+    """The source files below ``root`` that define a protocol and its properties, without the language's files."""
     kinds: tuple[Iterable[Any], ...] = (definition.invariants, definition.step_properties)
     kinds += (definition.liveness, definition.helpers, definition.reachable)
     stated = [one for kind in kinds for one in kind]
@@ -138,7 +144,7 @@ def _imports(path: Path) -> list[Path]:
 
 
 class SourceChanges:
-    """The changes of the source since another revision, and their effects on entries."""
+    """The source changes since another revision, with the effect that each has on the entries."""
 
     def __init__(self, old: Revision, root: Path, verdicts: Sequence[EntryVerdict]) -> None:
         self.old, self.now = old, Revision.present(root)
@@ -152,7 +158,10 @@ class SourceChanges:
         self.texts = changed(old.root, root, everything.union(n for n in there if not (root / n).exists()))
 
     def judge(self, equivalent: Collection[str], old_names: Mapping[Key, str]) -> list[TextChange]:
-        """The changes with their effects. ``equivalent``: entries whose expressions provably do the same."""
+        """Determine the effect of each change, and return the changes.
+
+        ``equivalent`` are the scenarios whose expressions provably do the same.
+        """
         with ThreadPoolExecutor() as pool:
             before = pool.submit(self._not_executed, self.old, "before", old_names)
             now = self._not_executed(self.now, "now", {})
@@ -169,7 +178,7 @@ class SourceChanges:
         return self.texts
 
     def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
-        """The entries whose protocols use one of these source files; all entries if a file is gone."""
+        """The verdicts of the entries whose protocols use one of the files; of all entries if a file is gone."""
         own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
         everything = set[str]().union(*self.files.values())
         return [v for v, name in self.verdicts if name in own or not everything.issuperset(files)]

@@ -1,1 +1,1 @@
-"""Models of two revisions: read from git, rebuilt, compared by expressions and by states."""
+"""Models of two revisions: they are read from git, rebuilt, and compared by expressions and by states."""

@@ -1,4 +1,4 @@
-"""The differences between two revisions of a scenario: expressions, states, and their report as text."""
+"""The differences between two revisions of a scenario: in expressions, in states, and as report text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from highwater.model.language.types import Leaf
 
 @dataclass(frozen=True)
 class ToldStep:
-    """A step of a run: its sentence, and its changes as text."""
+    """A step of a run as text: its sentence, and its changes."""
 
     sentence: str
     changes: str
@@ -30,14 +30,14 @@ class ToldStep:
 
 @dataclass(frozen=True)
 class ToldRun:
-    """A shortest run to a state of only one revision; ``shown`` is the same run for a page."""
+    """A shortest run to a state that only one revision reaches; ``shown`` is the same run for a page."""
 
     steps: tuple[ToldStep, ...]
     shown: ShownRun | None = field(default=None, compare=False)
 
     @property
     def depth(self) -> int:
-        """States of the run."""
+        """The number of states in the run."""
         return len(self.steps)
 
 
@@ -45,7 +45,8 @@ class ToldRun:
 class ActionChange:
     """An action with changed expressions, and its differences in the states that both revisions reach.
 
-    Counts are of pairs (state, choice of parameters). ``examples`` has one of each kind, in the shallowest state.
+    Counts are of pairs (state, choice of parameters). ``examples`` has one example of each kind of difference, in the
+    shallowest state.
     """
 
     action: str
@@ -69,13 +70,16 @@ class ActionChange:
 
     @property
     def same_so_far(self) -> bool:
-        """True if it did the same in every state that was compared."""
+        """True if the action did the same in every state that was compared."""
         return self.asked and not (self.gained or self.lost or self.otherwise)
 
 
 @dataclass
 class Comparison:
-    """The differences of one scenario. ``states`` counts those that both reach; ``whole``: no others exist."""
+    """The differences of one scenario between two revisions.
+
+    ``states`` is the number of states that both revisions reach. ``whole`` is true if both were explored completely.
+    """
 
     scenario: str
     renamed: list[tuple[str, str, str]] = field(default_factory=list)
@@ -106,7 +110,7 @@ class Comparison:
 
 
 def lines(found: Comparison) -> Iterator[str]:
-    """The report as text."""
+    """The lines of the text report about one scenario."""
     for kind, was, now in found.renamed:
         yield f"renamed: {kind} {was} → {now}"
     yield from found.settings
@@ -159,7 +163,7 @@ def _action_lines(found: Comparison, change: ActionChange) -> Iterator[str]:
 
 
 def _beyond_lines(change: ActionChange) -> Iterator[str]:
-    """The lines on states that the scenario does not reach."""
+    """The lines about an action's differences in states that the scenario does not reach."""
     if change.beyond == "none":
         yield "  and in every other state within the types that has the invariants"
     elif change.beyond and not change.reached_by:
@@ -191,7 +195,7 @@ def _state_lines(found: Comparison) -> Iterator[str]:
 
 
 class Expressions:
-    """Actions, guards and properties of both revisions side by side."""
+    """Compares the expressions of two revisions: actions, guards and properties."""
 
     def __init__(
         self, old: RestoredModel, new: Model, prints: Fingerprints, found: Comparison, order: list[int] | None
@@ -204,7 +208,7 @@ class Expressions:
                     found.renamed.append(("field", leaf.path, new.leaves[number].path))
 
     def describe(self) -> None:
-        """Add the differences to the comparison."""
+        """Add the differences of expressions to the comparison."""
         before, after = by_action(self.old), by_action(self.new)
         pairs = self._pairs(before, after)
         for name, was in pairs.items():
@@ -218,7 +222,7 @@ class Expressions:
         self._properties()
 
     def _pairs(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-        """From the present to the former name; an action with a new name and the same expressions is renamed."""
+        """For each action's present name, its former name. A new name with the same expressions is a renamed action."""
         pairs = {name: name for name in after if name in before}
         gone = {self.prints.action(own): name for name, own in before.items() if name not in after}
         for name, own in after.items():
@@ -257,7 +261,7 @@ class Expressions:
         return change
 
     def _guards(self, own: list[Instance]) -> dict[str, list[str]]:
-        """Each guard's expressions, instance by instance."""
+        """For each guard, the fingerprints of its expressions, one for each instance."""
         found: dict[str, list[str]] = {}
         for i in own:
             for g in i.guards:
@@ -319,7 +323,10 @@ def _values(instance: Instance) -> str:
 def questions_of_both(
     a: Instance | None, b: Instance | None, inputs: Sequence[Node]
 ) -> tuple[Node, Node, Node]:
-    """Three conditions: the step is possible only now, only before, or leads elsewhere."""
+    """Three conditions on a state: the step is possible only now, only before, or now leads elsewhere.
+
+    ``a`` is the former instance and ``b`` the present one; None: there is none.
+    """
     before, after = (graph.FALSE if i is None else i.leads_on for i in (a, b))
     both = graph.and_(before, after)
     return (
@@ -330,7 +337,7 @@ def questions_of_both(
 
 
 def leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
-    """The condition that two steps from one state lead to different states."""
+    """The condition that the steps of two instances from one state lead to different states."""
     return graph.any_(
         graph.not_(graph.eq(*(i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))))
         for leaf in sorted({*a.writes, *b.writes})
@@ -346,7 +353,7 @@ def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> tuple
 
     An action that does the same in every reachable state may differ in others. Such a state shows what a scenario
     must reach. Returns the state nearest to the initial one, the number of the pair, and the index of the condition
-    in ``questions_of_both``; None if there is none. Raises Stopped if the solver gives up.
+    in ``questions_of_both``; None if there is no such state. Raises Stopped if the solver gives up.
     """
     limits = limits or Limits(SECONDS)
     numbers = Numbers()

@@ -113,12 +113,12 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
 
 
 def _stated(stated: Any) -> dict[str, Any]:
-    """The source and meaning of a property; older revisions have no goals."""
+    """The source and meaning of a property, and whether it is a goal. Older revisions have no goals."""
     return {"source": stated.source, "meaning": stated.meaning, "goal": getattr(stated, "goal", False)}
 
 
 def _cases(prop: Any) -> Any:
-    """The cases of a liveness property, one for each choice of its parameters; older revisions have one case."""
+    """The cases of a liveness property, one for each choice of its parameters. Older revisions have a single case."""
     return getattr(prop, "cases", [prop])
 
 
@@ -127,7 +127,7 @@ def _goals(case: Any) -> list[Any]:
 
 
 def type_image(type_: Any) -> Any:
-    """A type as plain data: its kind, and its parts."""
+    """A type as plain data: the name of its kind, followed by its parts."""
     kind = type(type_).__name__
     if kind == "BoolType":
         return [kind]
@@ -152,7 +152,10 @@ def type_image(type_: Any) -> Any:
 
 
 class Noted:
-    """The pieces of code, by file, that are not executed yet; loading instruments the modules to record execution."""
+    """The pieces of code, by file, that have not been executed yet (``left``).
+
+    When modules are loaded, they are instrumented to record execution.
+    """
 
     def __init__(self, pieces: dict[str, list[list[int]]]) -> None:
         self.left = {os.path.realpath(file): {tuple(p) for p in own} for file, own in pieces.items()}
@@ -196,7 +199,7 @@ class Noted:
 
 
 def _module(parts: str, *names: str) -> Any:
-    """The first of these modules of ``checker`` that the revision has: module names differ between revisions."""
+    """The first of the modules ``names`` of ``checker`` that the revision has: module names differ by revision."""
     for name in names:
         with suppress(ModuleNotFoundError):
             if find_spec(f"{parts}checker.{name}"):
@@ -205,7 +208,7 @@ def _module(parts: str, *names: str) -> Any:
 
 
 def main(root: str, pieces: str | None = None) -> None:
-    """Write an image or an error for each scenario of standard input; or the pieces that no scenario executes."""
+    """Write an image or an error for each request on standard input, or the pieces that no request executes."""
     sys.path.insert(0, root)
     noted = None if pieces is None else Noted(json.loads(Path(pieces).read_text(encoding="utf-8")))
     # In older revisions of this repository the parts were packages of their own.

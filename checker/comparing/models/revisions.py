@@ -40,7 +40,7 @@ Asked = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Revision:
-    """A revision with its files in a directory. ``prefix`` is the path of the baseline's root in it."""
+    """A revision whose files are in ``directory``. ``prefix`` is the path of the baseline's root in it."""
 
     name: str
     commit: str
@@ -49,7 +49,7 @@ class Revision:
 
     @property
     def root(self) -> Path:
-        """The baseline's root in that revision."""
+        """The directory in the revision that corresponds to the baseline's root."""
         return self.directory / self.prefix
 
     @classmethod
@@ -58,7 +58,7 @@ class Revision:
         return cls("now", "", Path(highwater.__file__).parents[1], root.absolute())
 
     def images(self, asked: Sequence[Asked]) -> list[Image]:
-        """The images of scenarios in this revision, or ``{"error": …}``."""
+        """For each request, the image of its model in this revision, or ``{"error": …}``."""
         lines = self._traced(asked) if asked else []
         if len(lines) != len(asked):
             raise InputError(f"{self.name}: its models cannot be traced: no answer")
@@ -67,7 +67,7 @@ class Revision:
     def not_executed(
         self, pieces: Mapping[str, Collection[CodePiece]], asked: Sequence[Asked]
     ) -> dict[str, set[CodePiece]]:
-        """The pieces of code, by file, that tracing these scenarios does not execute in this revision."""
+        """The pieces of code, by file, that tracing the requested scenarios in this revision does not execute."""
         if not any(pieces.values()):
             return {}
         with tempfile.TemporaryDirectory(prefix="highwater-gate-") as directory:
@@ -106,7 +106,7 @@ def last_change(path: Path) -> str | None:
 
 @contextmanager
 def checked_out(name: str, root: Path) -> Iterator[Revision]:
-    """The files of a revision in a temporary directory.
+    """While inside, the files of a revision are in a temporary directory.
 
     ``root`` is a directory of the working tree. Raises InputError if git has no such revision.
     """
@@ -135,7 +135,7 @@ def checked_out(name: str, root: Path) -> Iterator[Revision]:
 
 
 def _git(directory: Path, *arguments: str) -> str | None:
-    """The output of git, without the newline; None if it fails or is missing."""
+    """The output of a git command, without the last newline; None if it fails or git is missing."""
     try:
         done = subprocess.run(
             ["git", "-C", str(directory), *arguments], capture_output=True, text=True, check=False
@@ -146,7 +146,7 @@ def _git(directory: Path, *arguments: str) -> str | None:
 
 
 def unpack(archive: tarfile.TarFile, directory: str | Path) -> None:
-    """Unpack an archive. From Python 3.11.4 on, members outside of the directory are refused."""
+    """Unpack an archive. From Python 3.11.4 on, members outside the directory are refused."""
     if hasattr(tarfile, "data_filter"):
         archive.extractall(directory, filter="data")
     else:
@@ -158,16 +158,16 @@ Image = Mapping[str, Any]
 
 
 class UnknownImageError(ValueError):
-    """An image with unknown content: its revision is too different."""
+    """An image has unknown content: its revision is too different from the present one."""
 
 
 class RestoredModel(Model):
-    """A model from its image. ``sentences`` has its rules' sources and sentences, ``meanings`` those of its actions."""
+    """A model rebuilt from its image. ``sentences`` has its rules' sources and sentences, ``meanings`` its actions'."""
 
     def __init__(self, image: Image, state: Struct | None = None, order: Sequence[int] | None = None):
-        """Rebuild the model.
+        """Rebuild the model from its image.
 
-        With ``state``, states have the layout of that type: ``order`` gives the new number of each scalar.
+        With ``state``, states have the layout of that type, and ``order`` gives the new number of each scalar.
         """
         own = _type(image["state"])
         assert isinstance(own, Struct)
@@ -234,7 +234,7 @@ class RestoredModel(Model):
 
 
 def _documented(text: str) -> Callable[..., None]:
-    """A function with this docstring; the original function is in another revision."""
+    """A placeholder with this docstring for a function whose code is in another revision."""
 
     def function(*arguments: object) -> None:
         raise NotImplementedError("the source of this function is in another revision")

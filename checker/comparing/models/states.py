@@ -44,7 +44,7 @@ Answer = tuple[str, NDArray[np.bool_], Instance | None, Instance | None]
 
 
 class States:
-    """Both revisions explored."""
+    """Compares the states that two revisions of a scenario reach."""
 
     def __init__(self, old: RestoredModel, new: Model, found: Comparison, limit_states: int) -> None:
         self.old, self.new, self.found = old, new, found
@@ -52,7 +52,7 @@ class States:
         self.before, self.after = explore(old, options), explore(new, options)
 
     def describe(self) -> None:
-        """Add the differences to the comparison."""
+        """Add the differences of states and steps to the comparison."""
         found, before, after = self.found, self.before, self.after
         found.whole = before.complete and after.complete
         known_before, known_after = _keys(before.states), _keys(after.states)
@@ -97,7 +97,7 @@ class States:
                 self._beyond(change, pairs)
 
     def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
-        """For an action that does the same in every reached state, find a state in which it differs."""
+        """Search for an unreached state in which an action differs that does the same in every reached state."""
         try:
             found = unreached(pairs, self.new)
         except Stopped as stopped:
@@ -112,7 +112,7 @@ class States:
 
 
 def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
-    """For each pair of instances the states in which a step is gained, lost, or leads elsewhere."""
+    """For each pair of instances, the states in which a step is gained, lost, or leads elsewhere."""
     for start in range(0, len(pairs), _TOGETHER):
         some = pairs[start : start + _TOGETHER]
         nodes = [node for a, b in some for node in questions_of_both(a, b, new.inputs)]
@@ -121,7 +121,7 @@ def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
 
 
 def described(model: Model, state: Scalars) -> list[str]:
-    """The changes of a state from the initial one, a line each."""
+    """The fields of a state that differ from the first initial state, one line each."""
     special = Interpreter(model).changes(model.first_initial, state)
     type_ = model.protocol.state
     return [f"{path}  {text.say(text.at(type_, path), value)}" for path, (_, value) in special.items()]
@@ -130,7 +130,10 @@ def described(model: Model, state: Scalars) -> list[str]:
 def example(
     models: tuple[Model, Model], word: str, state: Scalars, a: Instance | None, b: Instance | None
 ) -> str:
-    """The step before and now in a state, as text; ``word`` is the kind of difference."""
+    """An example of a difference, as text: the step before and now from one state.
+
+    ``word`` is the kind of difference.
+    """
     sentence, (old, new) = _sentence(b or a), models
     if word == "otherwise":
         assert a is not None
@@ -165,7 +168,7 @@ def _levels(explored: Explored) -> int:
 
 
 def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
-    """A shortest run to a state, by the interpreter; the present model draws it."""
+    """A shortest run to the state of this number, replayed by the interpreter. The model ``drawn`` draws it."""
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
     scalars = explored.scalars(first)
@@ -220,7 +223,10 @@ def compare(
     *,
     limit_states: int = LIMIT_STATES,
 ) -> Comparison:
-    """Compare a revision's image of a scenario with the model that is traced now; ``asked`` is its request."""
+    """Compare a revision's image of a scenario with the model that is traced now.
+
+    ``asked`` is the request for that model.
+    """
     found = Comparison(scenario)
     old, order = restored(before, after)
     _settings(found, before, asked)
@@ -238,13 +244,13 @@ def compare(
 
 
 def restored(before: Image, after: Model) -> tuple[RestoredModel, list[int] | None]:
-    """The model of an image, in the layout of the present one if possible, and the order by ``_order``."""
+    """The model of an image, in the layout of the present model if possible, and the order from ``_order``."""
     order = _order(RestoredModel(before).own_leaves, after.leaves)
     return RestoredModel(before, None if order is None else after.protocol.state, order), order
 
 
 def _settings(found: Comparison, before: Image, asked: Any) -> None:
-    """Add changed parameters and rules, and rules with other sentences."""
+    """Add changed parameters and rules, and rules with changed sentences, to the comparison."""
     for word, key in (("parameter", "parameters"), ("rule", "rules")):
         old, new = before[key], getattr(asked, key)
         for name in sorted({*old, *new}):
@@ -263,7 +269,7 @@ def _setting(value: object) -> str:
 
 
 def _order(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[int] | None:
-    """The present number of each former scalar; None if the states have other scalars.
+    """For each former scalar, its present number; None if the states have other scalars.
 
     Scalars are matched by path, or by position if the paths differ but the sequence of kinds is equal.
     """

@@ -1,4 +1,4 @@
-"""The functions and tables of protocols that differ between two trees, and the differing pieces of code."""
+"""Functions and tables of protocols that differ between two source trees, and the pieces of code that differ."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _LAYOUT = "other words, formatting or order"
 class TextChange:
     """A definition that is new, gone, moved, renamed or changed. ``line`` is its present line (0: it is gone).
 
-    ``same_code``: only its place, words or local names differ. ``data``: a table or a decorator, which any code may
-    read. ``before`` and ``now`` are the differing pieces of code.
+    ``same_code``: only its place, words or local names differ. ``data``: it is a table or a decorator, which any code
+    may read. ``before`` and ``now`` are the pieces of code that differ.
     """
 
     file: str
@@ -69,7 +69,7 @@ _Tree = dict[_Key, _Definition]
 
 
 def changed(before: Path, after: Path, files: Collection[str]) -> list[TextChange]:
-    """The definitions in these files that differ between two trees, each named by its path in a tree."""
+    """The definitions in these files that differ between two trees. Each is named by its path in a tree."""
     trees: tuple[_Tree, _Tree] = {}, {}
     reordered = []
     for file in sorted(files):
@@ -108,7 +108,10 @@ def _between(before: _Tree, after: _Tree) -> Iterator[TextChange]:
 
 
 def _same(gone: _Tree, file: str, name: str, now: _Definition) -> _Key | None:
-    """Remove and return the same definition of another name or file, if there is one."""
+    """Remove an equal definition of another name or file from ``gone``, and return it.
+
+    None if there is no such definition.
+    """
     alike = [key for key, was in gone.items() if (was.code, was.header) == (now.code, now.header)]
     if not now.is_function:  # many tables are equal
         alike = [key for key in alike if key[1] == name]
@@ -131,7 +134,7 @@ def _text(path: Path) -> str:
 
 
 def _definitions(text: str) -> dict[str, _Definition]:
-    """The functions and statements of a file by their names; none if it is not Python."""
+    """The functions and statements of a source text, by name; empty if the text is not Python."""
     found: dict[str, _Definition] = {}
     try:
         _collect(ast.parse(text).body, "", found)
@@ -208,7 +211,7 @@ def _plain(node: _Node) -> _Node:
 
 
 def _without_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """A function's arguments and body, with numbered local names."""
+    """The code of a function's arguments and body, with local names replaced by numbers."""
     bound = [
         n.arg if isinstance(n, ast.arg) else n.id
         for n in ast.walk(function)
@@ -226,7 +229,10 @@ def _without_names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 
 class CodePiece(NamedTuple):
-    """The place of a piece in its file; a statement and its only expression can have the same place."""
+    """The place of a piece of code in its file.
+
+    A statement and its only expression can have the same place; ``statement`` distinguishes them.
+    """
 
     line: int
     column: int
@@ -242,14 +248,14 @@ class CodePiece(NamedTuple):
 
 
 def differing_pieces(before: ast.AST, now: ast.AST) -> tuple[tuple[CodePiece, ...], tuple[CodePiece, ...]]:
-    """The pieces that only one version has, for each version."""
+    """The pieces of code that only one of two versions has, for each version."""
     found = _Differing()
     found.nodes(before, now, (before, now))
     return tuple(dict.fromkeys(found.pieces[0])), tuple(dict.fromkeys(found.pieces[1]))
 
 
 def all_pieces(node: ast.AST) -> Iterator[CodePiece]:
-    """A piece, and all pieces inside it that its execution may skip."""
+    """The place of a piece of code, and of all pieces inside it that its execution may skip."""
     for piece in (node, *(left_out for inner in _within(node) for left_out in _left_out(inner))):
         if _markable(piece):
             yield CodePiece.of(piece)
@@ -292,7 +298,10 @@ Pair = tuple[ast.AST, ast.AST]
 
 
 class _Differing:
-    """Walks two trees side by side. ``homes`` is the nearest enclosing piece in each."""
+    """Walks two syntax trees side by side and collects the pieces that differ.
+
+    ``homes`` is the nearest enclosing piece in each tree.
+    """
 
     def __init__(self) -> None:
         self.pieces: tuple[list[CodePiece], list[CodePiece]] = [], []

@@ -1,8 +1,8 @@
 """Compare all mutants of one scenario with the protocol.
 
-A mutant that takes the same steps in every state of the protocol's search is equivalent there, and is not searched.
-Every other mutant is searched from the initial states, as ``highwater check`` searches. If no property detects it,
-its counts are compared with the protocol's: the counts in a baseline of ``highwater gate``.
+A mutant that takes the same steps in every state of the protocol's search is equivalent in that scenario, and is not
+searched. Every other mutant is searched from the initial states, as ``highwater check`` searches. If no property
+detects it, its counts are compared with the protocol's: the counts in a baseline of ``highwater gate``.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, SAME_C
 
 
 class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The verdict of one scenario on a mutant; ``liveness``: the liveness properties alone decided.
+    """The verdict of one scenario on a mutant.
 
     ``property`` kills it, at ``depth``. ``count`` is the first count that differs: ``found`` instead of ``expected``
-    (None if the protocol has more states than the limit). ``differs`` is the depth of the first state with another
-    step.
+    (None if the protocol has more states than the limit). ``differs`` is the depth of the first state in which the
+    mutant takes another step. ``liveness`` is true if only the liveness properties decided.
     """
 
     kind: Kind
@@ -89,12 +89,12 @@ def counts_of(result: SearchResult) -> dict[str, int]:
 
 
 def is_finished(result: SearchResult) -> bool:
-    """True if a search saw all states, or ended because every checked property is violated."""
+    """True if a search explored all states, or ended because every checked property is violated."""
     return result.stopped_by in (None, "violation")
 
 
 class Examination:
-    """One scenario with all its mutants; ``states`` are the protocol's, if known.
+    """One scenario with all its mutants. ``states`` is the protocol's number of states; None if unknown.
 
     Raises InputError or LanguageError if the scenario cannot be traced.
     """
@@ -110,7 +110,7 @@ class Examination:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of everything that a result depends on: kernels, properties, expected violations."""
+        """A digest of everything that a result depends on: kernels, properties, and expected violations."""
         prints = Fingerprints()
         live = [prints.liveness(self.model, p) for p in self.model.liveness]
         checked = (self.request.properties, sorted(self.request.expected), live)
@@ -118,18 +118,19 @@ class Examination:
 
     @property
     def text(self) -> str:
-        """The text of the kernels with all mutants."""
+        """The LLVM text of the kernels with all mutants."""
         return MutantKernels(self.model, Layout(self.model.leaves)).text()
 
     @property
     def mutants(self) -> dict[int, Mutant]:
-        """The mutants by their numbers."""
+        """The mutants of the scenario's model, by number."""
         return self.model.mutants
 
     def safety(self, numbers: Collection[int], report: Report, limit_states: int | None) -> str | None:
-        """Compare mutants by invariants, step properties and counts; returns a note if a limit ended the comparison.
+        """Compare mutants by invariants, step properties and counts, and report each result.
 
-        Raises InputError if the protocol itself does not meet the scenario's expectations.
+        Returns a note if a limit ended the comparison, else None. Raises InputError if the protocol itself does not
+        meet the scenario's expectations.
         """
         with self._explored(numbers, limit_states) as (program, base, result):
             violated, whole = {v.property for v in result.violations}, is_finished(result)
@@ -147,7 +148,10 @@ class Examination:
             return None if whole else f"only the nearest {base.distinct:,} states were compared"
 
     def liveness(self, numbers: Collection[int], report: Report, limit_states: int | None) -> str | None:
-        """Compare mutants by the liveness properties, one mutant after the other: each has its own graph."""
+        """Compare mutants by the liveness properties, one after the other, because each mutant has its own graph.
+
+        Returns a note if a limit ended the comparison, else None.
+        """
         with self._explored(numbers, limit_states, all_states=True) as (program, base, result):
             if not result.complete:
                 return "liveness properties were not checked: not all states were explored"
@@ -165,7 +169,7 @@ class Examination:
     def _explored(
         self, numbers: Collection[int], limit_states: int | None, *, all_states: bool = False
     ) -> Iterator[tuple[MutantProgram, MutantRun, SearchResult]]:
-        """The unmutated protocol, explored as by ``highwater check``; with ``all_states``, also beyond violations."""
+        """Explore the unmutated protocol as ``highwater check`` does; with ``all_states``, also beyond violations."""
         effort = MutantProgram.effort_for((self.states or 0) * len(numbers), self.text)
         program = MutantProgram(self.model, effort)
         base = None
@@ -185,7 +189,7 @@ class Examination:
     def _differing(
         self, program: MutantProgram, base: MutantRun, numbers: Collection[int]
     ) -> Iterator[tuple[int, int | None]]:
-        """Each mutant with the depth of the first state in which it takes another step; None if there is none."""
+        """Yield each mutant with the depth of the first state in which it takes another step; None if there is none."""
         differs = differing(program, base.all_states, sorted(numbers))
         for number in sorted(numbers, key=lambda n: (n in differs, n)):
             yield number, base.depth_of(differs[number]) if number in differs else None
@@ -193,7 +197,10 @@ class Examination:
     def _searched(
         self, program: MutantProgram, number: int, options: SearchOptions, counts: dict[str, int] | None
     ) -> MutantResult:
-        """Search a mutant; ``counts`` are the protocol's, None if its own search reached the limit."""
+        """Search a mutant and return its result.
+
+        ``counts`` are the protocol's counts; None if the protocol's own search reached the limit.
+        """
         program.choose(number)
         run = MutantRun(program, options, self.expected)
         try:
@@ -223,7 +230,7 @@ class Examination:
         return _noticed(other, counts[other], own[other])
 
     def _lived(self, program: MutantProgram, number: int, options: SearchOptions) -> MutantResult:
-        """Check the liveness properties of a mutant; ``survived`` if none detects it."""
+        """Check the liveness properties of a mutant. The result is SURVIVED if none detects the mutant."""
         from highwater.checker.engines.liveness import violating_run
 
         survived = MutantResult(SURVIVED, liveness=True)
@@ -247,7 +254,7 @@ class Examination:
 
 
 def _limit(states: int) -> int:
-    """The most states that a mutant's search finds, for a protocol with this number of states."""
+    """The limit of states for a mutant's search, for a protocol with this number of states."""
     return _TIMES * states + _MORE
 
 
@@ -264,7 +271,7 @@ _FORMAT: Final = "highwater mutants 2"
 
 
 class ScenarioResults(Struct, forbid_unknown_fields=True):
-    """The results of one part of a scenario, by the mutants' numbers in its model."""
+    """The results of one part of a scenario, by the mutants' numbers in the scenario's model."""
 
     digest: str
     results: dict[int, MutantResult] = field(default_factory=dict)
@@ -275,7 +282,7 @@ Parts = dict[tuple[str, str], ScenarioResults]
 
 
 class _Content(Struct, forbid_unknown_fields=True):
-    """The kept file as JSON; ``sha256`` is the digest of ``scenarios``."""
+    """The content of the file of ``--keep`` as JSON; ``sha256`` is the digest of ``scenarios``."""
 
     format: Literal["highwater mutants 2"]
     sha256: str
@@ -284,7 +291,7 @@ class _Content(Struct, forbid_unknown_fields=True):
 
 @dataclass
 class Record:
-    """One mutant, the actions that it changes, and its results by position and name of the scenario."""
+    """A mutant, the actions that it changes, and its results by (position, name) of the scenario."""
 
     mutant: Mutant
     protocol: str
@@ -293,7 +300,7 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """One of the four verdicts. A mutant that no scenario compared survives."""
+        """The verdict over all scenarios, one of four. A mutant that no scenario compared survives."""
         kinds = {r.kind for r in self.results.values()}
         if kinds == {EQUIVALENT}:
             return EQUIVALENT
@@ -301,13 +308,13 @@ class Record:
 
     @property
     def deciding(self) -> list[tuple[str, MutantResult]]:
-        """The scenarios with the mutant's verdict, and their results, in order."""
+        """The scenarios whose verdict is the mutant's verdict, with their results, in order."""
         ordered = sorted(self.results.items())
         return [(scenario, r) for (_, scenario), r in ordered if r.kind == self.verdict]
 
 
 def read(path: Path) -> Parts:
-    """Read a kept file; empty if there is none. Raises InputError if ``highwater mutate`` did not write it."""
+    """Read a file of ``--keep``; empty if there is none. Raises InputError if another program wrote it."""
     try:
         content = files.read_json(path)
     except FileNotFoundError:
@@ -325,7 +332,7 @@ def read(path: Path) -> Parts:
 
 
 def write(path: Path, parts: Parts) -> None:
-    """Write a kept file: beside the old one, then renamed. Raises InputError if it cannot be written."""
+    """Write a file of ``--keep``, beside the old one and then renamed. Raises InputError if it cannot be written."""
     scenarios: dict[str, dict[str, ScenarioResults]] = {}
     for (scenario, name), part in sorted(parts.items()):
         ordered = ScenarioResults(part.digest, dict(sorted(part.results.items())))

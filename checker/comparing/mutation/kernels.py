@@ -1,4 +1,4 @@
-"""Kernels of a model with its mutants: one machine code for all of them.
+"""Kernels of a model with its mutants: one machine code for all mutants.
 
 The code selects a mutant by the variable ``@selector``. An action that the chosen mutant does not change runs the
 unmutated code, so a search costs little more than one without mutants. ``@mutated`` has a bit for each action that
@@ -57,7 +57,7 @@ FIELDS = {
 
 
 def bits_of(model: MutatedModel) -> dict[str, int]:
-    """The bit of each action."""
+    """The bit that each action has in the masks. Actions beyond the last bit share it."""
     names = dict.fromkeys(i.action.name for i in model.instances)
     return {name: min(number, ACTIONS - 1) for number, name in enumerate(names)}
 
@@ -72,7 +72,7 @@ class MutantKernels(CutKernels):
         self._plain = chosen(model, 0)
 
     def text(self) -> str:
-        """The text of all kernels with the variables that select a mutant; generated once for a model."""
+        """The LLVM text of all kernels, with the variables that select a mutant. It is generated once for a model."""
         known: dict[type, str] = vars(self.model).setdefault("kernel_texts", {})
         if type(self) not in known:
             known[type(self)] = self._generated()
@@ -92,7 +92,7 @@ class MutantKernels(CutKernels):
         return output.start
 
     def _groups(self) -> list[tuple[int, list[tuple[int, Instance]], list[tuple[int, Instance]]]]:
-        """For each bit, its instances with mutants, and the same instances of the protocol without mutants."""
+        """For each bit, its instances with mutants, and the same instances without mutants."""
         bits = bits_of(self.model)
         found = []
         for bit in sorted(set(bits.values())):
@@ -112,7 +112,7 @@ class MutantKernels(CutKernels):
         plain: list[tuple[int, Instance]],
         output: Output,
     ) -> str:
-        """Code for the instances of one action; returns the end of the output."""
+        """Write code for the instances of one bit, and return the name of the end of the output."""
         here, ask, other, usual, done = (f.block, *map(f.fresh, ("ask", "other", "usual", "done")))
         f.branch(_bit(f, asked, bit), ask, done)
         f.start(ask)
@@ -131,7 +131,7 @@ def _bit(f: FunctionText, mask: str, bit: int) -> str:
 
 
 class MutantRuntime(LinkRuntime):
-    """Generates the functions of a search and of its graph, and ``@differ``."""
+    """Generates the LLVM functions of a search and of its graph, and the function ``@differ``."""
 
     places = FIELDS
     bounds = 1
@@ -142,7 +142,7 @@ class MutantRuntime(LinkRuntime):
         return "\n".join([super().text(), self._differ()])
 
     def _steps(self, f: FunctionText, state: str, out: str, cuts: str, counts: str) -> tuple[str, str, str]:
-        """The steps of a state: the end of the candidates, an error, and True if one is enabled."""
+        """Write code for the steps of a state; returns the end of the candidates, an error, and if one is enabled."""
         error, enabled = f.op("alloca i64, align 8"), f.op("alloca i64, align 8")
         f.store(0, error)
         for bound in range(self.bounds):
@@ -151,7 +151,7 @@ class MutantRuntime(LinkRuntime):
         return end, f.load(error), f.load(enabled)
 
     def _differ(self) -> str:
-        """``@differ(context)``: for each mutant, the first of the states from start to end with another step.
+        """Write ``@differ(context)``: for each mutant, the first of the states from start to end with another step.
 
         A step differs if it leads elsewhere, is pruned elsewhere, leaves a type, or cannot be taken. Mutants with
         another step are moved behind those without.
@@ -177,7 +177,7 @@ class MutantRuntime(LinkRuntime):
         return self._same_steps() + f.end()
 
     def _note(self, f: FunctionText, index: str, at: str, arrays: tuple[str, str, str]) -> None:
-        """Record the state, and move the last mutant without a difference to the position of this one."""
+        """Write code that records a mutant's first differing state and swaps the mutant with the last undecided one."""
         f.store(f.op(f"add i64 {index}, 1"), f.at(arrays[2], at))
         last = f.op(f"sub i64 {self._number(f, 'mutant_count')}, 1")
         for array in arrays:
@@ -188,7 +188,7 @@ class MutantRuntime(LinkRuntime):
         f.store(last, self._field(f, "mutant_count"))
 
     def _same_steps(self) -> str:
-        """``@same_steps(context, state, mutant, mask)``: 1 if a mutant takes the same steps from a state."""
+        """Write ``@same_steps(context, state, mutant, mask)``: 1 if a mutant takes the same steps from a state."""
         f = FunctionText("internal i1 @same_steps(ptr %context, ptr %state, i64 %number, i64 %mask)")
         one, other = self._pointer(f, "candidates"), self._pointer(f, "other_candidates")
         cuts, other_cuts = self._pointer(f, "cuts"), self._pointer(f, "other_cuts")
@@ -232,7 +232,7 @@ _SOME = 1 << 12
 
 
 class MutantProgram(LinkProgram):
-    """Machine code of a model with all its mutants; ``choose`` sets the mutant of the next search."""
+    """Machine code of a model with all its mutants. ``choose`` selects the mutant of the next search."""
 
     kernels = MutantKernels
     judging = True
@@ -253,7 +253,7 @@ class MutantProgram(LinkProgram):
         super().__init__(model, effort=effort)
 
     def bind(self, machine: Machine) -> None:
-        """Take the functions and the variables from machine code."""
+        """Take the functions and the selecting variables from machine code."""
         super().bind(machine)
         self.differ = machine.function("differ", 1)
         self._variables = {name: ctypes.c_int64.from_address(machine.address(name)) for name in self._values}
@@ -264,36 +264,36 @@ class MutantProgram(LinkProgram):
             self._variables[name].value = value
 
     def mask(self, number: int) -> int:
-        """The bits of the actions that a mutant changes."""
+        """The bits of the actions that the mutant of this number changes."""
         return self._masks[number]
 
     def choose(self, number: int) -> None:
-        """Select the mutant of later searches; 0 is the unmutated protocol."""
+        """Select the mutant of later searches by its number; 0 is the unmutated protocol."""
         self._values.update(selector=number, mutated=_signed(self._masks[number]))
         self._tell()
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """As for one search, but the states of all searches count, as they share the code."""
+        """Use better code if it pays. The states of all searches count, because all searches share the code."""
         super().improve(self._states_before + states, crowded=crowded)
 
     def settle(self, states: int) -> None:
-        """Count the states of a finished search; compilation of better code continues."""
+        """Add the states of a finished search. Compilation of better code continues."""
         self._states_before += states
 
     @staticmethod
     def effort_for(steps: int, text: str) -> Effort:
-        """The effort that pays for code that takes this number of steps."""
+        """The compilation effort that pays for code that takes this number of steps."""
         return Effort.USUAL if steps >= _PAYS * len(text) else Effort.QUICK
 
     def prepare(self, steps: int) -> None:
-        """Compile better code now, if it pays for this number of steps."""
+        """Compile better code now, if that pays for this number of steps."""
         if self.effort is Effort.QUICK and self.effort_for(steps, self.text) is Effort.USUAL:
             super().settle(0)
             self._asked = Effort.USUAL
             self._take(Machine(self.text, Effort.USUAL))
 
     def finish(self) -> None:
-        """End compilation: no search follows."""
+        """End background compilation: no search follows."""
         super().settle(self._states_before)
 
 
@@ -302,9 +302,9 @@ def _signed(mask: int) -> int:
 
 
 class MutantRun(NativeLevels):
-    """The levels of a search that ends at the first unexpected violation; its table is small at first.
+    """The levels of a mutant's search, which ends at the first unexpected violation. Its table is small at first.
 
-    With ``keep`` all states are kept, level by level.
+    With ``keep`` all states are stored, level by level.
     """
 
     def __init__(
@@ -315,7 +315,7 @@ class MutantRun(NativeLevels):
         self.table.clear()
 
     def explore(self) -> SearchResult:
-        """Search."""
+        """Search the chosen mutant or the protocol."""
         return _MutantSearch(self, self._expected).explore()
 
     def _release(self, level: Level) -> None:
@@ -324,12 +324,12 @@ class MutantRun(NativeLevels):
 
     @cached_property
     def all_states(self) -> Words:
-        """The states that were kept, level by level."""
+        """The packed states that were stored, level by level."""
         chunks = [self.states.get(c.states) for level in self.levels for c in level.chunks]
         return np.ascontiguousarray(np.concatenate(chunks))
 
     def depth_of(self, state: int) -> int:
-        """The level of a state by its number; initial states are on level 1."""
+        """The level of the state with this number; initial states are on level 1."""
         sizes = np.cumsum([level.size for level in self.levels])
         return int(np.searchsorted(sizes, state, side="right")) + 1
 
@@ -359,7 +359,7 @@ def mutant_graph(program: MutantProgram, number: int, options: SearchOptions) ->
 
 
 def differing(program: MutantProgram, states: Words, numbers: Sequence[int]) -> dict[int, int]:
-    """For each mutant that takes another step in one of these states, the first such state."""
+    """For each mutant that takes another step in one of these states, the number of the first such state."""
     comparison = _Comparison(program, numbers)
     for start in range(0, len(states), _SOME):
         if not comparison.compare(states, start, min(start + _SOME, len(states))):
@@ -368,7 +368,7 @@ def differing(program: MutantProgram, states: Words, numbers: Sequence[int]) -> 
 
 
 class _Comparison(Buffers):
-    """Buffers for ``@differ``."""
+    """The buffers that a call of ``@differ`` reads and writes."""
 
     def __init__(self, program: MutantProgram, numbers: Iterable[int]) -> None:
         model, words = program.model, program.layout.words
@@ -396,12 +396,12 @@ class _Comparison(Buffers):
         self["mutant_count"] = len(self._mutants)
 
     def compare(self, states: Words, start: int, end: int) -> bool:
-        """Compare in some states; returns whether a mutant is left without a difference."""
+        """Compare the states from ``start`` to ``end``. Returns True if a mutant without a difference is left."""
         self["states"], self["start"], self["end"] = states.ctypes.data, start, end
         self._program.differ(self.address)
         return self["mutant_count"] > 0
 
     def differing(self) -> dict[int, int]:
-        """The mutants that differ, each with the first state."""
+        """The numbers of the mutants that differ, each with the number of the first differing state."""
         left = self["mutant_count"]
         return dict(zip(self._mutants[left:].tolist(), (self._differs[left:] - 1).tolist(), strict=True))

@@ -31,7 +31,7 @@ from highwater.traces.reports.text import fold
 
 
 def in_order(found: Findings) -> list[Record]:
-    """All mutants by place."""
+    """The records of all mutants, sorted by place in the source."""
     return sorted(found.records.values(), key=lambda r: _place(r.mutant))
 
 
@@ -41,9 +41,10 @@ def _place(mutant: Mutant) -> tuple[str, int, tuple[int, int], str, str]:
 
 
 def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
-    """One table, folded at a width: by file and function the mutants that no property kills, then the totals.
+    """The lines of one table: the mutants that no property kills, by file and function, then the totals.
 
-    Equivalent mutants, which no property can detect, are only counted. ``full``: all mutants are listed.
+    Equivalent mutants, which no property can detect, are only counted. With ``full`` all mutants are listed. The
+    table is folded at ``width`` columns.
     """
     yield from found.notes
     heading = None
@@ -63,7 +64,7 @@ def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
 
 
 def because(record: Record) -> str:
-    """The verdict on a mutant, and the reason."""
+    """The verdict on a mutant and the reason for it, as text."""
     verdict, deciding = record.verdict, record.deciding
     if verdict == EQUIVALENT:
         return f"{verdict}: the same steps in all states of {len({name for name, _ in deciding})} scenarios"
@@ -91,7 +92,7 @@ def _expected(result: MutantResult) -> str:
 
 
 def summary(found: Findings) -> str:
-    """One line: the number of mutants with each verdict, and the time."""
+    """One line with the number of mutants of each verdict, and the time."""
     counts = Counter(r.verdict for r in found.records.values())
     parts = ", ".join(f"{counts[v]:,} {v}" for v in VERDICTS if counts[v] or v == SURVIVED)
     end = "; interrupted" if found.interrupted else ""
@@ -102,7 +103,7 @@ def summary(found: Findings) -> str:
 
 @lru_cache(maxsize=64)
 def source(path: str) -> tuple[str, ...]:
-    """The lines of a file; none if it is not found."""
+    """The lines of a source file; empty if it is not found."""
     try:
         return tuple(Path(path).read_text(encoding="utf-8", errors="replace").splitlines())
     except OSError:
@@ -110,7 +111,7 @@ def source(path: str) -> tuple[str, ...]:
 
 
 def source_of(mutant: Mutant) -> str:
-    """The text that a mutant changes, on one line."""
+    """The source text that a mutant changes, on one line; "" if the file is not found."""
     line = int(mutant.place.rpartition(":")[2])
     found = source(mutant.path)[line - 1 : mutant.last]
     if not found:
@@ -123,7 +124,7 @@ def source_of(mutant: Mutant) -> str:
 
 
 def as_json(found: Findings) -> dict[str, Any]:
-    """The whole result, in the form of ``checker/comparing/mutation/mutation.schema.json``."""
+    """The whole result as plain data, in the form of ``checker/comparing/mutation/mutation.schema.json``."""
     counts = Counter(r.verdict for r in found.records.values())
     return {
         "scenarios": [{"name": name, "states": states} for name, states in found.scenarios.items()],

@@ -1,7 +1,8 @@
-"""Distribute scenarios to processes, the smallest first: later scenarios skip the mutants that one has killed.
+"""Distribute scenarios to processes, the smallest first. Later scenarios skip the mutants that one has killed.
 
-Liveness comes after all safety properties, as it needs a graph for each mutant. A report names the first scenario
-that kills a mutant. This scenario does not depend on the number of processes: no scenario before it is skipped.
+Liveness comes after all safety properties, because it needs a graph for each mutant. A report names the first
+scenario that kills a mutant. That scenario does not depend on the number of processes: no scenario before it is
+skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ SIZE, SAFETY, LIVENESS = "size", "safety", "liveness"
 
 @dataclass(frozen=True)
 class Task:
-    """One part of a scenario: its known results, and the mutants that are already ``killed``."""
+    """One part of a scenario to compare: its known results, and the mutants that are already ``killed``.
+
+    ``digest`` is the digest for which the known results are valid; ``states`` is the protocol's number of states, if
+    known.
+    """
 
     scenario: str
     part: str
@@ -52,7 +57,8 @@ class Task:
 class TaskResult:
     """A message of a task: first its mutants and the actions that each changes; then one result per message.
 
-    ``states`` None after a SIZE task: more than the limit. ``left_out``: the scenario could not be compared.
+    After a SIZE task, ``states`` None means more states than the limit. ``left_out``: the scenario could not be
+    compared.
     """
 
     mutants: dict[int, Mutant] | None = None
@@ -67,7 +73,7 @@ class TaskResult:
 
 
 def perform(task: Task, send: Callable[[TaskResult], None]) -> None:
-    """Do one task."""
+    """Do one task, and send its messages."""
     started = time.process_time()
     note, states, left_out = None, None, False
     try:
@@ -113,7 +119,10 @@ def _states(request: Request, task: Task) -> int | None:
 
 
 def is_wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> bool:
-    """True if a mutant is in one of these places (``FILE:LINE``, ``FILE``) or actions; without any, always."""
+    """True if the mutant is in one of the places (``FILE:LINE``, ``FILE``) or actions of ``only``.
+
+    If ``only`` is empty, every mutant is wanted.
+    """
     if not only:
         return True
     file, _, line = mutant.place.rpartition(":")
@@ -128,7 +137,7 @@ def is_wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> b
 
 
 def distribute(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, TaskResult]]:
-    """Do tasks in their order, in this number of processes; yields each message with its task's number.
+    """Do tasks in their order, in this number of processes. Yields each message with its task's number.
 
     A task starts when a process is free, so that it can skip mutants that are decided by then. Closing the iterator
     ends all processes. With 0 processes, the tasks run in this process.
@@ -151,7 +160,7 @@ def _perform(job: tuple[int, Task], say: Say) -> None:
 
 
 def _here(jobs: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
-    """Do jobs in this process; the messages of a job are held until the job is done or interrupted."""
+    """Do tasks in this process. The messages of a task are yielded when it is done or interrupted."""
     for number, task in jobs:
         messages: list[TaskResult] = []
         try:
@@ -170,8 +179,8 @@ Progress = Callable[[str, str], None]
 class Findings:
     """The results of a run: mutants with their records, and the number of states of each scenario, in order.
 
-    A number is None if it is beyond the limit. ``left_out``: a scenario could not be compared; ``notes`` have the
-    reasons.
+    A number of states is None if it is beyond the limit. ``left_out`` is true if a scenario could not be compared;
+    ``notes`` have the reasons.
     """
 
     scenarios: dict[str, int | None] = field(default_factory=dict)
@@ -184,7 +193,7 @@ class Findings:
 
 
 class MutationRun:
-    """Compares all mutants of some scenarios, the smallest scenario first."""
+    """Compares all mutants of the chosen scenarios, the smallest scenario first."""
 
     def __init__(
         self,
@@ -209,7 +218,7 @@ class MutationRun:
         self._killed = set[Mutant]()
 
     def run(self) -> Findings:
-        """Run, to the end or to an interruption."""
+        """Run to the end or to an interruption, and return the results."""
         found, started = self._found, time.perf_counter()
         try:
             self._order()
@@ -231,7 +240,7 @@ class MutationRun:
         return found
 
     def _order(self) -> None:
-        """Count the states of each scenario; the parts in order, scenarios beyond the limit last."""
+        """Count the states of each scenario, and put the parts in order; scenarios beyond the limit come last."""
         found, sizes = self._found, dict[str, int | None]()
         tasks = [lambda s=s: Task(s.name, SIZE, self._limit, memory_bytes=self._memory) for s in self._chosen]
         for number, message in distribute(tasks, self._processes):

@@ -22,13 +22,13 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class StepTable:
-    """Steps sorted by their source state, as in an explored graph: those of ``i`` are ``offsets[i]:offsets[i + 1]``."""
+    """The steps of an explored graph, sorted by source state: state ``i`` has ``offsets[i]:offsets[i + 1]``."""
 
     offsets: NDArray[np.int64]
     targets: NDArray[Any]
 
     def of(self, states: States) -> NDArray[np.int64]:
-        """The numbers of all steps from these states, in their order."""
+        """The numbers of all steps from these states, in the order of the states."""
         starts, counts = self.offsets[states], self.offsets[states + 1] - self.offsets[states]
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
@@ -36,20 +36,23 @@ class StepTable:
         return numbers
 
     def source(self, step: int) -> int:
-        """The state that a step starts from."""
+        """The number of the state from which a step starts."""
         return int(np.searchsorted(self.offsets, step, side="right")) - 1
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Shortest paths from some states: the distance of each state (-1: not reached) and the step that reached it."""
+    """Shortest paths from some states.
+
+    ``distance`` has the length of the path to each state (-1: not reached), ``via`` its last step (-1: none).
+    """
 
     steps: StepTable
     distance: NDArray[np.int32]
     via: NDArray[np.int64]
 
     def way(self, state: int) -> tuple[int, list[int]]:
-        """The first state of the path to a state, and the path's steps."""
+        """The first state of the path to a state, and the numbers of the path's steps."""
         found: list[int] = []
         while (step := int(self.via[state])) >= 0:
             found.append(step)
@@ -58,7 +61,7 @@ class Tree:
 
 
 def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -> Tree:
-    """All states reachable inside ``within`` from the states whose ``start_distance`` is not negative."""
+    """Shortest paths inside ``within`` from the states whose ``start_distance`` is not negative."""
     distance = np.full(len(within), -1, dtype=np.int32)
     via = np.full(len(within), -1, dtype=np.int64)
     starts = np.flatnonzero(within & (start_distance >= 0))
@@ -85,7 +88,10 @@ def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -
 def nearest(
     steps: StepTable, start: int, inside: Callable[[States], Flags], wanted: Callable[[States], Flags]
 ) -> list[int]:
-    """The steps of a shortest path to a wanted state, through states inside; empty if ``start`` is wanted itself."""
+    """The steps of a shortest path to a state of ``wanted`` through states of ``inside``.
+
+    The path is empty if ``start`` itself is wanted.
+    """
     if wanted(np.array([start]))[0]:
         return []
     came: dict[int, int] = {start: -1}
@@ -143,7 +149,7 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 
 
 class _Components:
-    """The strongly connected components with more than one state, numbered from 0."""
+    """The strongly connected components that have more than one state, numbered from 0."""
 
     def __init__(self, steps: StepTable, states: States, total: int) -> None:
         self.states, self.labels, self.count = states[:0], states[:0], 0
@@ -168,13 +174,13 @@ class _Components:
         self._owners = renumbered[sources[inner]]
 
     def union(self, fairness: FairGroups) -> Bits:
-        """The groups that are taken within each component."""
+        """For each component, the bits of the fair groups that have a step within it."""
         bits = fairness.of_step(self._steps, self._sources)
         return _by_label(np.bitwise_or, bits, self._owners, self.count)
 
 
 def _by_label(function: np.ufunc, bits: Bits, labels: NDArray[np.int64], count: int) -> Bits:
-    """Rows of bits joined by label; each label has at least one row."""
+    """The rows of bits combined by ``function`` for each label. Each label must have at least one row."""
     order = np.argsort(labels, kind="stable")
     firsts = np.searchsorted(labels[order], np.arange(count))
     joined: Bits = function.reduceat(bits[order], firsts, axis=0)
@@ -189,11 +195,11 @@ _NO_CONDITIONS: Mapping[int, Flags] = MappingProxyType({})
 
 
 class FairGroups:
-    """The groups of a property over the steps of a graph.
+    """The fair groups of a property, as bits of the steps and states of a graph.
 
     ``of_step`` gives the groups that steps belong to; a step that changes nothing belongs to none. ``enabled`` has
     the groups that can be taken in each state, including steps that are pruned at a bound: they are possible beyond
-    it. Groups with a condition have flags in ``conditions``, by their numbers: the states whose steps count.
+    it. A group with a condition has flags in ``conditions``, by its number: the states whose steps count.
     """
 
     def __init__(
@@ -230,7 +236,7 @@ class FairGroups:
         self.enabled = self._enabled()
 
     def of_step(self, numbers: NDArray[np.int64], sources: NDArray[Any]) -> Bits:
-        """The groups of steps; ``sources`` are their source states."""
+        """For each step, the bits of its groups; ``sources`` are the steps' source states."""
         bits: Bits = self._table[self._instances[numbers]]
         bits[self._targets[numbers] == sources] = 0
         if self._counts is not None:
@@ -255,7 +261,7 @@ class FairGroups:
 
 
 def _join(into: Bits, offsets: NDArray[np.int64], bits: Bits) -> None:
-    """OR the bits of each state's steps into the state's bits."""
+    """Combine the bits of each state's steps by OR, and add them to the state's bits."""
     some = np.flatnonzero(np.diff(offsets))  # reduceat needs non-empty parts
     if len(some):
         into[some] |= np.bitwise_or.reduceat(bits, offsets[some] - offsets[0], axis=0)

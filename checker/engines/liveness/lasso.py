@@ -1,4 +1,4 @@
-"""Confirms a run that violates a liveness property: the interpreter evaluates its states one by one."""
+"""Confirmation of a run that violates a liveness property: the interpreter evaluates its states one by one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from highwater.model.language.model import Model
 
 
 class NotViolatedError(RuntimeError):
-    """The run does not violate the property, or is not fair."""
+    """The run does not violate the liveness property, or is not fair."""
 
 
 @dataclass(frozen=True)
 class Confirmed:
-    """A confirmed violation. ``due`` is the state (from 0) at which the goal is due; it is never reached from there.
+    """A confirmed violation. ``due`` is the number of the state (from 0) at which the goal is due.
 
-    ``fairness`` has, for each fair group, the reason why the loop is fair to it. If the goal has to last, ``missed``
-    has for each of its alternatives a state of the loop in which that alternative does not hold; ``due`` is the least
-    of them.
+    From that state on the goal is never reached. ``fairness`` has, for each fair group, the reason why the loop is
+    fair to it. If the goal has to last, ``missed`` has for each of its alternatives the number of a state of the loop
+    in which that alternative does not hold; ``due`` is then the least of these numbers.
     """
 
     due: int
@@ -38,9 +38,10 @@ def confirm(
     loop_start: int,
     case: Case,
 ) -> Confirmed:
-    """Confirm that a run with a loop violates a property for one choice of its parameters.
+    """Confirm that a run with a loop violates a property for one choice of its parameters (``case``).
 
-    After its last state, the run continues from ``loop_start``. Raises NotViolatedError with the reason.
+    After its last state, the run continues from the state with the number ``loop_start``. Raises NotViolatedError
+    with the reason.
     """
     if states[-1] != states[loop_start]:
         raise NotViolatedError("its loop does not close")
@@ -67,7 +68,10 @@ def confirm(
 
 
 def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> int:
-    """The state at which the goal is due and from which it is never reached."""
+    """The number of the state at which the goal is due and from which it is never reached.
+
+    Raises NotViolatedError if there is none.
+    """
     missed = len(verdicts)
     while missed and not verdicts[missed - 1][1]:
         missed -= 1
@@ -79,7 +83,10 @@ def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> i
 
 
 def _not_lasting(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> tuple[int, ...]:
-    """For each alternative of a lasting goal, a state of the loop in which it does not hold."""
+    """For each alternative of a lasting goal, the number of a state of the loop in which it does not hold.
+
+    Raises NotViolatedError if an alternative holds throughout the loop.
+    """
     if not any(premise for premise, *_ in (verdicts[:1] if kind.of_start else verdicts)):
         raise NotViolatedError("the goal is never due")
     found = []
@@ -92,7 +99,7 @@ def _not_lasting(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int)
 
 
 def _possible(interpreter: Interpreter, state: Scalars) -> set[int]:
-    """The instances that are enabled in a state and change it, including those pruned at a bound."""
+    """The numbers of the instances that are enabled in a state and change it, including those pruned at a bound."""
     return {n for n in interpreter.enabled(state) if interpreter.step(state, n).state != state}
 
 
@@ -103,9 +110,9 @@ def _fair(
     moved: Sequence[tuple[int, int]],
     loop_start: int,
 ) -> str:
-    """The reason why a loop is fair to a group; ``counts`` are the states whose steps count.
+    """The reason why a loop is fair to a group. Raises NotViolatedError if it is not fair.
 
-    Raises NotViolatedError.
+    ``counts`` has a flag for each state: whether its steps count.
     """
     if any(counts[i] and number in group.instances for i, number in moved):
         return f"{group.label}: is taken"

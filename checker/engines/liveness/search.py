@@ -30,10 +30,11 @@ from highwater.model.language.model import Model
 
 @dataclass(frozen=True)
 class LivenessResult:
-    """The result for a property: a violating fair run, or None; ``premises`` counts the states where the goal is due.
+    """The result for a liveness property: a violating fair run, or None.
 
-    If the goal has to last, ``premises`` counts the states that violate the goal and that a run can reach after the
-    goal was due. With parameters, it is the sum over their choices.
+    ``premises`` is the number of states in which the goal is due. If the goal has to last, it is the number of states
+    that violate the goal and that a run can reach after the goal was due. With parameters, it is the sum over their
+    choices.
     """
 
     violation: ViolatingRun | None
@@ -44,7 +45,7 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
     """Search for a fair run that reaches a state where the goal is due, and then never reaches the goal.
 
     Only expanded states take part, so a run is real even if a limit stopped the search. Only a complete graph proves
-    that there is no such run. Each choice of a property's parameters is checked; the shortest of their runs is
+    that there is no such run. Each choice of a property's parameters is checked; the shortest of all runs is
     returned.
     """
     looks = {number: group.when for number, group in enumerate(prop.groups) if group.when is not None}
@@ -81,7 +82,11 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
 def _open(
     explored: Explored, kind: Kind, premise: Flags, goals: Sequence[Flags]
 ) -> tuple[int, Tree, Sequence[Flags]]:
-    """The number of states that miss a goal, the states that a run can visit, and the sets that its loop must visit."""
+    """The search space for a fair loop, for one case of a property.
+
+    Returns the number of states that miss a goal, the paths to the states that a run can visit, and the sets of
+    states that its loop must visit.
+    """
     missed = np.logical_or.reduce([~goal for goal in goals])
     open_ = np.ones(len(premise), dtype=bool) if kind.lasting else missed.copy()
     asks = premise.copy() if kind.lasting else premise & missed
@@ -98,7 +103,10 @@ def _open(
 def shortest_loop(
     steps: StepTable, tree: Tree, fairness: FairGroups, visits: Sequence[Flags] = ()
 ) -> Loop | None:
-    """A fair loop in the reached states that visits a state of each of ``visits``, with the shortest total run."""
+    """The loop of the shortest run that ends in a fair loop within the reached states; None if there is none.
+
+    The loop visits a state of each of ``visits``.
+    """
     reached: Flags = tree.distance >= 0
     quiet = reached & ~np.any(fairness.enabled, axis=1)
     still = np.flatnonzero(np.logical_and.reduce([quiet, *visits]))
@@ -130,7 +138,10 @@ _ENTRIES = 16
 
 @dataclass(frozen=True)
 class Loop:
-    """Steps that return to the state ``entry``; without steps, the run stutters in it forever."""
+    """A loop of an infinite run: steps that return to the state ``entry``.
+
+    Without steps, the run stutters in that state forever.
+    """
 
     entry: int
     steps: tuple[int, ...]
@@ -143,7 +154,10 @@ def loops(
     fairness: FairGroups,
     visits: Sequence[Flags] = (),
 ) -> Iterator[Loop]:
-    """Loops from some of the states nearest to the start, each through a state of each of ``visits``."""
+    """Loops in fair components, from some of the states nearest to the start.
+
+    Each loop visits a state of each of ``visits``.
+    """
     distances = [int(tree.distance[states].min()) for states in components]
     for number in np.argsort(distances, kind="stable")[:_COMPONENTS]:
         states = components[number]
@@ -157,7 +171,7 @@ class _Walk:
     """A walk in a fair component that continues until it is fair, and returns to its entry.
 
     It repeatedly goes to the nearest state or step that serves an open group. Each time one group fewer is open; only
-    strong groups can be added, each once. It must visit a state of each of ``visits``.
+    strong groups can be added, each once. The walk must visit a state of each of ``visits``.
     """
 
     def __init__(
@@ -172,7 +186,7 @@ class _Walk:
         self.missing = [visit for visit in visits if not visit[entry]]
 
     def loop(self) -> tuple[int, ...]:
-        """The steps of the loop."""
+        """Complete the walk, and return the numbers of its steps, which form a loop."""
         while True:
             weak, strong = self._open()
             if self.missing:
@@ -187,12 +201,12 @@ class _Walk:
                 self._go(nearest(self.steps, self.at, self._inside, lambda s: s == self.entry))
 
     def _serve(self, weak: Bits, strong: Bits) -> None:
-        """Go to a state that serves one of these groups, and take the group's step if necessary."""
+        """Go to a state that serves one of these groups, and take a step of the group if necessary."""
         self._go(nearest(self.steps, self.at, self._inside, lambda s: self._serves(s, weak, strong)))
         self._take(weak | strong)
 
     def _open(self) -> tuple[Bits, Bits]:
-        """The groups that this walk, repeated forever, would be unfair to: weak ones and strong ones."""
+        """The weak and the strong groups to which this walk would be unfair if it were repeated forever."""
         return (
             self.always & self.fairness.weak & ~self.taken,
             self.ever & self.fairness.strong & ~self.taken,
@@ -202,7 +216,7 @@ class _Walk:
         return self.member[states]
 
     def _serves(self, states: States, weak: Bits, strong: Bits) -> Flags:
-        """True for states in which a weak group is disabled, or a step of an open group starts."""
+        """For each state, True if a weak group is disabled in it, or a step of one of these groups starts there."""
         found: Flags = np.any(~self.fairness.enabled[states] & weak, axis=1)
         for i, state in enumerate(states):
             found[i] = found[i] or len(self._steps_with(int(state), weak | strong)) > 0
@@ -227,7 +241,7 @@ class _Walk:
             self._go([int(chosen[0])])
 
     def _take_any(self) -> None:
-        """The first step of a shortest way back to the entry."""
+        """Take the first step of a shortest way back to the entry."""
         ways = [
             [
                 int(n),
@@ -257,10 +271,10 @@ def search_with_liveness(
     options: SearchOptions,
     progress: ProgressCallback | None = None,
 ) -> SearchResult:
-    """Search a model, then check its liveness properties on the explored graph. A limit holds for both.
+    """Search a model, then check its liveness properties on the explored graph. A limit applies to both together.
 
-    The graph comes from the search if the engine makes it, else from ``explore``. Liveness is not checked if the search
-    was interrupted, or stopped at its first violation.
+    The graph comes from the search if the engine builds one, else from ``explore``. Liveness is not checked if the
+    search was interrupted, or stopped at its first violation.
     """
     result = search(model, replace(options, graph=bool(model.liveness)), progress)
     if not model.liveness:

@@ -30,14 +30,17 @@ MANIFEST = HEADS["native"]
 
 
 class Checkpoint(CheckpointDirectory):
-    """The directory of a search. This process owns it until it is closed."""
+    """The directory of a native search's checkpoint. This process owns it until it is closed."""
 
     engine = "native"
     format = 2
     files = re.compile(r"(visited|predecessors|states)-([0-9]{6,12})\.data")
 
     def __init__(self, directory: str, *, resume: bool) -> None:
-        """Raises InputError if another process owns the directory, or its content contradicts ``resume``."""
+        """Take the directory, to resume the search in it or to start one.
+
+        Raises InputError if another process owns it, or its content contradicts ``resume``.
+        """
         super().__init__(directory)
         self._number = 0
         self.take(resume=resume)
@@ -45,7 +48,7 @@ class Checkpoint(CheckpointDirectory):
     # --- writing ----------------------------------------------------------------------------------
 
     def new_file(self, kind: str) -> DataFile:
-        """A new data file. Raises OSError."""
+        """Create a new data file whose name starts with ``kind``. Raises OSError."""
         while True:
             self._number += 1
             try:
@@ -60,7 +63,7 @@ class Checkpoint(CheckpointDirectory):
         self.write_manifest(MANIFEST, manifest)
 
     def tidy(self, names: set[str]) -> None:
-        """Remove all other data files, and unfinished ones. Raises OSError."""
+        """Remove every file of the checkpoint that is not in ``names``, and every half-written file. Raises OSError."""
         self.remove_unfinished()
         for entry in list(self._entries()):
             if entry.name not in names:
@@ -69,14 +72,14 @@ class Checkpoint(CheckpointDirectory):
     # --- reading ----------------------------------------------------------------------------------
 
     def manifest(self) -> dict[str, Any]:
-        """The manifest. Raises InputError if it is damaged or of another version."""
+        """The content of the manifest. Raises InputError if it is damaged or has another version."""
         try:
             return self.read_manifest(MANIFEST)
         except FileNotFoundError as wrong:
             raise self.unusable(wrong) from None
 
     def verify(self, name: str, size: int, checksum: int) -> None:
-        """Read a data file to its end. Raises InputError if size or checksum differ from the manifest."""
+        """Read a data file to its end. Raises InputError if its size or checksum differs from the manifest's."""
         found = self.files.fullmatch(name)
         if found is None:
             raise self.damaged(MANIFEST)
@@ -92,7 +95,7 @@ class Checkpoint(CheckpointDirectory):
             raise InputError(f"--checkpoint {self.directory}: {name}: {wrong.strerror or wrong}") from None
 
     def file(self, name: str, size: int, checksum: int) -> DataFile:
-        """A data file that was verified, to be read. Raises OSError."""
+        """Open a verified data file for reading. Raises OSError."""
         return DataFile.kept(self.directory / name, size, checksum)
 
 
@@ -121,7 +124,7 @@ def content_of(run: SearchState) -> str:
 
 
 def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, content: str) -> None:
-    """Raise InputError if a checkpoint is of another search."""
+    """Raises InputError if a checkpoint belongs to another search than ``run``."""
     then, now = manifest.get("model"), model_of(run)
     if not isinstance(then, dict):
         raise InputError(f"--checkpoint {directory}: {MANIFEST} is damaged")
@@ -136,7 +139,7 @@ def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, 
 
 
 def difference(then: object, now: object) -> str:
-    """The difference between a value of the checkpoint and the present one, as text."""
+    """The difference between a value in the checkpoint and the present value, as text."""
     if isinstance(then, dict) and isinstance(now, dict):
         keys = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
         return ", ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in keys)
@@ -148,12 +151,12 @@ _AT_ONCE = 1 << 18
 
 
 def unvisited(run: SearchState) -> int:
-    """The number of restored states that are not visited, or duplicates. Raises OSError."""
+    """The number of restored states that the visited set lacks or that are duplicates. Raises OSError."""
     return _not_in_table(run) if run.delayed is None else _not_on_disk(run)
 
 
 def _fingerprints(run: SearchState) -> Iterator[Words]:
-    """The fingerprints of the stored states of the last two levels."""
+    """The fingerprints of the stored states in the last two levels."""
     for level in run.levels[-2:]:
         for chunk in level.chunks:
             if chunk.states.source is not None:
@@ -170,7 +173,10 @@ def _not_in_table(run: SearchState) -> int:
 
 
 def _not_on_disk(run: SearchState) -> int:
-    """Fill the empty table with the states as candidates; every one of them must be visited on disk."""
+    """The number of restored states that the visited set on disk lacks, or that are duplicates.
+
+    The empty table takes the states as candidates for the look-up.
+    """
     delayed, table, missing = run.delayed, run.table, 0
     assert delayed is not None
     wanted = sum(chunk.count for level in run.levels[-2:] for chunk in level.chunks if chunk.states.source)
@@ -209,7 +215,7 @@ class Checkpointer:
     """Saves a search in a directory, and restores it."""
 
     def __init__(self, run: SearchState, directory: str) -> None:
-        """Raises InputError if the directory cannot be used."""
+        """Take the directory of the checkpoint. Raises InputError if it cannot be used."""
         self._run = run
         self._checkpoint = Checkpoint(directory, resume=run.options.resume)
         self._sums: dict[str, tuple[int, int]] = {}
@@ -218,11 +224,11 @@ class Checkpointer:
 
     @property
     def due(self) -> bool:
-        """True if a checkpoint is due."""
+        """True if the time for the next checkpoint has come."""
         return time.perf_counter() > self._next
 
     def new_file(self, kind: str) -> DataFile:
-        """A new file in the directory, for the next checkpoint. Raises OSError."""
+        """Create a new file in the directory, for the next checkpoint. Raises OSError."""
         return self._checkpoint.new_file(kind)
 
     def close(self) -> None:
@@ -236,7 +242,7 @@ class Checkpointer:
     # --- writing ----------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Make a checkpoint. No worker may run. Raises OSError."""
+        """Make a checkpoint. No worker may run meanwhile. Raises OSError."""
         started = time.perf_counter()
         with ExitStack() as closing:
             written = [self._save_predecessors(closing), self._save_states(closing)]
@@ -256,7 +262,7 @@ class Checkpointer:
         self._next = time.perf_counter() + max(EVERY, SHARE * took)
 
     def _manifest(self, visited: list[SortedRun]) -> dict[str, Any]:
-        """The manifest, except ``files``."""
+        """The content of the manifest, except ``files``."""
         run = self._run
         return {
             "engine": "native",
@@ -282,7 +288,7 @@ class Checkpointer:
         return file
 
     def _save_predecessors(self, closing: ExitStack) -> DataFile:
-        """Write all predecessors that are not in a file of the checkpoint."""
+        """Write all predecessors that no file of the checkpoint has yet."""
         file, store = self._begun("predecessors", closing), self._run.predecessors
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in reversed(self._run.levels):
@@ -294,7 +300,7 @@ class Checkpointer:
         return file
 
     def _save_states(self, closing: ExitStack) -> DataFile:
-        """Write the states of the last level, and those of the previous level unless all of it is expanded."""
+        """Write the states of the last level, and of the level before it unless all its states are expanded."""
         file, run = self._begun("states", closing), self._run
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in run.levels[-2:] if run.items else run.levels[-1:]:
@@ -304,7 +310,7 @@ class Checkpointer:
         return file
 
     def _visited(self, closing: ExitStack) -> list[SortedRun]:
-        """The runs of all visited states; none for a finished search."""
+        """The sorted runs with the fingerprints of all visited states; empty for a finished search."""
         run = self._run
         if not run.levels[-1].size and not run.items:
             return []
@@ -316,7 +322,10 @@ class Checkpointer:
         return own.runs
 
     def _level(self, number: int) -> dict[str, Any]:
-        """A level's part of the manifest. The written predecessors of a finished level are also joined in memory."""
+        """A level's part of the manifest.
+
+        If the level is finished, its written predecessors are also joined in memory.
+        """
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
         if number < len(run.levels) - 2:
@@ -330,7 +339,10 @@ class Checkpointer:
     # --- reading ----------------------------------------------------------------------------------
 
     def restore(self) -> bool:
-        """Restore the search; False if it starts anew. Raises InputError if the checkpoint is of another search."""
+        """Restore the search if ``--resume`` is given; returns False otherwise.
+
+        Raises InputError if the checkpoint is damaged or belongs to another search.
+        """
         run = self._run
         if not run.options.resume:
             return False
@@ -368,7 +380,7 @@ class Checkpointer:
         self._checkpoint.tidy(set(self._sums))
 
     def _level_of(self, plain: dict[str, Any]) -> Level:
-        """A level from the manifest. A level without states has one chunk for each part of its predecessors."""
+        """A level as the manifest describes it. Without states, it has one chunk for each part of its predecessors."""
         words = self._run.program.layout.words
         size, before = int(plain["size"]), plain["predecessors"]
         _need(_covers(before, size) and (not plain["states"] or _covers(plain["states"], size)))
@@ -399,14 +411,14 @@ class Checkpointer:
         return level
 
     def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> KeptArray:
-        """An array that begins ``skip`` states after its part."""
+        """The stored array of a part in the manifest, without its first ``skip`` states."""
         name, offset, _, count = part
         width = 8 * (shape[1] if len(shape) > 1 else 1)
         _need(offset >= 0 and offset + count * width <= self._sums[name][0])
         return KeptArray(shape, None, offset + skip * width, SavedFile(self._checkpoint.directory / name))
 
     def _rest(self, ranges: list[list[int]]) -> list[tuple[Chunk, int, int]]:
-        """The parts of the last level but one that are not expanded."""
+        """The parts of the last level but one that have not been expanded yet, as (chunk, start, end)."""
         parts: list[tuple[Chunk, int, int]] = []
         for start, end in ranges:
             level = self._run.levels[-2]
@@ -438,7 +450,7 @@ class Checkpointer:
         run.seconds = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
-        """Load the runs into the table if there is room for more states; otherwise keep them on disk."""
+        """Load the runs into the table if it then has room for more states; otherwise keep them on disk."""
         run = self._run
         if not runs:
             run.table.taken = distinct
@@ -468,7 +480,7 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """Move an array from its store to a file of the checkpoint, unless it is in one already."""
+    """Move an array from its store to a file of the checkpoint, unless such a file has it already."""
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))
@@ -477,7 +489,7 @@ def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> 
 
 
 def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
-    """File, offset, first index and count of each run of adjacent arrays."""
+    """For each sequence of adjacent arrays: file, offset, first index and number of states."""
     parts: list[list[Any]] = []
     end: tuple[str, int] | None = None
     for chunk, kept in chunks:
@@ -492,7 +504,7 @@ def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
 
 
 def _join(level: Level) -> None:
-    """Join the chunks of a level without states whose predecessors are adjacent."""
+    """Join the chunks of a level without states if their predecessors are adjacent in a file."""
     if len(level.chunks) < 2:
         return
     sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]
@@ -504,7 +516,7 @@ def _join(level: Level) -> None:
 
 
 def _covers(parts: list[list[Any]], size: int) -> bool:
-    """True if the parts have all indices of a level, in order."""
+    """True if the parts of a level cover its indices completely and in order."""
     at = 0
     for name, offset, base, count in parts:
         if not (isinstance(name, str) and isinstance(offset, int) and base == at and count > 0):

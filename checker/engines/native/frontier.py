@@ -1,4 +1,4 @@
-"""Files of a search, written from start to end with a checksum; and levels, with arrays in memory or in a file."""
+"""Files of a search, written from start to end with a checksum, and levels with arrays in memory or in a file."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Array = np.ndarray[Any, Any]
 
 
 class WordSource(Protocol):
-    """A source of arrays of words."""
+    """A place from which arrays of words are read: a file."""
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array from an offset in bytes. Raises OSError if the source ends too early."""
+        """Fill an array from an offset in bytes. Raises OSError if the file ends too early."""
 
 
 class DataFile:
@@ -40,23 +40,23 @@ class DataFile:
 
     @classmethod
     def unnamed(cls, directory: str | None) -> DataFile:
-        """A new file without a name, in a directory or the usual place of temporary files."""
+        """Create a file without a name, in a directory or, if it is None, where temporary files go."""
         file: Any = tempfile.TemporaryFile(prefix="highwater-", dir=directory, buffering=0)  # noqa: SIM115
         return cls(file)
 
     @classmethod
     def named(cls, path: Path) -> DataFile:
-        """A new file; its name must be free."""
+        """Create a file; its name must be free."""
         file: Any = path.open("xb+", buffering=0)
         return cls(file, path)
 
     @classmethod
     def kept(cls, path: Path, size: int, checksum: int) -> DataFile:
-        """An existing file, which is only read."""
+        """Open an existing file for reading, with its expected size and checksum."""
         return cls(_opened(path), path, size, checksum)
 
     def append(self, array: Array) -> int:
-        """Write an array at the end; returns its offset."""
+        """Write an array at the end of the file. Returns its offset in bytes."""
         if not array.size:
             return self.size
         data = bytes_of(np.ascontiguousarray(array))
@@ -67,7 +67,7 @@ class DataFile:
         return offset
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array with the content at an offset."""
+        """Fill an array with the file's content at an offset in bytes."""
         _read(self._file.fileno(), array, offset)
 
     def matches(self) -> bool:
@@ -77,7 +77,7 @@ class DataFile:
         return of_descriptor(self._file.fileno()) == (self.size, self.checksum)
 
     def sync(self) -> None:
-        """Wait until everything is on the disk."""
+        """Wait until the whole content is on the disk."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ NewFile = Callable[[str], DataFile]
 
 
 class Scratch:
-    """An unnamed temporary file, created at the first write; writes can be at any offset."""
+    """An unnamed temporary file, created at the first write. Writes can be at any offset."""
 
     def __init__(self, directory: str | None) -> None:
         self._directory = directory
@@ -106,7 +106,7 @@ class Scratch:
         self._lock = threading.Lock()
 
     def write(self, array: Array, offset: int) -> None:
-        """Write an array at an offset. Raises OSError."""
+        """Write an array at an offset in bytes. Raises OSError."""
         with self._lock:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(  # noqa: SIM115
@@ -115,7 +115,7 @@ class Scratch:
         _write(self._file.fileno(), bytes_of(np.ascontiguousarray(array)), offset)
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array with the content at an offset. Raises OSError."""
+        """Fill an array with the content at an offset in bytes. Raises OSError."""
         assert self._file is not None
         _read(self._file.fileno(), array, offset)
 
@@ -132,7 +132,7 @@ class Scratch:
 
 
 class SavedFile:
-    """A finished file that stays.
+    """A finished file of a checkpoint, which stays on disk.
 
     It is opened for each read, as there may be more files than can be open together.
     """
@@ -141,13 +141,13 @@ class SavedFile:
         self.path = path
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array with the content at an offset. Raises OSError."""
+        """Fill an array with the content at an offset in bytes. Raises OSError."""
         with _opened(self.path) as file:
             _read(file.fileno(), array, offset)
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A file, opened for reading. Raises OSError if it is a link."""
+    """Open a file for reading. Raises OSError if it is a link."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0))
 
@@ -158,7 +158,7 @@ def bytes_of(array: Array) -> memoryview:
 
 
 def not_written(wrong: OSError, directory: str | None) -> str:
-    """The message of a failed write to a directory, or to the place of temporary files if it is None.
+    """The error message for a failed write to a directory, or to temporary files if it is None.
 
     On a full disk, even ``gettempdir`` fails.
     """
@@ -172,7 +172,7 @@ def not_written(wrong: OSError, directory: str | None) -> str:
 
 
 def altered() -> OSError:
-    """The error for a file that returns other bytes than this process wrote."""
+    """The OSError for a file whose content differs from what this process wrote."""
     return OSError(errno.EIO, "a file of the search is not as it was written")
 
 
@@ -203,7 +203,7 @@ _SLICE = 4096
 
 
 class Store:
-    """Keeps arrays of words: in memory up to ``limit`` bytes, then in a file in ``directory``.
+    """Stores arrays of words: in memory up to ``limit`` bytes, then in a file in ``directory``.
 
     If the file cannot be written (a full disk), ``failure`` has the message, and arrays stay in memory. A ``bounded``
     store raises OSError instead.
@@ -222,7 +222,7 @@ class Store:
         self.failure: str | None = None
 
     def put(self, array: Words) -> KeptArray:
-        """Store a copy of an array."""
+        """Store a copy of an array, and return its handle."""
         with self._lock:
             spill = self.memory_bytes + array.nbytes > self._limit
             if not spill or (self.failure is not None and not self.bounded):
@@ -268,7 +268,7 @@ class Store:
         return offset
 
     def get(self, kept: KeptArray) -> Words:
-        """The array, read back if it is on disk. Raises OSError, also if its bytes changed."""
+        """The stored array, read back if it is on disk. Raises OSError, also if its bytes changed."""
         if kept.array is not None:
             return kept.array
         assert kept.source is not None
@@ -279,7 +279,7 @@ class Store:
         return array
 
     def item(self, kept: KeptArray, index: int) -> int:
-        """One word of a kept one-dimensional array. Raises OSError as ``get``."""
+        """The word at ``index`` of a stored one-dimensional array. Raises OSError like ``get``."""
         if kept.array is not None or kept.checksum is not None:
             return int(self.get(kept)[index])
         assert kept.source is not None
@@ -288,7 +288,7 @@ class Store:
         return int(word[0])
 
     def drop(self, kept: KeptArray) -> None:
-        """Drop an array; its memory, or its place in the file, becomes free.
+        """Free the memory of a stored array, or its place in the file.
 
         A file without arrays, as after a checkpoint, is truncated.
         """
@@ -306,7 +306,7 @@ class Store:
                     self.clear()
 
     def clear(self) -> None:
-        """Drop everything in the file, and truncate it."""
+        """Forget all arrays in the file, and truncate it."""
         self._source.clear()
         self._free, self._end, self._live = [], 0, 0
 
@@ -317,7 +317,10 @@ class Store:
 
 @dataclass
 class KeptArray:
-    """An array in a Store: in memory, or at an offset of a file, with its CRC-32C if the store wrote it."""
+    """The handle of a stored array: it is in memory, or at an offset of a file.
+
+    ``checksum`` is the CRC-32C of an array in the store's own file; None for other arrays.
+    """
 
     shape: tuple[int, ...]
     array: Words | None
@@ -327,13 +330,13 @@ class KeptArray:
 
     @property
     def bytes(self) -> int:
-        """Its size."""
+        """The size of the array in bytes."""
         return 8 * int(np.prod(self.shape))
 
 
 @dataclass
 class Chunk:
-    """A part of a level: ``count`` states; the first has index ``base`` in the level."""
+    """A part of a level: ``count`` states from index ``base`` of the level on."""
 
     base: int
     count: int
@@ -353,19 +356,19 @@ class Level:
     size: int = 0
 
     def add(self, count: int, states: KeptArray, predecessors: KeptArray) -> Chunk:
-        """Append a chunk."""
+        """Append a chunk to the level, and return it."""
         chunk = Chunk(self.size, count, states, predecessors)
         self.chunks.append(chunk)
         self.size += count
         return chunk
 
     def parts(self, workers: int) -> list[Part]:
-        """All states in parts, small enough to distribute among this number of workers."""
+        """Split all states into parts, small enough to distribute among this number of workers."""
         if len(self.chunks) > 4 * workers:
             return [(chunk, 0, chunk.count) for chunk in self.chunks]
         step = max(64, min(_SLICE, self.size // (4 * workers)))
         return [(c, i, min(i + step, c.count)) for c in self.chunks for i in range(0, c.count, step)]
 
     def chunk_of(self, index: int) -> Chunk:
-        """The chunk that holds the state with this index."""
+        """The chunk that contains the state with this index."""
         return next(c for c in self.chunks if c.base <= index < c.base + c.count)

@@ -1,4 +1,4 @@
-"""Expressions evaluated on many states: graph nodes compiled into one loop over packed states."""
+"""Evaluation of expressions on many states: graph nodes compiled into one loop over packed states."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from highwater.model.language.model import NO_STATE, Model
 
 
 class Evaluation:
-    """Compiled expressions. Raises EngineError if one may need more than 62 bits."""
+    """Expressions compiled for packed states. Raises EngineError if one may need more than 62 bits."""
 
     def __init__(self, layout: Layout, nodes: Sequence[Node], effort: Effort = Effort.USUAL) -> None:
         self._kinds = [np.bool_ if n.sort == BOOL else np.int64 for n in nodes]
@@ -28,7 +28,7 @@ class Evaluation:
         self._function = self._machine.function("evaluate", 3)
 
     def __call__(self, states: Words) -> list[NDArray[Any]]:
-        """The values on packed states: bools, or int64 for numbers and for sets (as bits)."""
+        """For each expression, its values on packed states: bools, or int64 for numbers and for sets (as bits)."""
         states = np.ascontiguousarray(states)
         found: list[NDArray[Any]] = [np.empty(len(states), dtype=kind) for kind in self._kinds]
         outputs = np.array([column.ctypes.data for column in found], dtype=np.uint64)
@@ -37,12 +37,18 @@ class Evaluation:
 
 
 def evaluated(graph: Explored, nodes: Sequence[Node]) -> list[NDArray[Any]]:
-    """The values of expressions on every state of an explored graph, compiled together. Raises as ``Evaluation``."""
+    """The values of expressions on every state of an explored graph, compiled together.
+
+    Raises EngineError if an expression may need more than 62 bits.
+    """
     return Evaluation(graph.layout, nodes)(graph.states)
 
 
 def _text(layout: Layout, nodes: Sequence[Node]) -> str:
-    """``@evaluate(states, count, outputs)``: ``outputs`` has the address of a column for each expression."""
+    """The LLVM text of ``@evaluate(states, count, outputs)``.
+
+    ``outputs`` has the address of a column for each expression.
+    """
     f = FunctionText("void @evaluate(ptr %states, i64 %count, ptr %outputs)")
     columns = [f.op(f"load ptr, ptr {f.at('%outputs', i)}, align 8") for i in range(len(nodes))]
     with f.each(0, "%count") as index:
@@ -65,7 +71,7 @@ _AT_ONCE, _MOST = 1 << 20, 1 << 27
 def initial_words(model: Model, layout: Layout) -> Words:
     """The packed initial states of a model, each once, in the order of ``Model.initial``.
 
-    Raises EngineError if their condition cannot be compiled.
+    Raises EngineError if the condition on initial states cannot be compiled.
     """
     start = model.start
     if start is None or start.candidates < 64:
@@ -112,7 +118,7 @@ def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
 
 
 def _product(outer: Words, inner: Words) -> Words:
-    """Each pattern of ``outer`` with each of ``inner``, which changes faster."""
+    """Each pattern of ``outer`` combined with each pattern of ``inner``, which changes faster."""
     return (outer[:, None, :] | inner[None, :, :]).reshape(-1, inner.shape[1])
 
 
@@ -125,7 +131,7 @@ def _mask(part: FreePart, layout: Layout) -> Words:
 
 
 def _patterns(part: FreePart, layout: Layout) -> Words:
-    """(choices, words): the bits of each choice of a part."""
+    """The packed bits of each choice of a free part, with shape (choices, words)."""
     found = np.zeros((len(part.choices), layout.words), dtype=np.uint64)
     for i in range(len(part.choices[0])):
         slot = layout.slots[part.start + i]

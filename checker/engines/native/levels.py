@@ -2,8 +2,8 @@
 
 Every worker takes parts of the level, expands them into its own buffers and looks up the candidates in the shared
 fingerprint table. A level is finished before the next one starts, so the first violation of a property has a shortest
-run. Counts do not depend on the number of workers. With several workers, it varies which of the shortest runs is
-reported.
+run. Counts do not depend on the number of workers. If there are several shortest runs, several workers may report
+different ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _REFRESH = 0.2
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively, without its graph; the first Ctrl-C ends it with the result so far.
+    """Explore a model exhaustively, without its graph. The first Ctrl-C ends the search with the result so far.
 
     Raises BoundError if a step leaves a type without a declared bound, and EngineError if the engine does not support
     the model or the machine.
@@ -57,7 +57,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
 
 
 class NativeLevels(SearchState):
-    """The levels of a native search (``Visited``): fingerprints in memory, and beyond it in sorted runs on disk."""
+    """The levels of a native search (``Visited``): fingerprints in memory, then in sorted runs on disk."""
 
     search: BreadthFirst
     """The search that expands them."""
@@ -87,11 +87,11 @@ class NativeLevels(SearchState):
 
     @property
     def sizes(self) -> list[int]:
-        """The number of states of each level."""
+        """The number of states in each level."""
         return [level.size for level in self.levels]
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the first level; or restore a checkpoint, and expand the rest of its level."""
+        """Find the first level, or restore a checkpoint and expand the rest of its level."""
         self.search = search
         if self.checkpointer is not None and self.checkpointer.restore():
             search.seconds_before = self.seconds
@@ -103,7 +103,7 @@ class NativeLevels(SearchState):
         self._save()
 
     def expand(self, search: BreadthFirst) -> None:
-        """Find the next level."""
+        """Find the next level: the new successors of the last one."""
         self.search = search
         self.program.improve(self.distinct, crowded=self.options.crowded)
         self.levels.append(Level())
@@ -118,12 +118,12 @@ class NativeLevels(SearchState):
         self._save(over=True)
 
     def totals(self, search: BreadthFirst) -> Totals:
-        """The counts so far."""
+        """The counts of the search so far."""
         counts = self.program.totals(self.workers)
         return Totals(self.distinct, self.generated, *counts, found=self.found, seconds=search.seconds)
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The index, in the previous level, of the state that a state was found from, and the step's instance."""
+        """The predecessor of a state: its index in the previous level, and the number of the step's instance."""
         chunk = self.levels[level].chunk_of(index)
         packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
         before, instance = divmod(packed, 1 << PREDECESSOR_BITS)
@@ -132,11 +132,11 @@ class NativeLevels(SearchState):
         return before, instance
 
     def initial(self, index: int) -> Scalars:
-        """An initial state."""
+        """The initial state with this index."""
         return self.program.layout.unpack(self.start[index])
 
     def progress(self, search: BreadthFirst) -> Progress:
-        """The progress of the search."""
+        """The progress of the search. It also notes memory and disk in use in the search's result."""
         result = search.result
         result.table_bytes, result.trouble = self.table.bytes, self.trouble
         result.unspilled = self.states.failure or self.predecessors.failure
@@ -159,7 +159,10 @@ class NativeLevels(SearchState):
             self._hand_over(worker, level)
 
     def _finish_level(self) -> None:
-        """Expand the rest of a level; pause when the table is full or a checkpoint is due."""
+        """Expand the rest of a level.
+
+        The workers pause when the table is full or a checkpoint is due.
+        """
         level, following = self.levels[-2:]
         self.expanded = level.size - sum(end - start for _, start, end in self.items)
         while not self.search.stop:
@@ -221,7 +224,7 @@ class NativeLevels(SearchState):
             self.search.end(MEMORY)
 
     def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
-        """Expand states of a chunk; the unexpanded rest returns to the queue."""
+        """Expand states of a chunk. The states that are left return to the queue."""
         chunk, first, end = part
         start = first
         try:
@@ -255,7 +258,7 @@ class NativeLevels(SearchState):
                 self.program.check_error(worker)
 
     def _put_away(self, worker: Worker, level: Level) -> None:
-        """Move a worker's output: to the candidates if duplicates are found on disk, else to the level."""
+        """Move a worker's output to the candidates, if duplicates are found on disk, or else to the level."""
         if self.delayed is not None:
             self.delayed.collect(worker)
         else:
@@ -273,7 +276,7 @@ class NativeLevels(SearchState):
         worker.reset_output()
 
     def _note_expanded(self, number: int) -> None:
-        """Record deadlocks and steps that violate a property, found by expanding a level."""
+        """Record the deadlocks and violations of step properties that were found while a level was expanded."""
         stuck = [w["deadlock"] for w in self.workers if w["deadlock"] >= 0]
         for worker in self.workers:
             worker["deadlock"] = -1
@@ -283,7 +286,10 @@ class NativeLevels(SearchState):
             self._note(self.step_names, bits, number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
 
     def _note(self, names: Sequence[str], bits: int, *place: int) -> None:
-        """Record a violation of the properties in ``bits``; the first one of each counts."""
+        """Record ``place`` as the violation of each property whose bit is set.
+
+        The first violation of each property counts.
+        """
         for i, name in enumerate(names):
             if bits >> i & 1:
                 self.found.setdefault(name, place)
@@ -304,7 +310,7 @@ class NativeLevels(SearchState):
     # --- beyond memory, and kept ------------------------------------------------------------------
 
     def _go_to_disk(self, level: Level) -> None:
-        """The table is full: continue with the visited states on disk."""
+        """Continue with the visited states on disk, because the table is full."""
         try:
             self.use_disk()
             assert self.delayed is not None
@@ -316,7 +322,7 @@ class NativeLevels(SearchState):
             self._fail(wrong)
 
     def _resolve(self, level: Level, following: Level) -> None:
-        """If duplicates are found on disk, find the new candidates."""
+        """Find the new candidates, if duplicates are found on disk."""
         if self.delayed is None or self.lost:
             return
         try:
@@ -342,6 +348,6 @@ class NativeLevels(SearchState):
                 self._fail(wrong)
 
     def _fail(self, wrong: OSError) -> None:
-        """Stop with the result so far, as the disk cannot be written."""
+        """Stop the search with the result so far, because the disk cannot be written."""
         self.search.stop, self.lost = DISK, True
         self.trouble = not_written(wrong, self.options.spill_directory)

@@ -24,7 +24,7 @@ class SearchState:
     """The levels, visited states, counters and violations of one search.
 
     ``levels`` are all levels so far: the last one is being found, and the one before it is being expanded. ``items``
-    are the parts of that one that are not expanded yet. ``found`` has the first violation of each property as a
+    are the parts of the level being expanded that are left. ``found`` has the first violation of each property as a
     ``Place``.
     """
 
@@ -64,7 +64,7 @@ class SearchState:
         return DataFile.unnamed(self.options.spill_directory)
 
     def use_disk(self) -> None:
-        """From now on, find duplicates on disk, which has no fingerprints yet.
+        """Start to find duplicates on disk, which has no fingerprints yet.
 
         Raises EngineError if memory is too small.
         """
@@ -80,7 +80,7 @@ class SearchState:
 
     @property
     def distinct(self) -> int:
-        """The number of states known to be new."""
+        """The number of distinct states found."""
         return self.table.taken if self.delayed is None else self.delayed.visited.count
 
     @property
@@ -90,12 +90,12 @@ class SearchState:
 
     @property
     def spilled(self) -> int:
-        """Bytes on disk."""
+        """The number of bytes on disk."""
         stores = self.states.spilled_bytes + self.predecessors.spilled_bytes
         return stores + (self.delayed.disk_bytes if self.delayed else 0)
 
     @property
     def memory_in_use(self) -> int:
-        """Bytes in memory."""
+        """The number of bytes in memory."""
         buffers = sum(w.bytes for w in self.workers) + (self.delayed.memory_bytes if self.delayed else 0)
         return self.table.bytes + self.states.memory_bytes + self.predecessors.memory_bytes + buffers

@@ -30,7 +30,10 @@ _MASK = (1 << 64) - 1
 
 @dataclass
 class _Share:
-    """One worker's walks of a round; ``runs`` has for each violated property the lowest walk number and its run."""
+    """One worker's walks of a round.
+
+    ``runs`` maps each violated property to the lowest number of a walk that violates it, and that walk's run.
+    """
 
     taken: NDArray[np.int64]
     visited: int = 0
@@ -133,7 +136,7 @@ def _progress(result: SimulationResult, options: SimulationOptions) -> Progress:
 
 
 def _mix(value: int) -> int:
-    """SplitMix64's finalizer: well distributed seeds from consecutive numbers."""
+    """A well distributed seed for each of consecutive numbers, by SplitMix64's finalizer."""
     value = (value + 0x9E3779B97F4A7C15) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK

@@ -1,4 +1,4 @@
-"""The explored graph of the native engine: buffers for ``@link``, the search that keeps states, and the linking."""
+"""The explored graph of the native engine: buffers for ``@link``, the search that stores states, and linking."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ def states_at_once(instances: int) -> int:
 
 @dataclass
 class LinkedSteps:
-    """The steps of some states: targets and instances, and the number per state; the same for pruned steps."""
+    """The steps of some states: targets and instances, and the number of steps of each state.
+
+    ``cuts`` and ``cut_counts`` have the instances of pruned steps, and their number for each state.
+    """
 
     targets: NDArray[np.int64]
     instances: NDArray[np.int64]
@@ -56,7 +59,7 @@ class LinkedSteps:
 
 
 class Linker(Buffers):
-    """Buffers of a thread that links up to ``states`` states at a time."""
+    """The buffers of a thread that links up to ``states`` states at a time."""
 
     def __init__(self, program: CompiledModel, states: int, exact: bool) -> None:
         super().__init__(program.model, program.layout.words, FIELDS, want_deadlock=False, judging=False)
@@ -77,7 +80,7 @@ class Linker(Buffers):
 
 
 def make_room_for_cuts(buffers: Buffers, model: Model) -> None:
-    """Make room for the bits of pruned instances, before the counters."""
+    """Allocate the bits of pruned instances in front of the counters of bounds."""
     before = cut_words(len(model.instances))
     buffers.cuts = np.zeros(before + max(1, len(model.bounds)), dtype=np.int64)[before:]
     buffers["cuts"] = buffers.cuts.ctypes.data
@@ -107,7 +110,7 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
 
 
 def searched(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """A search that also returns its graph, as ``search`` and ``explore`` together.
+    """Search a model, and build its explored graph in the same run.
 
     There is no graph if the search was interrupted or stopped at its first violation. Raises as ``explore``.
     """
@@ -125,7 +128,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
 ) -> Iterator[tuple[BreadthFirst, GraphLevels]]:
-    """A search that keeps its table and states in memory, for the graph."""
+    """A search, ready to run, that keeps its table and states in memory for the graph."""
     program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
@@ -135,7 +138,7 @@ def _begun(
 
 
 class LinkProgram(Program):
-    """Machine code for a search and for linking its steps."""
+    """Machine code for a search and for linking the steps between its states."""
 
     kernels: type[Kernels] = CutKernels
     runtime: type[Runtime] = LinkRuntime
@@ -157,13 +160,13 @@ class LinkProgram(Program):
 
 
 class GraphLevels(NativeLevels):
-    """Levels that keep their states."""
+    """The levels of a search that keeps its states."""
 
     def _release(self, level: Level) -> None:
         pass
 
     def whole(self, stop: str | None) -> int:
-        """The number of fully expanded levels of a search that stopped for this reason."""
+        """The number of fully expanded levels, for a search that stopped for this reason (None: at its end)."""
         last = len(self.levels) - 2
         if stop is None:
             return len(self.levels)
@@ -171,7 +174,7 @@ class GraphLevels(NativeLevels):
 
 
 class Linking:
-    """Turns the levels of a finished search into a graph."""
+    """Turns the levels of a finished search into an explored graph."""
 
     def __init__(self, search: BreadthFirst, run: GraphLevels) -> None:
         program = run.program
@@ -205,7 +208,7 @@ class Linking:
             )
 
     def explored(self) -> Explored:
-        """The graph."""
+        """Build the explored graph."""
         with interruption(self._interrupt):
             states, parents, parent_instances = self._gather()
             offsets, targets, instances, cut_offsets, cut_instances = self._link(states)
@@ -229,7 +232,7 @@ class Linking:
         self.interrupted = True
 
     def _gather(self) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:
-        """All states in one array, and the predecessor of each."""
+        """All states in one array, and for each state the number of its predecessor and of the step's instance."""
         run = self.run
         states = np.empty((self.total, self.program.layout.words), dtype=np.uint64)
         parents, parent_instances = np.empty(self.total, np.int32), np.empty(self.total, np.int32)
@@ -251,7 +254,7 @@ class Linking:
         return states, parents, parent_instances
 
     def _link(self, states: Words) -> Any:
-        """The steps, in the order of the states for any number of threads."""
+        """All steps in the order of their source states, for any number of threads."""
         size = states_at_once(self.program.instances)
         count = min(self.run.count, max(1, self.expanded // size))
         idle = [Linker(self.program, size, exact=not self.run.options.symmetry) for _ in range(2 * count)]
@@ -290,7 +293,7 @@ class Linking:
     def _ordered(
         self, pool: ThreadPoolExecutor, idle: list[Linker], states: Words, size: int
     ) -> Iterator[tuple[int, int, Linker]]:
-        """Linked ranges of states, in order; as many run as there are buffers."""
+        """Ranges of states with their linked steps, in order. As many ranges run as there are buffers."""
         running: deque[tuple[int, int, Future[Linker]]] = deque()
         starts = iter(range(0, self.expanded, size))
         while not self.interrupted:
@@ -335,10 +338,10 @@ class Linking:
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively; the first Ctrl-C ends it with the result so far.
+    """Explore a model exhaustively, with its graph if the options request it.
 
-    Raises BoundError if a step leaves a type without a declared bound, and EngineError if the engine does not support
-    the model or the machine.
+    The first Ctrl-C ends the search with the result so far. Raises BoundError if a step leaves a type without a
+    declared bound, and EngineError if the engine does not support the model or the machine.
     """
     if not options.graph or options.checkpoint is not None:
         return search_alone(model, options, progress)

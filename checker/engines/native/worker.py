@@ -1,4 +1,4 @@
-"""The fingerprint table: eight bytes for each visited state, in memory that grows in place."""
+"""The fingerprint table: eight bytes for each visited state, in memory that grows without a copy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Table:
     """Slots of 64-bit fingerprints in one range of address space; only the used part takes memory.
 
     Small tables grow fourfold, large ones by a fifth. The share of taken slots of a large table is then between 0.75
-    and 0.9, and a state costs eight bytes divided by it. ``grow`` is the compiled sweep of the runtime.
+    and 0.9, so a state costs eight bytes divided by that share. ``grow`` is the compiled sweep of the runtime.
     """
 
     def __init__(self, grow: Any, maximum_bytes: int) -> None:
@@ -61,7 +61,7 @@ class Table:
 
     @property
     def bytes(self) -> int:
-        """Memory in use."""
+        """The number of bytes in use."""
         return (self.capacity + SLACK) * 8
 
     def has_room(self, more: int) -> bool:
@@ -69,7 +69,7 @@ class Table:
         return self.taken + more <= FULL * self.capacity
 
     def make_room(self, more: int) -> None:
-        """Grow until ``more`` fit.
+        """Grow until ``more`` fingerprints fit.
 
         No other call may use the table meanwhile. Raises TableFullError if it cannot grow.
         """
@@ -85,9 +85,9 @@ class Table:
 
     @contextmanager
     def entered(self, more: int) -> Iterator[None]:
-        """Use the table in one of several threads, with room for ``more``. The table grows while no thread uses it.
+        """While inside, a thread uses the table, which has room for ``more`` fingerprints.
 
-        Raises TableFullError if it cannot grow.
+        The table grows while no thread uses it. Raises TableFullError if it cannot grow.
         """
         with self._turn:
             while self._growing:
@@ -110,22 +110,22 @@ class Table:
                 self._turn.notify_all()
 
     def add_taken(self, count: int) -> None:
-        """Add to the count of taken slots."""
+        """Add to the number of taken slots."""
         with self._turn:
             self.taken += count
 
     @property
     def most(self) -> int:
-        """The most fingerprints that the table can hold."""
+        """The largest number of fingerprints that the table can hold."""
         return int(FULL * self._most)
 
     @property
     def most_slots(self) -> int:
-        """The most slots that the table can have, including the slack."""
+        """The largest number of slots that the table can have, including the slack."""
         return self._most + SLACK
 
     def clear(self, expected: int = 0) -> None:
-        """Remove all fingerprints, and set the size for ``expected`` ones, if memory allows."""
+        """Remove all fingerprints, and size the table for ``expected`` ones, if memory allows."""
         if sys.platform == "linux":  # elsewhere the pages may not return as zeros
             self._memory.madvise(mmap.MADV_DONTNEED)
         else:
@@ -135,7 +135,7 @@ class Table:
         self.taken = 0
 
     def take_over(self, other: Table) -> None:
-        """Copy another table, which must not be larger than this one can be."""
+        """Copy the content of another table, which must not be larger than this one can become."""
         self.capacity, self.taken = other.capacity, other.taken
         slots = self.capacity + SLACK
         self.slots[:slots] = other.slots[:slots]
@@ -195,7 +195,7 @@ class Buffers:
         self["judging"] = int(judging)
 
     def broken(self) -> list[tuple[int, int]]:
-        """The violations of step properties recorded since the last call: predecessor as in a candidate, and bits."""
+        """The violations of step properties recorded since the last call, as (predecessor, bits of the properties)."""
         found: list[tuple[int, int]] = [
             tuple(pair) for pair in self.broken_steps[: self["broken_count"]].tolist()
         ]
@@ -203,7 +203,7 @@ class Buffers:
         return found
 
     def __getitem__(self, name: str) -> int:
-        """A field of the context."""
+        """The value of a field of the context."""
         return int(self.context[self._places[name]])
 
     def __setitem__(self, name: str, value: int) -> None:
@@ -212,7 +212,7 @@ class Buffers:
 
 
 class Worker(Buffers):
-    """Buffers for one thread of a search."""
+    """The buffers with which one thread searches."""
 
     def __init__(
         self,
@@ -230,11 +230,15 @@ class Worker(Buffers):
 
     @property
     def bytes(self) -> int:
-        """Memory of its output."""
+        """The number of bytes that the worker's output takes."""
         return self.out_states.nbytes + self.out_predecessors.nbytes + self.rows.nbytes
 
     def run(self, function: Any, table: Table, states: Words, start: int, end: int, base: int) -> int:
-        """Call a compiled function on some states; returns the index of the first that is not expanded yet."""
+        """Call a compiled function on the states from ``start`` to ``end``.
+
+        Returns the index of the first state that is not expanded yet. ``base`` is the index of the chunk's first
+        state.
+        """
         self["table"], self["capacity"] = table.address, table.capacity
         self["states"], self["base"] = states.ctypes.data, base
         self["start"], self["end"] = start, end
@@ -242,12 +246,12 @@ class Worker(Buffers):
         return self["start"]
 
     def reset_output(self) -> None:
-        """Start with an empty output."""
+        """Empty the output for the next call."""
         self["out_count"] = 0
         self["violation_count"] = 0
 
     def collect(self) -> None:
-        """From now on, write candidates as rows, without judging them."""
+        """From now on, write candidates as rows, without judging their states."""
         if not len(self.rows):
             self.rows = np.empty((self.capacity, self.rows.shape[1]), dtype=np.uint64)
         self["rows"], self["judging"] = self.rows.ctypes.data, 0

@@ -1,4 +1,4 @@
-"""Runs as a formula: a state for each depth, and one step of any instance between consecutive states.
+"""Runs of a model as a formula: a state for each depth, and one step between consecutive states.
 
 The scalars of each state are constants of the solver. One number per depth selects the step. A scalar that the step
 does not write keeps its term, so no frame conditions are needed.
@@ -34,14 +34,14 @@ from highwater.model.language.types import Bool, IntType, Leaf, Type
 
 @dataclass(frozen=True)
 class StepTaken:
-    """The step between two depths: its number, and the scalars of the open parameters of all steps."""
+    """The step between two depths: the term of its number, and the scalars of all steps' open parameters."""
 
     choice: Term
     parameters: tuple[Term, ...]
 
 
 class Unrolling:
-    """The runs of a model up to a depth, as constraints that grow with it. Initial states are depth 1."""
+    """All runs of a model up to a depth, as constraints. Each step adds constraints; initial states have depth 1."""
 
     def __init__(self, model: Model, steps: Sequence[OpenStep], numbers: Numbers) -> None:
         self.model = model
@@ -54,11 +54,11 @@ class Unrolling:
 
     @property
     def depth(self) -> int:
-        """The number of states of a run so far."""
+        """The number of states in the runs so far."""
         return len(self.states)
 
     def start(self) -> list[Term]:
-        """Begin with the initial states; returns their constraints."""
+        """Begin with the initial states, and return their constraints."""
         initial = listed(self.model)
         if initial is None:
             self._add(state := self._variables())
@@ -86,7 +86,7 @@ class Unrolling:
         ]
 
     def extend(self) -> list[Term]:
-        """Add one step; returns its constraints."""
+        """Add one step, and return its constraints."""
         translate = self._translators[-1]
         before, after = self.states[-1], self._variables()
         taken = self.taken[-1]
@@ -113,24 +113,24 @@ class Unrolling:
         return constraints
 
     def holds(self, depth: int) -> dict[str, Term]:
-        """For each property, the term that it holds in the state at a depth."""
+        """For each invariant, the term that it holds in the state at this depth."""
         translate = self._translators[depth - 1]
         return {p.name: translate(p.node) for p in self.model.properties}
 
     def step_holds(self, depth: int) -> dict[str, Term]:
-        """For each step property, the term that it holds for the step to the state at a depth; none for depth 1."""
+        """For each step property, the term that it holds for the step to the state at this depth; empty for depth 1."""
         if depth < 2 or not self.model.step_properties:
             return {}
         translate = Translator(self.numbers, [*self.states[depth - 2], *self.states[depth - 1]])
         return {p.name: translate(p.node) for p in self.model.step_properties}
 
     def no_step(self, depth: int) -> Term:
-        """The term that no step can be taken at a depth, whether pruned or not."""
+        """The term that no step is enabled at this depth, not even a pruned one."""
         translate = self._translators[depth - 1]
         return z3.Not(z3.Or([translate(i.enabled) for i in self.model.instances]))
 
     def leaves_a_type(self, depth: int) -> Term | None:
-        """The term that an enabled step leaves a type without a declared bound; None if no step ever does."""
+        """The term that an enabled step leaves a type without a declared bound; None if that is impossible."""
         translate = self._translators[depth - 1]
         found = []
         for instance in self.model.instances:
@@ -143,7 +143,10 @@ class Unrolling:
         return z3.Or(found) if found else None
 
     def run(self, solution: z3.ModelRef, name: str) -> ViolatingRun:
-        """The run in a solver's model, in the engines' form: an initial state and the instances taken."""
+        """The run that a solver's model describes: an initial state and the numbers of the instances taken.
+
+        ``name`` is the violated property.
+        """
         path = []
         for taken in self.taken[: self.depth - 1]:
             number = solution.eval(taken.choice, model_completion=True).as_long()
@@ -157,7 +160,7 @@ class Unrolling:
         return ViolatingRun(name, self.scalars(solution, 1), tuple(path))
 
     def scalars(self, solution: z3.ModelRef, depth: int) -> Scalars:
-        """The state at a depth in a solver's model, in the interpreter's form."""
+        """The scalars of the state at this depth in a solver's model."""
         terms = self.states[depth - 1]
         return tuple(
             self.numbers.value(solution, term, leaf)
@@ -165,7 +168,7 @@ class Unrolling:
         )
 
     def _variables(self) -> list[Term]:
-        """The scalars of the state after the last one."""
+        """New variables for the scalars of the state after the last one."""
         return [self.numbers.variable(f"{leaf.path}@{self.depth + 1}", leaf) for leaf in self.model.leaves]
 
     def _add(self, state: list[Term]) -> None:
@@ -191,21 +194,24 @@ LISTED = 64
 
 
 def listed(model: Model) -> list[Scalars] | None:
-    """The initial states, if they are few; else None."""
+    """The initial states, if they are few; None if there are many."""
     if model.start is None or model.start.candidates <= LISTED:
         return model.initial
     return None
 
 
 def begins(model: Model, numbers: Numbers, state: Sequence[Term]) -> Term:
-    """The term that these scalars are an initial state, for a model with many."""
+    """The term that a state is an initial one, for a model with many initial states."""
     assert model.start is not None
     families = [_is_of(model.leaves, numbers, state, family) for family in model.start.families]
     return z3.And(z3.Or(families), Translator(numbers, state)(model.start.condition))
 
 
 def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], family: InitialFamily) -> Term:
-    """The term that a state is in a family: fixed scalars have their values, each free part has one of its values."""
+    """The term that a state belongs to a family.
+
+    Fixed scalars have their values, and each free part has one of its values.
+    """
     open_ = {part.start + i for part in family.parts for i in range(len(part.choices[0]))}
     same = [
         state[i] == numbers.literal(value, leaf)
@@ -216,7 +222,7 @@ def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], fami
 
 
 def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], part: FreePart) -> Term:
-    """The term that a free part has one of its values; if these are all values of its type, only the type's bounds."""
+    """The term that a free part has one of its values. If these are all values of its type, it is the type's bounds."""
     first, leaf = part.start, leaves[part.start]
     if len(part.choices[0]) == 1:
         values = {value for (value,) in part.choices}
@@ -233,10 +239,10 @@ def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], 
 
 @dataclass(frozen=True)
 class OpenStep:
-    """A possible step: an instance whose parameters may be inputs, too.
+    """A possible step: an instance some of whose parameters may be inputs of the formula (open).
 
-    ``leaves`` are those inputs, numbered from ``start`` on (the state's leaves come first). ``types`` has the type of
-    each open parameter and the start of its inputs. ``chosen`` is the condition that they are in their domains.
+    ``leaves`` are the inputs, numbered from ``start`` on (the state's leaves come first). ``types`` has the type of
+    each open parameter and the number of its first input. ``chosen`` is the condition that they are in their domains.
     """
 
     instance: Instance
@@ -247,11 +253,11 @@ class OpenStep:
 
     @property
     def name(self) -> str:
-        """The action's name."""
+        """The name of the step's action."""
         return self.instance.action.name
 
     def parameters(self, scalars: Sequence[int]) -> dict[str, Any]:
-        """The parameters as plain values, from the scalars of the open ones."""
+        """The parameters as plain values; ``scalars`` are the values of the open parameters' inputs."""
         found = dict(self.instance.parameters)
         for name, (start, type_) in self.types.items():
             found[name] = type_.decode(scalars[start - self.start :][: type_.leaf_count])
@@ -259,7 +265,10 @@ class OpenStep:
 
 
 def steps(model: Model, *, grouped: bool) -> list[OpenStep]:
-    """All possible steps: the model's instances; with ``grouped``, one for each action whose parameters can be open."""
+    """All possible steps: the model's instances or, with ``grouped``, one step for each action.
+
+    The parameters of a grouped action are open. An action whose parameters cannot be open keeps its instances.
+    """
     if not grouped:
         return [OpenStep(instance) for instance in model.instances]
     found: list[OpenStep] = []
@@ -278,7 +287,7 @@ def steps(model: Model, *, grouped: bool) -> list[OpenStep]:
 
 
 def instance_number(model: Model, step: OpenStep, scalars: Sequence[int]) -> int:
-    """The model's instance for a step with these open parameters.
+    """The number of the model's instance for a step whose open parameters have these scalars.
 
     Raises LanguageError if the model has none: its guards cannot hold for these parameters.
     """
@@ -328,7 +337,7 @@ def _places(start: int, leaves: Sequence[Leaf]) -> Iterator[Node]:
 
 
 def _common_type(constants: Sequence[Any]) -> Type | None:
-    """The common type of all values that a parameter ranges over; None if there is none."""
+    """A type that contains all values of a parameter; None if there is none."""
     if not constants:
         return None
     if all(isinstance(c, bool) for c in constants):
@@ -353,7 +362,7 @@ LOGIC = "QF_BV"
 
 @dataclass(frozen=True)
 class DepthDone:
-    """The result at a depth: properties first violated there, the number that hold, and seconds."""
+    """The result at one depth: the properties first violated there, the number that hold, and the time in seconds."""
 
     depth: int
     violated: tuple[str, ...]
@@ -379,8 +388,8 @@ def check(
 ) -> BoundedResult:
     """Check all properties of a model in every state within ``depth - 1`` steps.
 
-    The solver chooses among instances: it is slower if it also chooses their parameters.
-    Raises BoundError, as the interpreter does, if a step leaves a type without a declared bound.
+    The solver chooses among instances: it would be slower if it also chose their parameters. Raises BoundError, as
+    the interpreter does, if a step leaves a type without a declared bound.
     """
     limits = limits or Limits()
     result = BoundedResult(stopped_by="depth")
@@ -458,7 +467,10 @@ def _holding(runs: Unrolling, deadlock: bool) -> dict[str, z3.BoolRef]:
 
 
 def _errors(runs: Unrolling, solver: z3.Solver, interpreter: Interpreter, limits: Limits) -> None:
-    """Find a step that leaves a type without a declared bound; the interpreter raises its error."""
+    """Raises BoundError if the solver finds a step that leaves a type without a declared bound.
+
+    The interpreter repeats the step and raises the error.
+    """
     term = runs.leaves_a_type(runs.depth)
     if term is None:
         return

@@ -1,7 +1,7 @@
-"""Compare two versions of a protocol: each action does the same in both for all states, or a state shows a difference.
+"""Comparison of two versions of a protocol: each action does the same in all states, or a state shows a difference.
 
-The solver compares the step from one state with one choice of parameters. If a rule needs its own field, states are
-those of the version with more fields, and the solver compares the fields that both versions have.
+The solver compares the step from one state with one choice of parameters. If a rule needs a field of its own, states
+are those of the version with more fields, and the solver compares the fields that both versions have.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHORT = 64
 
 @dataclass(frozen=True)
 class Witness:
-    """A state and a choice of parameters for which the versions differ, confirmed by the interpreter.
+    """A state and a choice of parameters for which two versions differ, confirmed by the interpreter.
 
     An outcome is the state after the step; None if the action is disabled or pruned at a bound. The sentence names
     the step. All states are of the version with more fields (``Union.whole``).
@@ -45,7 +45,7 @@ class Witness:
 
 @dataclass
 class Differences:
-    """The result: for each compared action a witness, or None if the versions are equal."""
+    """The result of a comparison: for each compared action a witness, or None if the versions are equal."""
 
     actions: dict[str, Witness | None] = field(default_factory=dict)
     stopped_by: str | None = None
@@ -59,9 +59,9 @@ class Differences:
 
 @dataclass(frozen=True)
 class Union:
-    """The states of two versions: ``whole`` is the model that has all fields of both.
+    """How the states of two versions correspond. ``whole`` is the model that has all fields of both.
 
-    ``places`` has, for each version, the position of each of its scalars in the whole.
+    ``places`` has, for each version, the position of each of its scalars in a state of ``whole``.
     """
 
     whole: Model
@@ -78,11 +78,11 @@ class Union:
         return cls(whole, (tuple(number[x] for x in first.leaves), tuple(number[x] for x in second.leaves)))
 
     def of_version(self, which: int, state: Sequence[_T]) -> list[_T]:
-        """The scalars of one version from those of the whole."""
+        """The scalars of version ``which`` (0 or 1), taken from a state of the whole."""
         return [state[place] for place in self.places[which]]
 
     def with_version(self, which: int, before: Scalars, after: Scalars | None) -> Scalars | None:
-        """A state of one version as a state of the whole; the other scalars keep their values."""
+        """A state of the whole in which the scalars of version ``which`` are replaced by ``after``; None stays None."""
         if after is None:
             return None
         scalars = list(before)
@@ -92,7 +92,7 @@ class Union:
 
     @property
     def shared(self) -> list[tuple[int, int]]:
-        """The positions of the fields that both have, in the first version and in the second."""
+        """For each scalar that both versions have, its position in the first version and in the second."""
         second = {place: i for i, place in enumerate(self.places[1])}
         return [(i, second[place]) for i, place in enumerate(self.places[0]) if place in second]
 
@@ -106,11 +106,11 @@ def differences(
     limits: Limits | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> Differences:
-    """Compare two models of one protocol, action by action, in all states that satisfy the first one's properties.
+    """Compare two models of one protocol, action by action, in all states that satisfy the first model's properties.
 
-    With ``any_state``, in all states within the types. ``actions`` are those to compare, else all. A witness is as
-    near to the initial state as the difference allows, scalar by scalar. Raises LanguageError if each version has
-    fields that the other lacks.
+    With ``any_state``, compare in all states within the types. ``actions`` restricts the comparison; empty: all
+    actions. A witness is as near to the initial state as the difference allows, scalar by scalar. Raises
+    LanguageError if each version has fields that the other lacks.
     """
     union = Union.of(first, second)
     limits, found = limits or Limits(), Differences()
@@ -134,13 +134,16 @@ def differences(
 
 
 def only_in_one(first: Model, second: Model) -> list[str]:
-    """The scalars of the states that only one version has, or has with another type."""
+    """The paths of the scalars that only one version has, or that differ in type."""
     shared = {*first.leaves} & {*second.leaves}
     return list(dict.fromkeys(x.path for x in (*first.leaves, *second.leaves) if x not in shared))
 
 
 def _pairs(first: Model, second: Model) -> list[tuple[str, OpenStep | None, OpenStep | None]]:
-    """The steps that correspond. An action is compared instance by instance unless both leave its parameters open."""
+    """Corresponding steps of the two versions: (action, step in the first, step in the second).
+
+    An action is compared instance by instance unless both versions leave its parameters open.
+    """
 
     def by_key(model: Model, grouped: set[str]) -> dict[tuple[str, str], OpenStep]:
         chosen = [s for s in steps(model, grouped=True) if s.name in grouped]
@@ -211,7 +214,7 @@ def nearest_state(
     leaves: Sequence[Leaf],
     wanted: Sequence[int],
 ) -> list[int]:
-    """Fix one scalar after the other to the value nearest to the wanted one, so that the solver has no choice.
+    """Fix one scalar after the other to its possible value nearest to the wanted one, and return the values.
 
     A number with a long interval that cannot have the wanted value is left to the solver.
     """
@@ -236,7 +239,10 @@ def nearest_state(
 
 
 def _nearest(leaf: Leaf, wanted: int) -> list[int]:
-    """The values of a scalar, the nearest first; for sets, those with the fewest different members."""
+    """The values of a scalar in order of distance from ``wanted``; only ``wanted`` itself if the interval is long.
+
+    The distance of two sets is the number of different members.
+    """
     if leaf.high - leaf.low > SHORT:
         return [wanted]
 
@@ -249,7 +255,7 @@ def _nearest(leaf: Leaf, wanted: int) -> list[int]:
 def _outcome(
     model: Model, step: OpenStep | None, numbers: Numbers, state: list[Term], parameters: list[Term]
 ) -> tuple[Term, list[Term]]:
-    """The condition that the step is taken, and the scalars after it."""
+    """The condition that the step is taken, and the scalars after it. ``step`` None is never taken."""
     if step is None:
         return z3.BoolVal(False), state
     padding = [None] * (step.start - len(state))
@@ -286,7 +292,7 @@ def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[i
 
 
 def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str]:
-    """A witness as text: the state's differences from the initial one, and both outcomes."""
+    """The lines about a witness: the state's differences from the initial one, and both outcomes."""
     yield "  State, where it is not the initial one:"
     yield from (f"      {line}" for line in special(model, witness) or ["(no difference)"])
     for side, after in zip(sides, (witness.first, witness.second), strict=True):
@@ -298,13 +304,13 @@ def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str
 
 
 def special(model: Model, witness: Witness) -> list[str]:
-    """The differences of a witness's state from the initial one, one line per place."""
+    """The fields of a witness's state that differ from the initial state, one line each."""
     changes = Interpreter(model).changes(model.first_initial, witness.before)
     return [f"{path}  {_say(model, path, value)}" for path, (_, value) in changes.items()]
 
 
 def outcome(model: Model, witness: Witness, after: Scalars) -> list[str]:
-    """The changes of an outcome, one line per place."""
+    """The fields that change from a witness's state to an outcome, one line each."""
     changes = Interpreter(model).changes(witness.before, after)
     lines = [
         f"{path}  {_say(model, path, old)} → {_say(model, path, new)}" for path, (old, new) in changes.items()

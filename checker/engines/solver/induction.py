@@ -1,7 +1,8 @@
-"""Induction: every action keeps every invariant, from any state within the types, reachable or not.
+"""Induction: every action preserves every invariant, from any state within the types, reachable or not.
 
-An invariant that holds initially and that every step keeps holds in runs of any length. A step that does not keep one
-is a *counterexample to induction*: its first state satisfies all invariants, but may be unreachable.
+An invariant that holds initially and that every step preserves holds in runs of any length. A step that does not
+preserve an invariant is a *counterexample to induction*: its first state satisfies all invariants, but may be
+unreachable.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ WITHIN_TYPES = "within_types"
 
 @dataclass(frozen=True)
 class Failure:
-    """A step that does not keep an invariant, taken by the interpreter. ``after`` is None if it leaves a type.
+    """A step, taken by the interpreter, that does not preserve an invariant. ``after`` None: it leaves a type.
 
-    ``excluded_by`` are known invariants that are not assumed, and that do not hold in the state before the step.
+    ``instance`` None: the state ``before`` is an initial state that violates the invariant. ``excluded_by`` are known
+    invariants that are not assumed, and that do not hold in the state before the step.
     """
 
     instance: Instance | None
@@ -45,7 +47,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Preserved:
-    """The verdict on an action and a property: kept, not kept (with a failure), or None without an answer."""
+    """The verdict on an action and a property. ``kept`` is False if a ``failure`` was found, None without an answer."""
 
     action: str
     property: str
@@ -55,7 +57,10 @@ class Preserved:
 
 @dataclass
 class InductionResult:
-    """One verdict for each action and property, in the order of the model; ``stopped_by``: why some are missing."""
+    """One verdict for each action and property, in the order of the model.
+
+    ``stopped_by`` is the limit that the check stopped at, so that verdicts are missing; None if none is missing.
+    """
 
     verdicts: list[Preserved] = field(default_factory=list)
     stopped_by: str | None = None
@@ -65,12 +70,12 @@ class InductionResult:
 
     @property
     def failures(self) -> list[Preserved]:
-        """The verdicts of properties that are not kept."""
+        """The verdicts on properties that an action does not preserve."""
         return [v for v in self.verdicts if v.kept is False]
 
     @property
     def proved(self) -> bool:
-        """True if every property holds initially and every action keeps it."""
+        """True if every property holds initially and every action preserves it."""
         return self.stopped_by is None and all(v.kept for v in self.verdicts)
 
 
@@ -84,12 +89,12 @@ def prove(
     first: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> InductionResult:
-    """Check that every action keeps the conjunction of the model's invariants.
+    """Check that every action preserves the conjunction of the model's invariants.
 
     Every step is also checked against the model's step properties. ``known`` are further invariants: a failure names
     those that exclude it. ``actions`` restricts the check. ``workers`` actions are checked at a time; their number
     does not change verdicts, but can change the states of failures. With ``first``, one failure of an action ends its
-    check, and its other properties count as kept: this is the least work that shows if the proof holds.
+    check, and its other properties count as preserved: this is the least work that shows if the proof holds.
     """
     limits = limits or Limits()
     result = InductionResult()
@@ -125,7 +130,10 @@ def prove(
 
 @dataclass(frozen=True)
 class _Decided:
-    """The result for an action: the properties that it does not keep, True if it is possible, and seconds."""
+    """The result for an action: the properties that it does not preserve, each with a step, and the time in seconds.
+
+    ``possible`` is False if the action is never enabled.
+    """
 
     failures: dict[str, _Step]
     possible: bool
@@ -134,7 +142,7 @@ class _Decided:
 
 @dataclass(frozen=True)
 class _Step:
-    """A failure as plain data: the instance's number in the model, the states, and the excluding invariants."""
+    """A failing step as plain data: the instance's number in the model, the states, and the excluding invariants."""
 
     instance: int
     before: Scalars
@@ -143,7 +151,7 @@ class _Step:
 
 
 class _Question:
-    """The constraints that all checks of a model share."""
+    """The constraints that the checks of all actions share."""
 
     def __init__(self, model: Model, known: Iterable[Invariant], limits: Limits, first: bool) -> None:
         self.model, self.limits, self.first = model, limits, first
@@ -165,7 +173,7 @@ class _Question:
         self.possible: set[str] = set()
 
     def initial(self) -> list[Preserved]:
-        """The verdicts on the initial states."""
+        """One verdict on the initial states for each property."""
         found, few = [], listed(self.model)
         for prop in self.model.properties:
             if few is None:
@@ -177,7 +185,7 @@ class _Question:
         return found
 
     def _initial_without(self, prop: Property) -> Scalars | None:
-        """One of many initial states that violates a property; None if there is none."""
+        """An initial state that violates a property; None if there is none. For a model with many initial states."""
         state = self.variables[: len(self.model.leaves)]
         solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()
         solver.add(self.in_types)
@@ -200,7 +208,7 @@ class _Question:
         return found
 
     def action(self, own: list[OpenStep]) -> dict[str, _Step]:
-        """The properties that the steps of an action do not keep."""
+        """The properties that the steps of an action do not preserve, each with a failing step."""
         failures: dict[str, _Step] = {}
         for step in own:
             self._step(step, failures)
@@ -209,7 +217,7 @@ class _Question:
         return failures
 
     def verdicts(self, name: str, failures: dict[str, _Step]) -> list[Preserved]:
-        """One verdict on an action for each property."""
+        """One verdict for each property on the action ``name``, from its failures."""
         told = {
             wanted: Failure(self.model.instances[f.instance], f.before, f.after, f.excluded_by)
             for wanted, f in failures.items()
@@ -258,7 +266,7 @@ class _Question:
             left = [name for name in left if name not in wrong_names]
 
     def _failure(self, step: OpenStep, solution: z3.ModelRef) -> tuple[_Step, set[str]]:
-        """A solver's model as the interpreter's step, and the names of the properties that the step violates."""
+        """A solver's model as a step of the interpreter, and the names of the properties that the step violates."""
         model, numbers = self.model, self.numbers
         before = tuple(
             numbers.value(solution, v, leaf) for v, leaf in zip(self.variables, model.leaves, strict=False)
@@ -286,14 +294,14 @@ class _Question:
 
 @dataclass(frozen=True)
 class Helpers:
-    """The helper invariants and helper step properties of one protocol; both can be empty."""
+    """The helper invariants and helper step properties of one protocol. Both can be empty."""
 
     invariants: tuple[Invariant, ...] = ()
     steps: tuple[StepProperty, ...] = ()
 
 
 def helpers(definition: Definition) -> Helpers:
-    """The helpers of a protocol's definition."""
+    """The helpers that a protocol's definition lists, by kind."""
     listed = definition.helpers
     return Helpers(
         tuple(p for p in listed if isinstance(p, Invariant)),
@@ -302,7 +310,7 @@ def helpers(definition: Definition) -> Helpers:
 
 
 def with_helpers(request: Request) -> Request:
-    """The request with all helpers that exist under its rules, after its own properties."""
+    """The request with its own properties, followed by all helpers that exist under its rules."""
     own = helpers(request.scenario.definition)
     return replace(
         request,

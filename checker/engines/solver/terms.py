@@ -35,25 +35,25 @@ Term = Any
 
 
 def bits_of(low: int, high: int) -> int:
-    """The width of the bit-vector for an interval; with a sign bit if the interval has negative numbers."""
+    """The width of the bit-vector for an interval, in bits. Negative numbers need a sign bit."""
     width = max(low.bit_length(), high.bit_length(), 1)
     return width + 1 if low < 0 else width
 
 
 def is_wide(low: int, high: int) -> bool:
-    """True if numbers of an interval are mathematical integers."""
+    """True if the numbers of this interval are represented as mathematical integers."""
     return bits_of(low, high) > WIDE
 
 
 class Numbers:
-    """The representation of ints; ``integers`` makes all of them mathematical integers."""
+    """How ints are represented in Z3; ``integers`` makes all of them mathematical integers."""
 
     def __init__(self, integers: bool = False) -> None:
         self.integers = integers
         self._kinds: dict[int, bool] = {}
 
     def is_integer(self, node: Node) -> bool:
-        """True if an int node is a mathematical integer: it is wide, or computed from one."""
+        """True if an int node is a mathematical integer: it is wide, or computed from a wide one."""
         if self.integers:
             return True
         known = self._kinds.get(node.id)
@@ -66,11 +66,11 @@ class Numbers:
         return known
 
     def is_integer_leaf(self, leaf: Leaf) -> bool:
-        """True if a scalar is a mathematical integer."""
+        """True if a scalar of a state is represented as a mathematical integer."""
         return leaf.sort == INT and (self.integers or is_wide(leaf.low, leaf.high))
 
     def variable(self, name: str, leaf: Leaf) -> Term:
-        """A fresh constant for a scalar; a literal if the scalar has one value only."""
+        """A new variable for a scalar; a literal if the scalar has only one value."""
         if leaf.low == leaf.high:
             return self.literal(leaf.low, leaf)
         if leaf.sort == BOOL:
@@ -78,7 +78,7 @@ class Numbers:
         return z3.Int(name) if self.is_integer_leaf(leaf) else z3.BitVec(name, bits_of(leaf.low, leaf.high))
 
     def literal(self, value: int, leaf: Leaf) -> Term:
-        """A plain scalar as a term."""
+        """The plain value of a scalar as a term."""
         if leaf.sort == BOOL:
             return z3.BoolVal(bool(value))
         if self.is_integer_leaf(leaf):
@@ -86,7 +86,7 @@ class Numbers:
         return z3.BitVecVal(value, bits_of(leaf.low, leaf.high))
 
     def in_type(self, term: Term, leaf: Leaf) -> list[Term]:
-        """The conditions that a scalar is in its type; none if every value of its sort is."""
+        """The conditions that a scalar is in its type; empty if every value of its sort is."""
         if leaf.sort == BOOL:
             return []
         if z3.is_int(term):
@@ -102,7 +102,7 @@ class Numbers:
         return found
 
     def value(self, model: Any, term: Term, leaf: Leaf) -> int:
-        """A scalar's value in a solver's model, in the interpreter's form."""
+        """A scalar's value in a solver's model, as the interpreter represents it."""
         found = model.eval(term, model_completion=True)
         if leaf.sort == BOOL:
             return int(z3.is_true(found))
@@ -112,7 +112,7 @@ class Numbers:
 
 
 class Translator:
-    """Translates nodes over given inputs: the terms of the scalars, in the order of the model's leaves.
+    """Translates nodes to terms, given the terms of the scalars in the order of the model's leaves.
 
     Each node is translated once. Its term has the sort that ``Numbers`` assigns.
     """
@@ -123,7 +123,7 @@ class Translator:
         self._terms: dict[int, Term] = {}
 
     def __call__(self, node: Node) -> Term:
-        """The term of a node."""
+        """The term of a node. It is cached."""
         known = self._terms.get(node.id)
         if known is not None:
             return known
@@ -142,7 +142,7 @@ class Translator:
         return self._terms[node.id]
 
     def scalar(self, node: Node, leaf: Leaf) -> Term:
-        """The term of a node that is written into a leaf, in the leaf's own sort and width."""
+        """The term of a node that is written into a scalar, in the scalar's own sort and width."""
         term = self(node)
         if leaf.sort == BOOL:
             return term
@@ -182,7 +182,7 @@ class Translator:
         return z3.BV2Int(term, node.low < 0)
 
     def _numbers(self, *nodes: Node) -> tuple[bool, list[Term]]:
-        """Int nodes in one sort and width that fit all of them; and True if it is signed."""
+        """The terms of int nodes in one sort and width that fits all of them; True first if they are signed."""
         if any(self.numbers.is_integer(n) for n in nodes):
             return True, [self._integer(n) for n in nodes]
         low, high = min(n.low for n in nodes), max(n.high for n in nodes)
@@ -190,7 +190,7 @@ class Translator:
         return low < 0, [_resize(self(n), width, n.low < 0) for n in nodes]
 
     def _into(self, result: Node, nodes: Sequence[Node]) -> list[Term]:
-        """Operands in the sort and width of their result."""
+        """The terms of operands in the sort and width of their result."""
         if result.sort == BOOL:
             return [self(n) for n in nodes]
         if result.sort == INT and self.numbers.is_integer(result):
@@ -222,7 +222,7 @@ class Translator:
         return _less(*self._numbers(a, b))
 
     def _divided(self, node: Node, a: Node, b: Node) -> tuple[Term, Term]:
-        """The quotient rounded down, and the remainder; both 0 if the divisor is 0."""
+        """The quotient rounded down, and the remainder; both are 0 if the divisor is 0."""
         if self.numbers.is_integer(node):  # Z3's remainder is never negative, for divisors of any sign
             x, y = self._integer(a), self._integer(b)
             zero, rest = z3.IntVal(0), x % y
@@ -307,7 +307,7 @@ def _less(signed: bool, terms: list[Term]) -> Term:
 
 
 def _resize(term: Term, width: int, signed: bool) -> Term:
-    """A bit-vector in another width. No information is lost: the value fits its interval."""
+    """A bit-vector in another width. No information is lost, because the value fits its interval."""
     size = term.size()
     if size == width:
         return term
@@ -341,11 +341,11 @@ def unbounded(
     invariants: Iterable[Invariant] = (),
     step_properties: Iterable[StepProperty] = (),
 ) -> tuple[type[Protocol], dict[str, int]]:
-    """The protocol with wider ranges for the parameters that bound its numbers, and those parameters set.
+    """The protocol with wider ranges for the parameters that bound its numbers, and these parameters' new values.
 
     A parameter qualifies if it is the bound of a number of the state and of no sequence. A sequence has a place for
-    each element, so its length stays bounded. Raises LanguageError if there is no such parameter, or if one also
-    affects more than intervals (it counts actions, or ends a loop).
+    each element, so its length stays bounded. Raises LanguageError if no parameter qualifies, or if one also affects
+    more than intervals (it counts actions, or ends a loop).
     """
     rules, invariants, of_steps = list(rules), list(invariants), list(step_properties)
     bounds = list(_bounds(protocol(parameters, rules).state))
@@ -375,7 +375,7 @@ def unbounded(
 
 
 def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
-    """The names of the bounds in a type, each with the type that it bounds."""
+    """Yield the name of each bound in a type, with the kind of type that it bounds."""
     if isinstance(type_, IntType) and type_.bound:
         yield type_.bound, IntType
     elif isinstance(type_, Option):
@@ -406,7 +406,7 @@ class Stopped(HighwaterError):
 
 
 class Limits:
-    """Limits of a run of the solver: seconds from now on, and bytes of memory of the whole process."""
+    """The limits of a run of the solver: seconds from now on, and bytes of memory of the whole process."""
 
     def __init__(self, seconds: float | None = None, memory_bytes: int | None = None) -> None:
         self.started = time.perf_counter()
@@ -416,7 +416,7 @@ class Limits:
 
     @property
     def used(self) -> float:
-        """Seconds since the beginning."""
+        """The seconds since the limits were created."""
         return time.perf_counter() - self.started
 
     def check(self, solver: z3.Solver, *assumptions: Term) -> bool:
@@ -439,9 +439,10 @@ class Limits:
 
     @contextmanager
     def _watched(self, solver: z3.Solver) -> Iterator[None]:
-        """Stop the solver from another thread when the memory is full.
+        """While inside, another thread stops the solver when memory is full.
 
-        Z3's own limits are not used: not every part of it checks the one, and the other ends the process.
+        Z3's own limits are not used: not every part of Z3 checks its time limit, and its memory limit ends the
+        process.
         """
         if self.memory_bytes is None:
             yield

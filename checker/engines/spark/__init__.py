@@ -1,4 +1,4 @@
-"""The Spark engine: the native kernels inside an existing cluster, level by level, each committed as Parquet."""
+"""The Spark engine: the native kernels run on an existing cluster, level by level. Each level is saved as Parquet."""
 
 from highwater.checker.engines.spark.search import search
 

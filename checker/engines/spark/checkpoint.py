@@ -3,11 +3,11 @@
     run.json                the identity of the search, and the number of buckets
     level-00012.json        the manifest of a level: written last, under its name in one step
     level-00012/*.parquet   its states: fingerprint, predecessor, instance, word_0, word_1, …
-    lock                    held by the driver; it ends with it
+    lock                    held by the driver; it ends with the driver
 
-A level exists if its manifest does. A file that no manifest names is ignored: a task that failed or ran twice left it.
-``predecessor`` is the index of a state in the level before (in the order of the manifest's parts), ``instance`` the
-number of the step from it; in the first level they are the index of the initial state, and 0.
+A level exists if its manifest does. A file that no manifest names is ignored: a task that failed or ran twice left
+it. ``predecessor`` is the index of a state in the level before (in the order of the manifest's parts), ``instance``
+the number of the step from it. In the first level they are the index of the initial state, and 0.
 
 The files are not trusted (``checkpoint_directory``). A manifest has the size, the CRC-32C and the count of each of
 its files, which are checked whenever the file is opened.
@@ -43,9 +43,10 @@ _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 
 @dataclass(frozen=True)
 class LevelFile:
-    """A file of a level: ``count`` states, those of a bucket, or of all (None), from index ``base`` on.
+    """A file of a level: ``count`` states from index ``base`` of the level on.
 
-    ``bytes`` is its size, ``checksum`` its CRC-32C.
+    ``bucket`` is the bucket of the states; None: the level is not divided. ``bytes`` is the file's size, ``checksum``
+    its CRC-32C.
     """
 
     bucket: int | None
@@ -58,7 +59,7 @@ class LevelFile:
 
 @dataclass(frozen=True)
 class CommittedLevel:
-    """A committed level; the first one has the number 0."""
+    """A committed level. ``number`` is 0 for the first level; ``totals`` are the counts up to this level."""
 
     number: int
     parts: tuple[LevelFile, ...]
@@ -66,17 +67,20 @@ class CommittedLevel:
 
     @property
     def size(self) -> int:
-        """The number of its states."""
+        """The number of states in the level."""
         return sum(part.count for part in self.parts)
 
     def part_of(self, index: int) -> LevelFile:
-        """The part that holds the state with this index."""
+        """The file that contains the state with this index."""
         return next(p for p in self.parts if p.base <= index < p.base + p.count)
 
 
 @dataclass(frozen=True)
 class SearchIdentity:
-    """The identity of a search: the model's request and compiled content, and the number of buckets."""
+    """The identity of a search: the model's request and a digest of its compiled content.
+
+    ``words`` is the number of words of a state, ``buckets`` the number of buckets.
+    """
 
     name: str
     request: str
@@ -87,7 +91,10 @@ class SearchIdentity:
 
 
 class SparkCheckpoint(CheckpointDirectory):
-    """A directory of committed levels. The driver owns it; its tasks read and write files of levels."""
+    """The directory of the committed levels of a search.
+
+    The driver owns it; its tasks read and write files of levels.
+    """
 
     engine = "spark"
     format = 5
@@ -98,14 +105,14 @@ class SparkCheckpoint(CheckpointDirectory):
     # --- the run ----------------------------------------------------------------------------------
 
     def begin(self, run: SearchIdentity) -> None:
-        """Write the identity into a new directory. Raises InputError if it cannot be written."""
+        """Write the search's identity into a new directory. Raises InputError if it cannot be written."""
         try:
             self.write_manifest(self.head, vars(run))
         except OSError as wrong:
             raise self.unusable(wrong) from None
 
     def run(self) -> SearchIdentity:
-        """The identity. Raises InputError if the directory is no checkpoint of this version, or damaged."""
+        """The search's identity. Raises InputError if the directory is damaged or no checkpoint of this version."""
         try:
             run = SearchIdentity(**self.read_manifest(self.head))
             if not (
@@ -121,7 +128,7 @@ class SparkCheckpoint(CheckpointDirectory):
     # --- levels -----------------------------------------------------------------------------------
 
     def folder(self, number: int) -> Path:
-        """The directory of a level's files."""
+        """The directory with the files of a level."""
         return self.directory / f"level-{number:05}"
 
     def commit(self, level: CommittedLevel) -> None:
@@ -137,7 +144,7 @@ class SparkCheckpoint(CheckpointDirectory):
         self.write_manifest(_manifest(level.number), plain)
 
     def level(self, number: int) -> CommittedLevel | None:
-        """A committed level, or None. Raises InputError if its manifest is damaged."""
+        """The committed level of this number; None if there is none. Raises InputError if its manifest is damaged."""
         name = _manifest(number)
         try:
             plain = self.read_manifest(name)
@@ -174,13 +181,13 @@ class SparkCheckpoint(CheckpointDirectory):
         return found
 
     def verify(self, levels: list[CommittedLevel]) -> None:
-        """Read all files of some levels. Raises InputError if one differs from its manifest."""
+        """Read all files of these levels. Raises InputError if one differs from its manifest."""
         for level in levels:
             for part in level.parts:
                 self._verify(level.number, part)
 
     def tidy(self, levels: list[CommittedLevel]) -> None:
-        """Remove files of levels that were not committed. Raises OSError."""
+        """Remove files that do not belong to these committed levels. Raises OSError."""
         self.remove_unfinished()
         committed = {self.folder(level.number).name: level for level in levels}
         for entry in list(self._entries()):
@@ -193,11 +200,11 @@ class SparkCheckpoint(CheckpointDirectory):
     # --- states -----------------------------------------------------------------------------------
 
     def writer(self, number: int, bucket: int | None, words: int) -> PartWriter:
-        """A writer for a bucket's states in a level. It makes no file before the first state."""
+        """A writer for a bucket's new states in a level. It creates no file before the first state."""
         return PartWriter(self.folder(number), bucket, words)
 
     def _verify(self, number: int, part: LevelFile) -> None:
-        """Raise InputError if the file of a part differs from its manifest."""
+        """Raises InputError if the file of a part differs from its manifest."""
         try:
             same = is_file_with(self.folder(number) / part.file, part.bytes, part.checksum)
         except FileNotFoundError:
@@ -212,7 +219,7 @@ class SparkCheckpoint(CheckpointDirectory):
 
     @contextmanager
     def open(self, number: int, part: LevelFile) -> Iterator[pq.ParquetFile]:
-        """The file of a part, after it is verified. Raises InputError if it is damaged."""
+        """While inside, the verified file of a part is open. Raises InputError if it is damaged."""
         self._verify(number, part)
         try:
             with pq.ParquetFile(self.folder(number) / part.file, memory_map=True) as file:
@@ -225,7 +232,7 @@ class SparkCheckpoint(CheckpointDirectory):
     def states(self, number: int, part: LevelFile, fingerprints: Fingerprints) -> Iterator[Words]:
         """The packed states of a part, in groups.
 
-        Their fingerprints are computed again. Raises InputError if one differs from the written one.
+        Their fingerprints are computed again. Raises InputError if one differs from the written fingerprint.
         """
         with self.open(number, part) as file:
             names = [n for n in file.schema_arrow.names if n.startswith("word_")]
@@ -239,13 +246,13 @@ class SparkCheckpoint(CheckpointDirectory):
                 yield out
 
     def fingerprints(self, number: int, part: LevelFile) -> Words:
-        """The fingerprints of a part."""
+        """The fingerprints of the states in a part."""
         with self.open(number, part) as file:
             column = file.read(columns=["fingerprint"], use_threads=False).column(0)
             return np.asarray(column.to_numpy(), dtype=np.uint64)
 
     def origin(self, number: int, level: CommittedLevel, index: int) -> tuple[int, int]:
-        """The index, in the previous level, of the state that a state was found from, and the instance."""
+        """The predecessor of a state: its index in the previous level, and the number of the step's instance."""
         if not 0 <= index < level.size:
             raise self.damaged(_manifest(number))
         part = level.part_of(index)
@@ -316,7 +323,7 @@ class PartWriter:
         self._writer.write_table(pa.table(columns, schema=self._schema), row_group_size=2 * GROUP)
 
     def close(self) -> None:
-        """Finish the file; it is then on disk. Raises OSError."""
+        """Finish the file and wait until it is on disk. Raises OSError."""
         self._flush()
         if self._writer is not None and self._out is not None:
             self._writer.close()
@@ -324,12 +331,12 @@ class PartWriter:
             self.bytes, self.checksum = self._out.bytes, self._out.checksum
 
     def part(self, base: int = 0) -> LevelFile:
-        """The file's part of the manifest."""
+        """The written file as a part of the level, from index ``base`` on."""
         return LevelFile(self.bucket, self.file, self.count, base, self.bytes, self.checksum)
 
 
 class _Counted:
-    """A file that is written from start to end, with its size and its CRC-32C; for pyarrow."""
+    """A file object for pyarrow that is written from start to end and computes its size and CRC-32C."""
 
     closed = False
 
@@ -338,7 +345,7 @@ class _Counted:
         self.bytes = self.checksum = 0
 
     def write(self, data: Any) -> int:
-        """Append all of some bytes."""
+        """Write all bytes of ``data`` at the end."""
         left = memoryview(data).cast("B")
         self.bytes += len(left)
         self.checksum = checksum(left, self.checksum)
@@ -348,16 +355,16 @@ class _Counted:
         return size
 
     def tell(self) -> int:
-        """The position of the next byte."""
+        """The position of the next byte: the number of bytes written."""
         return self.bytes
 
     def flush(self) -> None:
-        """Nothing is buffered here."""
+        """Do nothing, because nothing is buffered."""
 
     def close(self) -> None:
         """Do nothing when pyarrow is done; ``finish`` closes the file."""
 
     def finish(self) -> None:
-        """Wait until everything is on disk, and close the file."""
+        """Wait until the whole content is on disk, and close the file."""
         os.fsync(self._file.fileno())
         self._file.close()

@@ -4,8 +4,8 @@
 
 ``expand`` reads its share of the frontier from Parquet and runs the native kernels over it. A bucket holds the
 fingerprints with the same remainder; Spark's shuffle brings all candidates of a bucket to one task. ``keep_new`` has
-a table with the fingerprints of its bucket in all levels (the visited side of an anti-join), drops the candidates that
-are there, and writes the others as Parquet. A small level goes the same way within the driver.
+a table with the fingerprints of its bucket in all levels (the visited side of an anti-join). It drops the candidates
+that the table has, and writes the others as Parquet. A small level goes the same way within the driver.
 
 Each task reports its counts as a row of the job's result, so a task that failed or ran twice counts once. A task's
 result does not depend on where or how often it runs: of several steps to a state the least predecessor counts.
@@ -72,7 +72,7 @@ Known = tuple[int, int]
 
 @dataclass
 class Found:
-    """The new states of a level, and the counts of its expansion.
+    """The counts of expanding one level, and of the new states found.
 
     ``places`` has the index in the new level of the first state that violates a property. ``broken`` has, for a step
     property, the index in the expanded level of a state, and the instance of a violating step from it. ``stuck`` is
@@ -91,9 +91,10 @@ class Found:
 
 @dataclass(frozen=True)
 class LevelTask:
-    """A level to expand: its directory, the search's identity, and the violations known so far.
+    """A level to expand: the checkpoint's directory, the search's identity, and the level's number.
 
-    ``known`` has the properties that are known to be violated; ``table_bytes`` is the memory for a fingerprint table.
+    ``known`` has the bits of the properties that are known to be violated. ``table_bytes`` is the memory for
+    fingerprint tables.
     """
 
     directory: str
@@ -107,7 +108,7 @@ class LevelTask:
 
 
 def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
-    """Rows as blocks, one for each bucket that has some of them."""
+    """A batch of rows as one block for each bucket that has rows."""
     kind = np.uint16 if buckets <= 1 << 16 else np.uint32
     bucket = (rows[:, 0] % np.uint64(buckets)).astype(kind)
     rows = np.take(rows, np.argsort(bucket, kind="stable"), axis=0)
@@ -122,7 +123,7 @@ def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
 
 
 def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
-    """A report as a row of one bucket, and an empty row for each other bucket, so that its task runs."""
+    """A report as a row of the first bucket, and an empty row for each other bucket, so that its task runs."""
     listed = list(buckets)
     texts = [json.dumps(report), *[None] * (len(listed) - 1)]
     columns = [pa.array(listed, pa.int32()), pa.array(texts, pa.string())]
@@ -130,7 +131,7 @@ def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
 
 
 def arrived(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[tuple[int, str | None, Words]]:
-    """The content of the shuffle for a task: the bucket, and a report or rows of ``width`` words."""
+    """Read what the shuffle brought to a task: the bucket, with a report or with rows of ``width`` words."""
     for batch in batches:
         blocks = batch.column("rows")
         texts = batch.column("report").to_pylist()
@@ -141,12 +142,12 @@ def arrived(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[tuple[int
 
 
 def reports_of(texts: Iterable[str]) -> pa.RecordBatch:
-    """Reports as rows of a job's result."""
+    """A batch of reports as rows of a job's result."""
     return pa.record_batch([pa.array(list(texts), pa.string())], schema=_REPORTS)
 
 
 def refusal(wrong: BaseException) -> Report:
-    """The part of a report that makes the driver raise the error."""
+    """An error as a part of a report that makes the driver raise it."""
     if isinstance(wrong, OSError):
         place = f"{wrong.filename}: " if wrong.filename else ""
         return {"failure": f"{place}{wrong.strerror or wrong}"}
@@ -154,7 +155,7 @@ def refusal(wrong: BaseException) -> Report:
 
 
 def raise_refusals(reports: Iterable[Mapping[str, Any]]) -> None:
-    """Raise the errors of reports on the driver: EngineError or InternalError, as on the worker."""
+    """Raise the first error in the reports on the driver: InternalError, or EngineError for any other error."""
     for report in reports:
         if "internal" in report:
             raise InternalError(f"a task of Spark's: {report['internal']}")
@@ -173,9 +174,9 @@ def successors(
     deadlock: bool,
     report: Report,
 ) -> Iterator[Words]:
-    """The successors of states as rows, in the order of their predecessors; counts are added to ``report``.
+    """The successors of frontier states as rows, in the order of their predecessors.
 
-    ``seen`` holds candidates found before, so that most duplicates are not sent.
+    ``seen`` has candidates found before, so that most duplicates are not sent. The counts are added to ``report``.
     """
     buffers = RowBuffers(program, deadlock=deadlock, judging=False)
     buffers["known_steps"] = known[1]
@@ -203,7 +204,7 @@ def successors(
 
 
 def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
-    """Write new rows as they are found and judged; counts are added to ``report``."""
+    """Write new rows as they are found and judged, and add the counts to ``report``."""
     places: dict[str, int] = {}
     for rows in new:
         for name, index in buffers.violated():
@@ -225,7 +226,7 @@ def share(
     bucket: int | None,
     fingerprints: Fingerprints,
 ) -> Iterator[tuple[int, Words]]:
-    """A bucket's states of a level in groups, with the index of the first; None: all of them.
+    """The states of a level that belong to a bucket (None: all states), in groups, each with its first index.
 
     If a level is not divided into buckets, a bucket has a range of it. Raises as ``SparkCheckpoint.states``.
     """
@@ -246,7 +247,7 @@ def share(
 def visited(
     checkpoint: SparkCheckpoint, levels: Iterable[CommittedLevel], buckets: int, bucket: int | None
 ) -> Iterator[Words]:
-    """The fingerprints that a bucket has in some levels; None: all of them."""
+    """The fingerprints of these levels that belong to a bucket; None: all fingerprints."""
     for level in levels:
         for part in level.parts:
             if bucket is None or part.bucket == bucket:
@@ -270,13 +271,13 @@ class BucketTables:
 
     @property
     def bytes(self) -> int:
-        """Memory of all that are kept."""
+        """The number of bytes that the kept tables take."""
         return sum(table.bytes for table, _ in self._kept.values())
 
     def take(self, task: LevelTask, checkpoint: SparkCheckpoint, bucket: int, more: int) -> tuple[Table, int]:
         """A table with a bucket's fingerprints up to the task's level, and the number of them read from files.
 
-        The table has room for more. The caller owns it until ``keep``.
+        The table has room for ``more`` fingerprints. The caller owns it until ``keep``.
         """
         table, upto = self._kept.pop((task.run.name, bucket), (None, -1))
         if table is not None and upto > task.number:  # the table is from a level that was not committed
@@ -294,7 +295,10 @@ class BucketTables:
         return table, read
 
     def keep(self, task: LevelTask, bucket: int, table: Table) -> None:
-        """Keep a table that includes the task's new level; tables used longest ago are dropped if memory is short."""
+        """Keep a table that includes the task's new level.
+
+        If memory is short, the tables used longest ago are dropped.
+        """
         self._kept[task.run.name, bucket] = (table, task.number + 1)
         others = [key for key in self._kept if key[0] != task.run.name]
         while others or self.bytes > task.table_bytes:
@@ -307,7 +311,7 @@ _programs: OrderedDict[str, RowProgram] = OrderedDict()
 
 
 def program(run: SearchIdentity) -> RowProgram:
-    """The search's compiled model, cached. Raises EngineError if it differs from the driver's."""
+    """The compiled model of the search, cached. Raises EngineError if it differs from the driver's."""
     found = _programs.get(run.content)
     if found is None:
         request = ModelRequest.read(run.request)
@@ -327,7 +331,10 @@ def program(run: SearchIdentity) -> RowProgram:
 
 
 def expand(task: LevelTask, tasks: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The successors of the task's buckets as blocks, and a report. ``tasks`` is the number of tasks."""
+    """The task function of the first stage: the successors of the tasks' states as blocks, and reports.
+
+    ``tasks`` is the number of tasks.
+    """
     for batch in batches:
         for number in batch.column(0).to_pylist():
             mine = range(task.run.buckets * number // tasks, task.run.buckets * (number + 1) // tasks)
@@ -359,7 +366,7 @@ def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa
 
 
 def keep_new(task: LevelTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Judge and write the candidates of a bucket that no level has; returns reports."""
+    """The task function of the second stage: judge and write the candidates that no level has. Yields reports."""
     reports: list[str] = []
     report: Report = {"half": "merge"}
     started = time.process_time()
@@ -410,7 +417,11 @@ def _keep_new(
 
 @dataclass
 class Work:
-    """Sums of the reports of the cluster's tasks: processor seconds by half, rows, bytes, memory."""
+    """Sums over the reports of the cluster's tasks.
+
+    ``seconds`` is processor time by half (expand, merge); ``sent``, ``visited`` and ``written`` are rows; ``tables``
+    and ``resident`` are the largest memory in bytes.
+    """
 
     levels: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -434,7 +445,7 @@ class Work:
 class ParquetLevels:
     """The states that a search has visited (``Visited``): one Parquet data set per level, in a checkpoint.
 
-    The driver expands levels with few states itself. Its table holds all fingerprints as long as there are few.
+    The driver expands levels with few states by itself. Its table holds all fingerprints as long as there are few.
     """
 
     def __init__(
@@ -473,7 +484,7 @@ class ParquetLevels:
 
     @property
     def sizes(self) -> list[int]:
-        """The number of states of each committed level."""
+        """The number of states in each committed level."""
         return [level.size for level in self.committed]
 
     @property
@@ -486,7 +497,7 @@ class ParquetLevels:
         return self.committed[-1].totals if self.committed else Totals()
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the initial states, unless levels are committed already."""
+        """Find and commit the initial states, unless levels are committed already."""
         if self.committed:
             search.seconds_before = self._last.seconds
             return
@@ -499,7 +510,7 @@ class ParquetLevels:
         self._commit(found, search)
 
     def expand(self, search: BreadthFirst) -> None:
-        """Commit the successors of the last level. Raises BoundError, EngineError, and InternalError as ``joined``."""
+        """Commit the successors of the last level. Raises BoundError, EngineError and InternalError."""
         level, known = self.committed[-1], search.known
 
         def stopped() -> bool:
@@ -515,7 +526,7 @@ class ParquetLevels:
             self._commit(found, search)
 
     def _commit(self, found: Found, search: BreadthFirst) -> None:
-        """Add up the counts, and make the new states the frontier."""
+        """Add up the counts, and commit the new states as the next level."""
         model, number, old = self.program.model, len(self.committed), self._last
         places = dict(old.found)
         for name in model.safety:
@@ -547,15 +558,15 @@ class ParquetLevels:
         return self._last
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The index, in the previous level, of the state that a state was found from, and the instance."""
+        """The predecessor of a state: its index in the previous level, and the number of the step's instance."""
         return self.checkpoint.origin(level, self.committed[level], index)
 
     def initial(self, index: int) -> Scalars:
-        """An initial state."""
+        """The initial state with this index."""
         return self.program.layout.unpack(self.program.initial()[index])
 
     def progress(self, search: BreadthFirst) -> Progress:
-        """The progress of the search: memory of the tables, and bytes that the cluster has written."""
+        """The progress of the search, with the memory of the tables and the bytes that the cluster has written."""
         used, result, totals = self._table.bytes + self.work.tables, search.result, self._last
         result.table_bytes = self.work.tables
         result.peak_memory_bytes = max(result.peak_memory_bytes, self.work.resident)
@@ -593,7 +604,7 @@ class ParquetLevels:
         return self.checkpoint.writer(number, None, self.run.words)
 
     def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]) -> Found | None:
-        """A level as one job of two stages.
+        """Expand a level by one Spark job of two stages; None if the search is stopped.
 
         Nothing of a level counts before it is committed, so the job can be repeated.
         """
@@ -616,7 +627,10 @@ class ParquetLevels:
         return self._found(expanded, merged)
 
     def _found(self, expanded: list[Report], merged: list[Report]) -> Found:
-        """The sums of a level's reports; its files are stored until the level is committed."""
+        """The sums of a level's reports. The files of its new states are noted for the commit.
+
+        Raises BoundError if a step left a type without a declared bound.
+        """
         for report in expanded:
             if "bound" in report:
                 raise self.program.bound_error(report["bound"])
@@ -627,7 +641,10 @@ class ParquetLevels:
 def checked(
     reports: list[Report], tasks: int, buckets: int, states: int
 ) -> tuple[list[Report], list[Report]]:
-    """The reports of both halves of a level, in order. Raises InternalError if they contradict each other."""
+    """The reports of both halves of a level (expand, merge), in order of task and bucket.
+
+    Raises InternalError if they contradict each other, or one is missing.
+    """
     raise_refusals(reports)
     halves = []
     for half, key, count in (("expand", "task", tasks), ("merge", "bucket", buckets)):
@@ -645,7 +662,10 @@ def checked(
 
 
 def joined(expanded: list[Report], merged: list[Report]) -> tuple[tuple[LevelFile, ...], Found]:
-    """The files of a new level, and its counts."""
+    """The files of a new level, and its counts, from the reports.
+
+    Raises InternalError if they contradict each other.
+    """
     parts: list[LevelFile] = []
     found = Found()
     for report in merged:
@@ -666,7 +686,7 @@ def joined(expanded: list[Report], merged: list[Report]) -> tuple[tuple[LevelFil
 
 
 def _plus(names: list[str], old: Mapping[str, int], more: list[int]) -> dict[str, int]:
-    """Add counters by name; ``more`` may be empty."""
+    """The sum of two sets of counters, by name; ``more`` is in the order of ``names`` and may be empty."""
     return {name: old.get(name, 0) + (more[i] if i < len(more) else 0) for i, name in enumerate(names)}
 
 

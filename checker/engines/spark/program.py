@@ -1,7 +1,7 @@
 """A model compiled for Spark: the native kernels, with candidates as rows that can move between processes.
 
 A row is a candidate in the kernels' form: fingerprint, predecessor, the words of the state. ``expand`` makes rows of
-the successors of states. ``new`` keeps the rows whose fingerprint is not in a table yet, and judges their states.
+the successors of states. ``new`` keeps the rows whose fingerprint a table lacks, and judges their states.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ class RowProgram(CompiledModel):
         self.look_up = machine.function("look_up", 2)
 
     def initial(self) -> Words:
-        """The packed initial states."""
+        """The packed initial states of the model."""
         return initial_words(self.model, self.layout)
 
     def table(self, expected: int, most_bytes: int = 1 << 34) -> Table:
-        """An empty table for this number of fingerprints, which can grow.
+        """An empty table for this number of fingerprints, which can grow up to ``most_bytes``.
 
-        It keeps the program, whose code it calls.
+        The table keeps a reference to the program, whose code it calls.
         """
         table = Table(lambda *where: self.grow(*where), most_bytes)
         table.clear(expected)
         return table
 
     def actions_taken(self, counts: NDArray[np.int64]) -> list[int]:
-        """The number of steps per action, from the number per instance."""
+        """The number of steps of each action, from the number of steps of each instance."""
         taken = np.zeros(len(self.action_numbers), dtype=np.int64)
         np.add.at(taken, self._action_of, counts[: self.instances])
         return [int(n) for n in taken]
 
 
 def content(program: CompiledModel, request: ModelRequest) -> str:
-    """A digest of the compiled content for a request."""
+    """A digest of everything that determines the results of a search: layout, instances, properties, sources."""
     # Not of the code's text: its order of nodes depends on what a process traced earlier.
     model = program.model
     said = [
@@ -94,7 +94,7 @@ def fill(table: Table, fingerprints: Words) -> None:
 
 
 class RowBuffers(Buffers):
-    """Buffers and counters for one task, or for the driver."""
+    """The buffers and counters of one task, or of the driver."""
 
     def __init__(self, program: RowProgram, *, deadlock: bool = False, judging: bool = True) -> None:
         words = program.layout.words
@@ -104,7 +104,7 @@ class RowBuffers(Buffers):
         self["rows"] = self.rows.ctypes.data
 
     def expand(self, table: Table, states: Words, base: int) -> Iterator[Words]:
-        """Successors of states that are not in a table yet, in parts that are valid until the next one.
+        """The successors of states that the table does not have yet, as rows, in parts valid until the next one.
 
         ``base`` is the index of the first state in its level. Raises BoundError.
         """
@@ -118,7 +118,7 @@ class RowBuffers(Buffers):
                 raise self.program.bound_error(self["error"])
 
     def admit(self, table: Table, states: Words) -> Iterator[Words]:
-        """The given states that are not in a table yet, as rows."""
+        """The given states that the table does not have yet, as rows."""
         states = np.ascontiguousarray(states)
         self["states"] = states.ctypes.data
         for start in range(0, len(states), OUTPUT):
@@ -128,7 +128,7 @@ class RowBuffers(Buffers):
             yield self._taken(table)
 
     def new(self, table: Table, rows: Words) -> Iterator[Words]:
-        """The rows that are not in a table yet, in order; the first of several with one fingerprint."""
+        """The rows that the table does not have yet, in order. Of several with one fingerprint, the first is kept."""
         rows, room = np.ascontiguousarray(rows), self["candidates"]
         try:
             for start in range(0, len(rows), OUTPUT):
@@ -153,7 +153,7 @@ class RowBuffers(Buffers):
         return self.rows[:count]
 
     def violated(self) -> Iterator[tuple[str, int]]:
-        """The properties that were first violated in the last part, with the row's index in it."""
+        """The properties that were first violated in the last part, each with the index of the row in that part."""
         for index, bits in self.violations[: self["violation_count"]].tolist():
             for number, prop in enumerate(self.program.model.properties):
                 if bits >> number & 1:
@@ -162,7 +162,7 @@ class RowBuffers(Buffers):
     def violated_by_steps(self) -> dict[str, tuple[int, int]]:
         """The step properties that were first violated since the last call.
 
-        Each has the index of the state before the step in its level, and the step's instance.
+        Each has the index, in its level, of the state before the step, and the number of the step's instance.
         """
         return {
             prop.name: divmod(predecessor, 1 << PREDECESSOR_BITS)

@@ -50,7 +50,7 @@ class ReplayInterrupted(Exception):
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """The settings of all tasks: the driver's working directory, for relative paths, and the rules."""
+    """The settings of all tasks: the driver's working directory, for relative paths; the profile and rules."""
 
     directory: str
     profile: str | None
@@ -59,7 +59,10 @@ class TaskSettings:
 
 @dataclass
 class ReplayTotals:
-    """The cost of a divided log: processor seconds of each share, and the largest memory of a process."""
+    """The cost of replaying a log in shares.
+
+    ``following`` has the processor seconds of each share, ``resident`` the largest memory of a process in bytes.
+    """
 
     following: list[float] = field(default_factory=list)
     resident: int = 0
@@ -84,9 +87,9 @@ class SparkReplay:
         self.work = ReplayTotals()
 
     def replay(self, found: Sequence[Input], out: str | None = None) -> Iterator[Report]:
-        """The reports of the inputs, in their order. Raises InputError, TraceError, EngineError, Interrupted.
+        """The reports of the inputs, in order. Raises InputError, TraceError, EngineError, ReplayInterrupted.
 
-        ``out`` is a directory for tables; with several logs, each one has a directory below it.
+        ``out`` is a directory for tables; with several logs, each log has a directory below it.
         """
         logs = {i: log for i in found if (log := self._divisible(i, len(found), out)) is not None}
         small = [i for i in found if i not in logs]
@@ -101,7 +104,7 @@ class SparkReplay:
                 yield _report(reports[one])
 
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
-        """The log of an input to divide; None if one task replays it."""
+        """The metadata log of an input that is worth dividing into shares; None if one task replays the input."""
         if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps or one.request_logs:
             if out is not None:
                 raise InputError(f"{one.path}: --out is for metadata logs without logs of brokers")
@@ -146,7 +149,10 @@ class SparkReplay:
         return report
 
     def _run(self, work: Work, count: int, what: str) -> list[Any]:
-        """The results of a job with this many numbers, in order. Raises ReplayInterrupted, EngineError."""
+        """Run ``work`` on the numbers below ``count`` as a Spark job, and return the results in order.
+
+        Raises ReplayInterrupted and EngineError.
+        """
 
         def watch(group: str) -> bool:
             if self._stopped():
@@ -167,7 +173,7 @@ class SparkReplay:
         return [answers[number] for number in range(count)]
 
     def _done(self, group: str) -> str:
-        """The number of finished tasks of the group's job."""
+        """How many tasks of the group's job are finished, as text."""
         tracker = self._session.context.statusTracker()
         done = total = 0
         for job in tracker.getJobIdsForGroup(group):
@@ -181,7 +187,7 @@ class SparkReplay:
 
 
 def _report(said: dict[str, Any]) -> Report:
-    """The report in a task's result. Raises InputError."""
+    """The report in a task's result. Raises InputError if the task refused its input."""
     if "error" in said:
         raise InputError(said["error"])
     return Report.from_json(said["report"])
@@ -191,7 +197,7 @@ def _report(said: dict[str, Any]) -> Report:
 
 
 def answered(work: Work, directory: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run a task's numbers in the driver's working directory."""
+    """Run ``work`` on the numbers of a task, in the driver's working directory."""
     with contextlib.chdir(directory):
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -217,7 +223,7 @@ def _follow_share(
     out: str | None,
     number: int,
 ) -> tuple[ShareResult, float, int]:
-    """The result of a share, with its processor seconds and memory."""
+    """Replay one share of a log. Returns the result, the processor seconds and the memory in bytes."""
     started = time.process_time()
     tables = None if out is None else ReplayTables(out, number)
     listeners = (None, None) if tables is None else (tables.add_change, tables.add_line)
@@ -288,7 +294,10 @@ GROUP = 20_000
 
 
 class ReplayTables:
-    """The tables' parts of one share, or of the driver (``share`` None). A part gets its name once it is complete."""
+    """Writes the tables of a replay: the files of one share, or of the driver (``share`` None).
+
+    A file gets its name once it is complete.
+    """
 
     def __init__(self, directory: str, share: int | None) -> None:
         self._parts = {
@@ -297,7 +306,7 @@ class ReplayTables:
         }
 
     def add_change(self, change: PartitionChange) -> None:
-        """A change of a partition."""
+        """Add a row for a change of a partition."""
         self._parts["changes"].add(
             {
                 "offset": change.position,
@@ -313,7 +322,7 @@ class ReplayTables:
         )
 
     def add_line(self, line: Unexplained | Finding) -> None:
-        """A finding, or a change that does not conform."""
+        """Add a row for a finding, or for a change that does not conform."""
         row = {"offset": line.position["offset"], "time": line.time, "partition": line.partition}
         row["reliable"] = line.reliable
         if isinstance(line, Finding):
@@ -329,7 +338,7 @@ class ReplayTables:
         self._parts["unexplained"].add(row)
 
     def close(self) -> None:
-        """Write the remaining rows, and give the parts their names."""
+        """Write the remaining rows, and give the files their names."""
         for part in self._parts.values():
             part.close()
 

@@ -1,6 +1,6 @@
 """The input of a search on Spark: options, the model as text, and Highwater's packages for the executors.
 
-A worker traces the model again from its text; a digest of the sources confirms that it is the same model.
+A worker traces the model again from its text. A digest of the sources confirms that it is the same model.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BOOK = "rulebook.toml"
 
 @dataclass(frozen=True)
 class SparkOptions:
-    """The place of the search, and of its levels.
+    """Where a search on Spark runs, and where it stores its levels.
 
     ``checkpoint`` None means a temporary directory, removed at the end. The driver expands levels with fewer than
     ``small`` states while it can hold the fingerprints of all found states (``driver_states``). ``buckets`` is the
@@ -54,7 +54,11 @@ class SparkOptions:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """A protocol by its package, or as the text of a user's own file, and the settings of a scenario."""
+    """A model as data: the settings of a scenario, and its protocol.
+
+    ``protocol`` is a package below ``model``, or the name of a user's own file whose text is ``source``. ``beside``
+    has the files that this file imports.
+    """
 
     protocol: str
     source: str | None
@@ -96,11 +100,11 @@ class ModelRequest:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """The request as JSON types."""
+        """The request as values that JSON can represent."""
         return {**asdict(self), "rules": list(self.rules), "properties": list(self.properties)}
 
     def text(self) -> str:
-        """The request as a text, the same for equal requests."""
+        """The request as text. Equal requests have equal texts."""
         return json.dumps(self.as_json(), sort_keys=True)
 
     @classmethod
@@ -110,7 +114,7 @@ class ModelRequest:
         return cls(**{**plain, "rules": tuple(plain["rules"]), "properties": tuple(plain["properties"])})
 
     def model(self) -> Model:
-        """Trace the protocol. Raises InputError if it is not installed on this machine."""
+        """Trace the model. Raises InputError if its protocol is not installed on this machine."""
         if self.source is None:
             definition = catalogue.load(self.protocol)
         else:
@@ -135,7 +139,7 @@ class ModelRequest:
 
 
 def package(directory: Path) -> Path:
-    """Write ``highwater.zip`` into a directory; Python can import from it directly."""
+    """Write ``highwater.zip`` into a directory, and return its path. Python can import from it directly."""
     path = directory / "highwater.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(ROOT.glob("*.py")):

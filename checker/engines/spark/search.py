@@ -1,4 +1,4 @@
-"""A search on Spark, new or resumed: its checkpoint, its compiled model, its session, and the breadth-first loop."""
+"""The start of a search on Spark, new or resumed: checkpoint, compiled model, session, and breadth-first loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def search(
     progress: ProgressCallback | None = None,
     spark: SparkOptions | None = None,
 ) -> SearchResult:
-    """Explore a model exhaustively on Spark; the first Ctrl-C ends it with the committed levels.
+    """Explore a model exhaustively on Spark. The first Ctrl-C ends the search with the committed levels.
 
     Raises BoundError if a step leaves a type without a declared bound. Raises InputError if Spark or the checkpoint
     cannot be used, and EngineError if the engine does not support the model or the cluster.
@@ -42,7 +42,7 @@ def exploration(
     progress: ProgressCallback | None = None,
     spark: SparkOptions | None = None,
 ) -> Iterator[tuple[BreadthFirst, ParquetLevels]]:
-    """A search that is ready to begin, with its levels, which exist as long as the context. Raises as ``search``."""
+    """While inside, a search that is ready to begin, and its levels. Raises what ``search`` raises."""
     started = time.perf_counter()
     spark = spark or SparkOptions()
     if spark.resume and spark.checkpoint is None:
@@ -101,7 +101,7 @@ def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProg
 
 
 def _committed(checkpoint: SparkCheckpoint) -> list[CommittedLevel]:
-    """The levels to resume from. Raises InputError if their files differ from the written ones."""
+    """The committed levels to resume from. Raises InputError if their files differ from the written ones."""
     try:
         levels = checkpoint.levels()
         checkpoint.verify(levels)

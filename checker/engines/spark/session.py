@@ -55,7 +55,7 @@ _current: SparkConnection | None = None
 
 
 class SparkConnection:
-    """A Spark session. ``sql`` is Spark's own object, ``cores`` the number of tasks at the same time."""
+    """A Spark session on a master. ``sql`` is Spark's own session object."""
 
     def __init__(self, master: str) -> None:
         self.master = master
@@ -77,7 +77,7 @@ class SparkConnection:
 
     @property
     def cores(self) -> int:
-        """The number of tasks at the same time, as far as Spark knows so far."""
+        """The number of tasks that can run at the same time, as far as Spark knows so far."""
         return max(1, int(self.context.defaultParallelism))
 
     def _start(self) -> Any:
@@ -125,10 +125,10 @@ class SparkConnection:
         return started
 
     def _await_executors(self) -> None:
-        """Wait for the first executor, and for those that start right after it.
+        """Wait for the first executor, and for the executors that start right after it.
 
         Raises InputError if none starts: a job would wait forever. Dynamic allocation starts executors with the first
-        job, so nothing is awaited.
+        job, so this method then does not wait.
         """
         if self.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
             return
@@ -146,7 +146,7 @@ class SparkConnection:
             )
 
     def stop(self) -> None:
-        """End the session and remove its log."""
+        """End the session and its Java process, and remove its log."""
         from pyspark import SparkContext
 
         gateway = self.context._gateway
@@ -164,7 +164,7 @@ class SparkConnection:
 
 
 def session(master: str) -> SparkConnection:
-    """The present session on a master, or a new one. Raises InputError if it cannot be started."""
+    """The present session if it is on this master, else a new one. Raises InputError if it cannot be started."""
     global _current
     if _current is not None and _current.master != master:
         close()
@@ -184,11 +184,11 @@ def close() -> None:
 
 
 def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> list[Any] | None:
-    """The rows of a frame; None if the job was cancelled. ``what`` describes the job in Spark and in errors.
+    """Run a Spark job: the rows of a data frame, or None if the job was cancelled.
 
-    ``watch`` is called repeatedly with the name of the job's group, and returns True to cancel it. A job that fails
-    because of the cluster is started again, so results of its tasks must not depend on the attempt.
-    Raises EngineError if it still fails.
+    ``what`` describes the job in Spark and in errors. ``watch`` is called repeatedly with the name of the job's
+    group, and returns True to cancel it. A job that fails because of the cluster is started again, so results of its
+    tasks must not depend on the attempt. Raises EngineError if it still fails.
     """
     context = session.context
 
@@ -217,12 +217,12 @@ def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> li
 
 
 def may_pass(wrong: BaseException) -> bool:
-    """True if the cluster causes an error, and not the program: a lost executor, missing blocks."""
+    """True if the cluster caused an error, not the program: an executor was lost, or blocks are missing."""
     return "PythonException" not in f"{type(wrong).__name__} {wrong}" and "SparkException" in str(wrong)
 
 
 def cause(wrong: BaseException) -> str:
-    """The innermost cause of a Spark error, in one line."""
+    """The innermost cause of a Spark error, as one line."""
     text = str(wrong)
     python = re.findall(r"^(?:[\w.]+(?:Error|Exception)): (.+)$", text, re.MULTILINE)
     if python and "PythonException: Traceback" in text:
@@ -251,7 +251,7 @@ def _find_java() -> None:
 
 
 def _reach(master: str) -> None:
-    """Raise InputError if no standalone master responds; Spark itself would try for minutes."""
+    """Raises InputError if no standalone master responds, because Spark itself would try for minutes."""
     if not re.match(r"(local(\[|$)|local-cluster\[|spark://|k8s://|yarn$)", master):
         raise InputError(f"--spark-master {master}: write local[N], spark://HOST:PORT, yarn or k8s://URL")
     if not master.startswith("spark://"):

@@ -1,1 +1,1 @@
-"""One page for every run: a file of HTML to step through, with the chart, the states, and why the property is false."""
+"""The HTML page of runs to step through, with a chart, the states, and why a property is false."""

@@ -1,4 +1,4 @@
-"""The chart of a run: the party of each step, messages from send to receipt, bands and logs."""
+"""The chart of a run as data: the party of each step, messages from send to receipt, bands and logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ TAKEN, LOST, UNDER_WAY, WITHIN = "taken", "lost", "under way", "within"
 
 @dataclass
 class Arrow:
-    """A message from the state in which it was sent to that in which it went, each counted from 0."""
+    """A message of a run, from the state in which it was sent to the state in which it is gone.
+
+    ``start`` and ``end`` are numbers of states, counted from 0; ``end`` None: the message is still in flight.
+    """
 
     message: InFlight
     sender: int
@@ -31,7 +34,7 @@ class Arrow:
     fate: str = UNDER_WAY
 
     def as_data(self) -> dict[str, Any]:
-        """The arrow as the page has it."""
+        """The arrow as plain data for a page."""
         return {
             "title": self.message.title,
             "shown": list(self.message.shown),
@@ -44,7 +47,7 @@ class Arrow:
 
 
 def chart(lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Everything that is drawn, as data; ``places`` has a lane or null for each step."""
+    """Everything that a page draws of a run, as plain data. ``places`` has the lane of each step, or null."""
     places = [None if i == 0 else lanes.lane(step.sentence) for i, step in enumerate(steps)]
     found = [arrow.as_data() for arrow in arrows(lanes, steps, states, places)]
     found += _deliveries(lanes, steps, states)
@@ -61,9 +64,10 @@ def chart(lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, An
 def arrows(
     lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]], places: Sequence[int | None]
 ) -> Iterable[Arrow]:
-    """The messages of a run. Those of a state that no step leads to have been sent before it, by nobody who is known.
+    """The messages of a run, each from its sending to its end.
 
-    Of a difference each outcome has its own end of a message; one that an outcome takes is not drawn as under way.
+    Messages in the initial state were sent before it, by an unknown sender. In a difference, each outcome has its own
+    end of a message; a message that an outcome takes is not drawn as in flight.
     """
     waiting = [Arrow(m, m.receiver, 0) for m in lanes.in_flight(states[0], waiting=True)]
     open_at = {0: waiting}
@@ -90,7 +94,10 @@ def arrows(
 def _deliveries(
     lanes: Lanes, steps: Sequence[Shown], states: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """The deliveries of steps: within the step, or since the last step that wrote the delivered element."""
+    """The deliveries of steps as plain data.
+
+    A delivery is within its step, or starts at the last step that wrote the delivered element.
+    """
     for i, step in enumerate(steps):
         if step.instance is None or step.base is None:
             continue
@@ -112,7 +119,10 @@ def _deliveries(
 def _written(
     steps: Sequence[Shown], states: Sequence[Mapping[str, Any]], at: int, field: str, element: int
 ) -> int:
-    """The step on the way to a state that changed an element of an array last; the first state where none did."""
+    """The number of the last step before state ``at`` that changed an element of an array.
+
+    If no step changed it, the number of the first state.
+    """
 
     def value(i: int) -> Any:
         array = states[i][field]
@@ -124,7 +134,7 @@ def _written(
 
 
 def _reads(model: Model, instance: Instance, message: InFlight) -> bool:
-    """Whether a step looks at what is in a message, not only at whether there is one."""
+    """True if a step reads the content of a message, not only whether there is one."""
     element = model.protocol.state.fields[message.field]
     assert isinstance(element, Array)
     prefix = f"{message.field}[{message.element}]"
@@ -142,12 +152,18 @@ def _reads(model: Model, instance: Instance, message: InFlight) -> bool:
 
 
 def _contents(element: Type, content: set[int], own: set[int]) -> set[int]:
-    """The scalars that say more than that there is a message: all, where nothing else says it."""
+    """The scalars of a message's content: those that do more than mark its presence.
+
+    If no scalar marks the presence of the message, that is all of its scalars.
+    """
     return content if isinstance(element, (Option, Seq)) and content else own
 
 
 def _ends(lanes: Lanes, i: int, step: Shown) -> list[int]:
-    """The two lanes between which something passes within a step, where one of them is outside."""
+    """The first two lanes that a step's sentence names, if one of them belongs to an outside party; else empty.
+
+    Such a step passes something between the two parties.
+    """
     if i == 0 or not lanes.outside:
         return []
     named = lanes.named(step.sentence)[:2]
@@ -160,7 +176,10 @@ def _within(lanes: Lanes, i: int, step: Shown) -> dict[str, Any]:
 
 
 def _band(lanes: Lanes, band: Band, states: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Where each value of an index stands: for each state a sign for each lane, empty where it has none."""
+    """A band as plain data: for each state and each lane a sign, or an empty text.
+
+    None if the state lacks the band's fields.
+    """
     signs = [sign for sign in band.signs if _type_at(lanes.type, sign.path) is not None]
     if not signs or band.index not in lanes.first:
         return None
@@ -174,13 +193,13 @@ def _band(lanes: Lanes, band: Band, states: Sequence[Mapping[str, Any]]) -> dict
 
 
 def _size(lanes: Lanes, index: str) -> int:
-    """How many lanes an index has."""
+    """The number of lanes of an index."""
     following = sorted([*lanes.first.values(), len(lanes.titles)])
     return following[following.index(lanes.first[index]) + 1] - lanes.first[index]
 
 
 def _has(lanes: Lanes, sign: Sign, state: Mapping[str, Any], i: int) -> bool:
-    """Whether a value of a band's index has a sign."""
+    """True if the value ``i`` of a band's index has this sign in a state."""
     value = _value_at(lanes.type, state, sign.path, i)
     if sign.among:
         return value in sign.among
@@ -192,7 +211,10 @@ def _has(lanes: Lanes, sign: Sign, state: Mapping[str, Any], i: int) -> bool:
 
 
 def _logs(lanes: Lanes, log: Log, states: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """A log, or one for each value of the index on its way: its records, and its marks, in each state."""
+    """The logs that a drawing describes, as plain data, with their records and marks in each state.
+
+    There is one log for each value of the index of an array on the path; without an array there is one.
+    """
     type_ = _type_at(lanes.type, log.path)
     if type_ is None:
         return
@@ -233,7 +255,7 @@ def _names(path: str) -> tuple[str, ...]:
 
 
 def _type_at(type: Type, path: str) -> Type | None:
-    """The type of what lies at a path without indices; None where there is nothing."""
+    """The type of the value at a path without indices; None if the state has no such path."""
     for name in _names(path):
         if isinstance(type, Array):
             type = type.element
@@ -244,7 +266,7 @@ def _type_at(type: Type, path: str) -> Type | None:
 
 
 def _array_on(type: Type, path: str) -> Array | None:
-    """The array on the way to a path."""
+    """The array that a path without indices goes through or ends at; None if there is none."""
     for name in _names(path):
         if isinstance(type, Array):
             return type
@@ -254,7 +276,7 @@ def _array_on(type: Type, path: str) -> Array | None:
 
 
 def _value_at(type: Type, value: Any, path: str, i: int) -> Any:
-    """The type and value at a path without indices, for the value ``i`` of its index."""
+    """The value at a path without indices; an array on the path is read at the index ``i``."""
     for name in _names(path):
         type, value = _element(type, value, i)
         assert isinstance(type, Struct)
@@ -263,7 +285,7 @@ def _value_at(type: Type, value: Any, path: str, i: int) -> Any:
 
 
 def _element(type: Type, value: Any, i: int) -> tuple[Type, Any]:
-    """An element, of an array; else the same."""
+    """The type and value of element ``i`` of an array. A value of any other type is returned unchanged."""
     if not isinstance(type, Array):
         return type, value
     return type.element, (list(value.values()) if isinstance(value, Mapping) else value)[i]

@@ -1,4 +1,4 @@
-"""The page's data: everything that it shows of runs, computed from the interpreter's states."""
+"""The data of a page: everything that it shows of runs, computed from the interpreter's states."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def content(title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str
 
 
 def about(request: Request) -> list[tuple[str, str]]:
-    """The scenario and its settings, for the head of a page."""
+    """The scenario and its settings as pairs (title, text), for the head of a page."""
     on = [name for name, is_on in request.rules.items() if is_on]
     off = [name for name, is_on in request.rules.items() if not is_on]
     return [
@@ -93,7 +93,7 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
 
 
 def _why(run: ShownRun) -> Iterator[tuple[int, PropertyPart]]:
-    """For each state in which the property is false, the part of it that is."""
+    """For each state in which the property is false: the state's number in the run, and the false part."""
     model = run.model
     node, of_step = _condition(run)
     for i in run.false_at:
@@ -108,7 +108,10 @@ def _why(run: ShownRun) -> Iterator[tuple[int, PropertyPart]]:
 
 
 def _condition(run: ShownRun) -> tuple[Node, bool]:
-    """The condition that is false, and whether it is one of steps; true for a refinement or deadlock."""
+    """The condition that the run's property states, and True if it is about steps; constant true for a deadlock.
+
+    For a refinement it is constant true, too.
+    """
     for live in run.model.liveness:
         if live.name == run.name:
             wanted = run.example.parameters if run.example is not None else {}
@@ -124,13 +127,13 @@ def _condition(run: ShownRun) -> tuple[Node, bool]:
 
 
 def _told(part: PropertyPart) -> dict[str, Any]:
-    """A part in short, its leaves with their values, and whole."""
+    """A part of a property as plain data: its leaves with their values, and the whole part."""
     leaves = [[leaf.text, leaf.holds, [list(v) for v in leaf.values], given] for leaf, given in part.leaves()]
     return {"leaves": leaves, "whole": part.as_data()}
 
 
 def _lanes(protocol: Protocol, run: ShownRun) -> Lanes:
-    """The lanes; of parties outside only where the run names one."""
+    """The lanes for a run. Outside parties have lanes only if the run names one of them."""
     lanes = Lanes(protocol, outside=True)
     named = {lane for step in run.steps[1:] for lane in lanes.named(step.sentence)[:2]}
     return lanes if named & lanes.outside else Lanes(protocol)
@@ -157,7 +160,7 @@ POSSIBLE = 0
 
 
 class Choices:
-    """The fate of each instance of one model in a state: POSSIBLE, or a number as POSSIBLE says."""
+    """Computes the fate of each instance of one model in a state: POSSIBLE, or a number as POSSIBLE explains."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -167,7 +170,7 @@ class Choices:
         self.bounds: dict[str, int] = {}
 
     def fates(self, state: Scalars) -> list[int]:
-        """The fate of each instance, in the model's order."""
+        """The fate of each instance in a state, in the model's order."""
         holds = iter(self.interpreter.guards(state))
         found = []
         for number, instance in enumerate(self.model.instances):
@@ -185,7 +188,7 @@ class Choices:
 
 
 def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
-    """The fates in each state as data: whole for the first, then pairs (instance, fate) that are others than before.
+    """The fates in each state as plain data: complete for the first state, then pairs (instance, fate) that changed.
 
     ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``.
     """
@@ -210,12 +213,15 @@ def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
 
 
 def parameters(instance: Instance) -> str:
-    """The choice of an action's parameters, in words; empty where it has none."""
+    """The parameter values of an instance as text; empty if it has none."""
     return settings(instance.parameters)
 
 
 def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
-    """The lines of a run: what the protocol wants told of the changes, or all of them."""
+    """The lines of a run in Markdown, with the changes that the protocol's drawing selects, or all changes.
+
+    ``mermaid`` is the text of the run's chart; None: no chart.
+    """
     source = f" ({_escaped(run.source)})" if run.source else ""
     yield f"**{_escaped(run.title)}**{source}, {_escaped(run.subtitle)}."
     if run.meaning:
@@ -251,13 +257,13 @@ def _change(type: Type, path: str, before: Any, after: Any) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text that Markdown takes for nothing but text."""
+    """The text with every sign escaped that has a meaning in Markdown."""
     one_line = " ".join(text.split())
     return re.sub(r"([\\`*_{}\[\]<>#|!&~])", r"\\\1", one_line)
 
 
 def _code(text: str) -> str:
-    """A text as code in the cell of a table."""
+    """The text as Markdown code for the cell of a table."""
     one_line = " ".join(text.split()).replace("|", "\\|")
     ticks = "`" * (1 + max((len(run) for run in re.findall("`+", one_line)), default=0))
     space = " " if len(ticks) > 1 else ""
@@ -269,7 +275,7 @@ Place = tuple[str, str, int]
 
 
 def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> dict[str, Any]:
-    """The tables, and for each state the number of the text in each cell.
+    """The tables of states as plain data, and for each state the number of the text in each cell.
 
     ``{"tables": [{"title", "columns", "rows": [[label, path, tells, constant, [cell or null for each column]]]}],
     "states": [[text of each cell]]}``.
@@ -294,15 +300,15 @@ def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> di
 
 
 class Texts(dict[str, int]):
-    """Texts by the numbers that stand for them."""
+    """Texts, each with the number that stands for it in the data."""
 
     def __call__(self, text: str) -> int:
-        """The number of a text, which is kept."""
+        """The number of a text, which is added if it is new."""
         return self.setdefault(text, len(self))
 
 
 def cells(type: Struct, state: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
-    """Every cell of a state with its text; which cells there are depends on the type alone."""
+    """Every cell of a state with its text. The list of cells depends only on the type."""
     for name, inner in type.fields.items():
         value = state[name]
         if isinstance(inner, Messages):
@@ -330,7 +336,7 @@ def _below(label: str, type: Type, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _columns(lanes: Lanes, index: str) -> list[str]:
-    """The heads of a table: the lanes' titles where the index has lanes."""
+    """The heads of a table's columns: the titles of the lanes, if the index has lanes."""
     if not index:
         return []
     found = _index(lanes.type, index)
@@ -340,7 +346,7 @@ def _columns(lanes: Lanes, index: str) -> list[str]:
 
 
 def _index(type: Struct, name: str) -> Index | Enum:
-    """The index of this name; where several have it (some members, all members) the largest."""
+    """The index type of this name; the largest, if types of several sizes have the name."""
     own = [i.index for i in type.fields.values() if isinstance(i, Array) and i.index.name == name]
     return max(own, key=lambda index: index.size)
 
@@ -353,7 +359,7 @@ def _same(texts: Sequence[Sequence[int]], cell: int | None) -> bool:
 
 
 class PageOutput:
-    """The target of ``--html``. It is checked immediately: a long search must not end without its page."""
+    """The target of ``--html``. It is checked immediately, so that a long search does not end without its page."""
 
     def __init__(self, target: str | None) -> None:
         self.target = target
@@ -361,7 +367,7 @@ class PageOutput:
             refuse_unwritable("--html", target)
 
     def write(self, request: Request, runs: Sequence[ShownRun], none: str) -> str:
-        """Write the page of a scenario's runs; otherwise as ``write_about``."""
+        """Write the page of a scenario's runs. The rest is as in ``write_about``."""
         return self.write_about(request.scenario.title or request.scenario.name, about(request), runs, none)
 
     def write_about(
@@ -369,7 +375,7 @@ class PageOutput:
     ) -> str:
         """Write a page of runs, and return a line with their number, or with the reason ``none`` if there are none.
 
-        ``about`` are facts about all of them, by names.
+        ``about`` are pairs (title, text) about all runs.
         """
         assert self.target is not None
         if not runs:
@@ -382,10 +388,10 @@ _HERE = Path(__file__).parent
 
 
 def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bool = False) -> str:
-    """The text of the page. Nothing of the data is ever HTML: the script only sets text (``embedding``).
+    """The text of the page. Data never becomes HTML: the script only sets text (``embedding``).
 
-    ``style`` and ``script`` are put to its own, the script before the one that draws runs; ``asks`` lets the page ask
-    the server that it comes from, and nobody else.
+    ``style`` and ``script`` are added to the page's own, the script before the one that draws runs. ``asks`` allows
+    the page to send requests to its own server, and to no other.
     """
     text = (_HERE / "run.html").read_text(encoding="utf-8")
     own = {name: (_HERE / name).read_text(encoding="utf-8") for name in ("run.css", "drawing.js", "run.js")}
@@ -400,5 +406,5 @@ def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bo
 
 
 def write_page(target: str, title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]]) -> None:
-    """Write the file that ``--html`` names; InputError where it cannot be written."""
+    """Write the file that ``--html`` names. Raises InputError if it cannot be written."""
     write_text("--html", target, page(content(title, runs, about)))

@@ -1,4 +1,4 @@
-"""A run for a page: its states, the step to each, and where it violates a property."""
+"""A run for a page: its states, the step to each, and the states in which a property is violated."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ LIMIT_STATES = 1000
 
 @dataclass(frozen=True)
 class Shown:
-    """A state and the step to it from state ``base`` of the run; its number is that of the told run, from 1.
+    """A state of a run, and the step to it from the state ``base``.
 
-    ``model`` is the one that took the step, which in a difference is one of two. The first state has no instance; nor
-    has a state that could not be reached: then ``note`` gives the reason.
+    ``number`` is its number in the printed run, from 1. ``model`` is the model that took the step; a difference has
+    two models. The first state has no instance. A state that could not be reached has none either; then ``note``
+    gives the reason.
     """
 
     number: int
@@ -45,9 +46,9 @@ class Shown:
 class ShownRun:
     """A run with its title and property.
 
-    ``example`` is its counterexample, if it violates a property; ``false_at`` are the places in ``steps`` of the states
-    in which the property, or the due goal of a liveness property, is false. A difference has ``sides``: its last two
-    states are the outcomes under these two.
+    ``example`` is its counterexample, if it violates a property. ``false_at`` are the positions in ``steps`` of the
+    states in which the property, or the due goal of a liveness property, is false. A difference has ``sides``: its
+    last two states are the outcomes under these two sets of rules.
     """
 
     title: str
@@ -65,25 +66,25 @@ class ShownRun:
 
     @property
     def drawn(self) -> Protocol:
-        """The protocol with the run's drawing: the model's, unless that is of another revision."""
+        """The protocol whose drawing the run uses: the model's, unless the model is of another revision."""
         return self.protocol or self.model.protocol
 
     @property
     def model(self) -> Model:
-        """The model of its first state."""
+        """The model of the run's first state."""
         return self.steps[0].model
 
 
 def counterexamples(
     model: Model, violations: Iterable[ViolatingRun], examples: Sequence[Counterexample]
 ) -> list[ShownRun]:
-    """The runs of counterexamples, by the violations that they were made of."""
+    """The runs of counterexamples for a page, from the violations that the engine reported."""
     known = {(v.property, v.depth): v for v in violations}
     return [of_example(model, known[e.name, e.depth], e) for e in examples]
 
 
 def of_example(model: Model, violation: ViolatingRun, example: Counterexample) -> ShownRun:
-    """One run to a violation."""
+    """The run of one counterexample for a page."""
     steps = tuple(taken(model, violation.initial, violation.path))
     last = len(steps) - 1
     false_at: tuple[int, ...] = () if example.goal else (last,)
@@ -114,7 +115,7 @@ def of_example(model: Model, violation: ViolatingRun, example: Counterexample) -
 
 
 def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
-    """A walk that violates nothing."""
+    """A random walk that violates nothing, for a page."""
     steps = tuple(taken(model, initial, path))
     left_out = max(0, len(steps) - LIMIT_STATES)
     return ShownRun(
@@ -123,7 +124,7 @@ def shown_walk(model: Model, initial: Scalars, path: Sequence[int]) -> ShownRun:
 
 
 def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown]:
-    """The states of a run by instance numbers, taken with the interpreter."""
+    """The states of a run given by instance numbers, computed by the interpreter."""
     # Few commands write a page, and this imports all of replay.
     from highwater.traces.runs import writing
 
@@ -135,12 +136,12 @@ def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown
 
 
 def said(instance: Instance) -> str:
-    """A step as a sentence, if the protocol has one, else by its action."""
+    """The sentence of a step, or its action if the protocol has no sentence for it."""
     return instance.sentence if instance.action.says else str(instance)
 
 
 def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
-    """The last states of a long run, the first of them without the step to it."""
+    """The run without its first ``left_out`` states; its new first state has no step to it."""
     from dataclasses import replace
 
     if not left_out:
@@ -157,7 +158,7 @@ def _steps(number: int) -> str:
 
 
 def replayed(report: Report, history: RunHistory) -> ShownRun | None:
-    """The run of a replay; None if the replay read no line."""
+    """The run of a replay for a page; None if the replay read no line."""
     told = history.told()
     if not told:
         return None
@@ -198,7 +199,10 @@ _NOTE = "Marked: differs from the initial state."
 
 
 def failures(result: ProofResult) -> Iterator[ShownRun]:
-    """For each property that a step does not preserve: the state before, in which all invariants hold, and the step."""
+    """The failures of a proof for a page: for each property that a step does not preserve, two states.
+
+    In the state before the step all invariants hold; the other state is the one after the step.
+    """
     model = result.model
     for verdict in result.found.failures:
         failure = verdict.failure
@@ -232,7 +236,7 @@ def _failure(model: Model, failure: Failure) -> Iterator[Shown]:
 def differences(
     models: tuple[Model, Model], sides: tuple[str, str], found: Mapping[str, Witness | None]
 ) -> Iterator[ShownRun]:
-    """For each action that differs under the two sets of rules: the state, and both outcomes."""
+    """The differences of two sets of rules for a page: for each action that differs, a state and both outcomes."""
     union = Union.of(*models)
     whole = union.whole
     for action, witness in found.items():
@@ -260,7 +264,10 @@ def _outcome(
     before: Scalars,
     after: Scalars | None,
 ) -> Shown:
-    """One outcome; ``before`` is the state as the version ``model`` has it, ``shown`` the model of the states."""
+    """One outcome of a difference for a page.
+
+    ``before`` is the state as the version ``model`` has it; ``shown`` is the model of the states on the page.
+    """
     instance = _instance(model, action, witness)
     drawn = instance if shown is model else _instance(shown, action, witness)
     if after is not None:

@@ -1,6 +1,6 @@
-"""An implementation held against the model, operation by operation.
+"""Comparison of an implementation with the model, operation by operation.
 
-``Lockstep`` alone needs no other package; the machine that draws operations
+``Lockstep`` alone needs no other package. The machine that draws operations
 (``highwater.checker.testing.conformance.stateful``) needs the extra ``test``.
 """
 

@@ -1,4 +1,4 @@
-"""An adapter for Kafka's own controller: long runs, of more brokers than can be explored (docs/testing.md)."""
+"""An adapter for Kafka's own controller, for long runs with more brokers than can be explored (docs/testing.md)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SETS = ("adding", "removing", "isr", "elr")
 class KafkaController(Adapter):
     """The unmodified control managers of a Kafka release, through a running bridge.
 
-    ``subject`` and ``settings`` are those of the machine. InputError where the protocol is not the controller's.
+    ``subject`` and ``settings`` are those of the machine. Raises InputError unless the protocol is the controller's.
     """
 
     def __init__(self, bridge: Bridge, subject: Subject, **settings: Any) -> None:
@@ -52,12 +52,12 @@ class KafkaController(Adapter):
         self.seen: dict[str, int] = {}
 
     def reset(self, state: Mapping[str, Any]) -> None:
-        """Begin with a fresh controller."""
+        """Start with a fresh controller."""
         self.path = []
         self._send({"name": "maybeBalancePartitionLeaders"})  # changes nothing: the preferred replica leads
 
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
-        """Send a request after those that were carried out."""
+        """Send a request, after the earlier requests that were carried out."""
         key = instance_key(operation, dict(parameters))
         if key not in self.requests:
             raise AdapterError(f"no request of Kafka's controller stands for {operation} {dict(parameters)}")
@@ -72,7 +72,7 @@ class KafkaController(Adapter):
         return self.names[answer["error"]]
 
     def observe(self) -> Mapping[str, Any]:
-        """The partition, registrations and settings; of a topic both partitions."""
+        """The partition, the registrations and the settings; for a topic both partitions."""
         found: dict[str, Any] = {
             "registrations": [self._registration(broker) for broker in range(self.brokers)],
             "partition": self._partition(""),

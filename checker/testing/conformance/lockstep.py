@@ -1,6 +1,6 @@
-"""The model and an implementation take the same operations; all states of the model that fit the observations are kept.
+"""The model and an implementation take the same operations; the model's states that fit are tracked.
 
-An operation is a mismatch if no state is left.
+A state fits if it allows all observations so far. If no state is left, the last operation is a mismatch.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from highwater.traces.runs.format import Seen, read_value
 
 
 class AdapterError(Exception):
-    """The implementation cannot be driven, which is no mismatch. One line."""
+    """The implementation cannot be driven; this is no mismatch. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of an operation: done, or refused, perhaps with an error's name."""
+    """The outcome of an operation: it is done, or refused, possibly with the name of an error."""
 
     done: bool
     error: str | None = None
 
 
 class Adapter(ABC):
-    """Drives one implementation. An exception of a method ends the test; a refusal is an Outcome."""
+    """Drives one implementation. An exception of a method ends the test; a refused operation is an Outcome."""
 
     @abstractmethod
     def reset(self, state: Mapping[str, Any]) -> None:
-        """Begin anew in this initial state of the model, given as plain values."""
+        """Put the implementation into this initial state of the model, given as plain values."""
 
     @abstractmethod
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
-        """Carry out an operation, named as the model's action, to its end."""
+        """Carry out an operation, which has the name of the model's action, to its end."""
 
     @abstractmethod
     def observe(self) -> Mapping[str, Any]:
-        """The visible part of the state, in the form of a trace's ``state``."""
+        """The visible part of the implementation's state, in the form of a trace's ``state``."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Contract:
     """The relation between the model's actions and the implementation's operations.
 
     ``operations`` are the drawn actions (None: all). ``answers`` are the guards that the implementation itself
-    checks, each with its error (None: any): an operation that only those refuse is tried, and must be refused.
+    checks, each with its error (None: any). An operation that only these guards refuse is tried, and must be refused.
     ``idle`` are guards without which an operation has no effect, whether done or refused. ``chosen`` names, for an
     action, the parameters that the implementation chooses. ``hidden_steps`` is the number of unseen steps of the
     model, of any kind, that may precede an operation.
@@ -77,7 +77,10 @@ TAKES, REFUSES, IDLE, CUT, SENSELESS = "takes", "refuses", "idle", "cut", "sense
 
 
 class Mismatch(AssertionError):
-    """The implementation did what the model does not allow. ``operations`` is the run up to there."""
+    """The implementation did what the model does not allow.
+
+    ``operations`` is the run up to the mismatch, as numbers of instances.
+    """
 
     def __init__(self, told: str, operations: Sequence[int]) -> None:
         super().__init__(told)
@@ -86,7 +89,10 @@ class Mismatch(AssertionError):
 
 @dataclass
 class Lockstep:
-    """One run of an implementation beside the model, from the model's first initial state."""
+    """One run of an implementation beside the model, from the model's first initial state.
+
+    ``states`` are the model's states that fit the observations, ``operations`` the instances taken.
+    """
 
     model: Model
     adapter: Adapter
@@ -101,14 +107,14 @@ class Lockstep:
         self._judged = lru_cache(maxsize=4096)(self._judge)
 
     def start(self) -> None:
-        """Reset the implementation and look at it."""
+        """Reset the implementation, and compare its first observation."""
         initial = self.model.initial[0]
         self.states, self.operations, self.told = [initial], [], []
         self.adapter.reset(self.model.decode(initial))
         self._keep([initial], "initial state", None)
 
     def possible(self) -> tuple[list[int], list[int]]:
-        """The operations to try: those that some state takes, and those that every state refuses."""
+        """The operations to try: those that at least one state takes, and those that every state refuses."""
         kinds = [self._judged(state) for state in self.states]
         takes: list[int] = []
         refuses: list[int] = []
@@ -120,7 +126,7 @@ class Lockstep:
         return takes, refuses
 
     def step(self, number: int) -> None:
-        """Carry out an operation, which must be possible. Raises Mismatch, or AdapterError."""
+        """Carry out an operation, which must be one of ``possible``. Raises Mismatch, or AdapterError."""
         instance = self.model.instances[number]
         called, shown = instance.action.name, self._shown(instance)
         before = list(self._after_hidden())
@@ -144,7 +150,7 @@ class Lockstep:
     # --- the model ----------------------------------------------------------------------------------------
 
     def _judge(self, state: Scalars) -> list[str]:
-        """The judgement of each instance in a state."""
+        """For each instance, whether a state takes, refuses or prunes it, or whether trying it makes no sense."""
         results = iter(self.interpreter.guards(state))
         kinds = []
         for number, instance in enumerate(self.model.instances):
@@ -163,7 +169,7 @@ class Lockstep:
         return kinds
 
     def _refused_as(self, state: Scalars, number: int, outcome: Outcome) -> bool:
-        """Whether an operation was refused, with the error of the first guard that refuses it."""
+        """True if the operation was refused, with the error of the first guard that refuses it in the state."""
         if outcome.done:
             return False
         names = self.interpreter.refusals(state, self.model.instances[number])
@@ -171,7 +177,7 @@ class Lockstep:
         return self.contract.answers[first] in (None, outcome.error)
 
     def _after_hidden(self) -> dict[Scalars, None]:
-        """The states after up to ``hidden_steps`` unseen steps."""
+        """The present states, and those after up to ``hidden_steps`` unseen steps."""
         reached = dict.fromkeys(self.states)
         level = list(reached)
         for _ in range(self.contract.hidden_steps):
@@ -185,7 +191,7 @@ class Lockstep:
         return other.action is instance.action and self._shown(other) == self._shown(instance)
 
     def _shown(self, instance: Instance) -> dict[str, Any]:
-        """The parameters that the implementation gets."""
+        """The parameters that the implementation receives; those that it chooses itself are left out."""
         hidden = self.contract.chosen.get(instance.action.name, ())
         return {name: value for name, value in instance.parameters.items() if name not in hidden}
 
@@ -199,7 +205,7 @@ class Lockstep:
         before: Sequence[Scalars] = (),
         numbers: Sequence[int] = (),
     ) -> None:
-        """Keep the states that fit the observation, or raise Mismatch."""
+        """Keep those of the states ``allowed`` that fit the observation. Raises Mismatch if none is left."""
         observed = self.adapter.observe()
         seen = Seen()
         self.told.append(f"{len(self.told) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}")
@@ -247,7 +253,10 @@ class Lockstep:
         before: Sequence[Scalars],
         numbers: Sequence[int],
     ) -> list[str]:
-        """Why no state is left: the fields of the nearest one, or the guards that refuse, or that none refuses."""
+        """The reasons why no state is left, as lines.
+
+        They are the fields of the nearest state that differ, or the guards that refuse, or that no guard refuses.
+        """
         if allowed:
             found = [self._differences(state, seen) for state in allowed]
             nearest = min(found, key=len)
@@ -267,7 +276,7 @@ class Lockstep:
         return [*lines, f"  the implementation: {_outcome(outcome)}"]
 
     def _rules(self) -> list[str]:
-        """The rules of the last operation, by number and, with a rulebook, title."""
+        """The lines about the rules of the last operation: their numbers and, with a rulebook, their titles."""
         if not self.operations:
             return []
         action = self.model.instances[self.operations[-1]].action
@@ -284,12 +293,12 @@ class Lockstep:
         return f" (answer {error})" if error else ""
 
     def _differences(self, state: Scalars, seen: Seen) -> dict[str, tuple[Any, Any]]:
-        """Path to (the model's value, the observed one)."""
+        """The differences between a state and an observation: path to (the model's value, the observed value)."""
         return differences(self.model.decode(state), self.model.decode(seen.over(state)))
 
 
 def check_contract(model: Model, contract: Contract) -> None:
-    """Raise InputError for an action, a guard or a parameter in a contract that the model does not have."""
+    """Raises InputError if a contract names an action, a guard or a parameter that the model does not have."""
     actions = {action.name: action for action in model.protocol.actions()}
     guards = {guard.name for instance in model.instances for guard in instance.guards}
     for name in (*(contract.operations or ()), *contract.chosen):

@@ -1,7 +1,7 @@
 """An implementation in another process, driven by lines of JSON on its standard input and output.
 
-The form of the lines is in ``pipe.schema.json`` and explained in docs/testing.md. Nothing waits forever: every
-answer has a time limit, a line has a largest length, and a process that does not go is killed.
+The form of the lines is in ``pipe.schema.json`` and explained in docs/testing.md. No call waits forever: every answer
+has a time limit, a line has a largest length, and a process that does not end is killed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GRACE = 2.0
 
 
 class PipeAdapter(Adapter):
-    """Starts a command and drives it; close it, or use it as a context. Every failure raises AdapterError.
+    """Starts a command and drives it. Close it, or use it as a context manager. Every failure raises AdapterError.
 
     An answer may take ``timeout`` seconds, the first one ``start_timeout``.
     """
@@ -69,11 +69,11 @@ class PipeAdapter(Adapter):
         self.implementation = str(hello.get("implementation", "unnamed"))
 
     def reset(self, state: Mapping[str, Any]) -> None:
-        """Begin anew."""
+        """Request a reset to an initial state."""
         self._call("reset", {"state": dict(state)})
 
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
-        """Carry out an operation."""
+        """Request an operation, and return its outcome."""
         answer = self._call("apply", {"operation": operation, "parameters": dict(parameters)})
         outcome, error = answer.get("outcome"), answer.get("error")
         if outcome not in ("done", "refused") or not (error is None or isinstance(error, str)):
@@ -81,7 +81,7 @@ class PipeAdapter(Adapter):
         return Outcome(outcome == "done", error)
 
     def observe(self) -> Mapping[str, Any]:
-        """The visible part of the state."""
+        """Request the visible part of the state."""
         state = self._call("observe", {}).get("state")
         if not isinstance(state, dict):
             raise AdapterError("the answer to observe has no state, an object")
@@ -190,14 +190,14 @@ class PipeAdapter(Adapter):
         return f"; it said: {' / '.join(self._said)}" if self._said else ""
 
     def _listen(self, stream: IO[bytes]) -> None:
-        """Read its standard error, so that it never blocks, and keep the last lines."""
+        """Read the process's standard error, so that it never blocks, and keep the last lines."""
         with stream:
             while line := stream.readline(1000):
                 self._said.append(printable(line.decode(errors="replace").strip(), 200))
 
 
 def serve(adapter: Adapter, source: IO[str], target: IO[str], implementation: str = "unnamed") -> None:
-    """The other end of the pipe, for an implementation in Python: answer requests to the end of the input."""
+    """Serve an adapter written in Python as the process of a pipe: answer requests to the end of the input."""
     for line in source:
         request = json.loads(line)
         answer: dict[str, Any] = {"id": request.get("id")}

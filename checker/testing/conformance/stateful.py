@@ -40,7 +40,7 @@ def _operations(draw: st.DrawFn) -> Burst:
 
 
 class ConformanceMachine(RuleBasedStateMachine):
-    """The base of the machines that ``conformance_machine`` makes."""
+    """The base class of the machines that ``conformance_machine`` makes."""
 
     model: ClassVar[Model]
     adapter: ClassVar[Adapter]
@@ -57,18 +57,18 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        """Reset the implementation."""
+        """Reset the implementation at the start of a run."""
         self.lockstep.start()
 
     @rule(take=_operations())
     def operate(self, take: Burst) -> None:
-        """Report a mismatch of the operations, which were carried out when they were drawn."""
+        """Report the mismatch, if the drawn operations led to one. They were carried out when they were drawn."""
         __tracebackhide__ = True
         if self.mismatch is not None:
             raise self._shortest(self.mismatch).with_traceback(None)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Carry out an operation for each order of preference, up to a mismatch."""
+        """Carry out one operation for each order of preference, up to a mismatch. Returns their names."""
         called: list[str] = []
         for order in filter(None, orders):
             if self.mismatch is not None:
@@ -95,7 +95,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @classmethod
     def _again(cls, operations: Sequence[int]) -> Mismatch | None:
-        """Carry out the possible ones of these operations, up to a mismatch."""
+        """Carry out those of the operations that are possible. Returns the mismatch; None if there is none."""
         lockstep = cls._new()
         try:
             lockstep.start()
@@ -108,7 +108,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @classmethod
     def _shortest(cls, found: Mismatch) -> Mismatch:
-        """A mismatch of as few operations as possible, from a run of the implementation."""
+        """A mismatch with as few operations as possible, found by repeated runs of the implementation."""
         if cls.best is None or len(found.operations) <= len(cls.best):
 
             def attempt(operations: Sequence[int]) -> Sequence[int] | None:
@@ -122,10 +122,11 @@ class ConformanceMachine(RuleBasedStateMachine):
 def conformance_machine(
     subject: Subject, adapter: Adapter, contract: Contract | None = None, **overrides: Any
 ) -> type[ConformanceMachine]:
-    """A state machine class that compares an implementation with a protocol: see ``scenarios/request.py``.
+    """A Hypothesis state machine class that compares an implementation with a protocol.
 
-    A mismatch raises ``Mismatch``, shrunk. Every run resets the adapter; the caller closes it. Raises InputError for
-    a name in the contract that the protocol does not have.
+    ``subject`` and overrides are those of ``scenarios/request.py``. A mismatch raises ``Mismatch``, shrunk. Every run
+    resets the adapter; the caller closes it. Raises InputError for a name in the contract that the protocol does not
+    have.
     """
     request = asked(subject, **overrides).without_goals()
     model, contract = request.model(), contract or Contract()

@@ -1,4 +1,4 @@
-"""The KRaft controller: its rules as functions, and a protocol that explores them."""
+"""The KRaft controller: its rules as functions, and a protocol that explores its decisions."""
 
 from highwater.model.replication.controller.protocol import Controller
 

@@ -32,7 +32,7 @@ from highwater.model.replication.controller.types import (
 
 @dataclass(frozen=True)
 class Electorate:
-    """The input of an election: replicas in order, ISR, ELR, and the brokers that may lead."""
+    """The input of an election: replicas in order, ISR, ELR, and the brokers that may lead (``acceptable``)."""
 
     replicas: SeqValue
     isr: SetValue
@@ -41,44 +41,47 @@ class Electorate:
 
     @property
     def candidates(self) -> SetValue:
-        """966.13, steps 1 and 2. Candidates for a clean election."""
+        """966.13, steps 1 and 2. The candidates for a clean election."""
         return may_lead(self.isr, self.elr, self.acceptable)
 
 
 @dataclass(frozen=True)
 class Elected:
-    """The result of an election: the leader, if any, and whether it was outside ISR and ELR."""
+    """The result of an election: the leader, if one was elected, and whether it was outside ISR and ELR."""
 
     leader: OptionValue
     unclean: Truth
 
 
 def electable(partition: StructValue) -> SetValue:
-    """966.13. The brokers that a clean election can pick: ISR and ELR. Each member holds all committed records."""
+    """966.13. The brokers that a clean election can pick: the members of ISR and ELR.
+
+    Each of them holds all committed records.
+    """
     return partition.isr | partition.elr
 
 
 def is_clean(electable: SetValue, leader: Number | OptionValue) -> Truth:
-    """966.13. True if an election is clean: the leader is electable."""
+    """966.13. True if the election of this leader is clean: the leader is electable."""
     return electable.has(leader)
 
 
 def may_lead(isr: SetValue, elr: SetValue, acceptable: SetValue) -> SetValue:
-    """966.13. Candidates for a clean election: live ISR members, or live ELR members if the ISR is empty."""
+    """966.13. The candidates for a clean election: live ISR members, or live ELR members if the ISR is empty."""
     return where(isr.is_empty, elr, isr) & acceptable
 
 
 def elect(t: ControllerTypes, election: Number, partition: StructValue, among: Electorate) -> Elected:
     """966.13, 966.15. The leader that an election of this type picks.
 
-    The first of these that may lead:
+    It is the first of the following that may lead:
     1. the preferred replica (PREFERRED only),
     2. the current leader,
     3. the first candidate in replica order,
     4. uncleanly, the last known leader,
     5. uncleanly, the first acceptable replica in replica order (UNCLEAN only).
-    The first three lose nothing; the others trade records for availability. If any of several candidates can be
-    elected, ``t.picked`` is the one.
+    The first three lose nothing; the last two trade records for availability. If any of several candidates can be
+    elected, the result is ``t.picked``.
     """
     node = t.partition.fields["leader"]
     assert isinstance(node, Option)
@@ -108,7 +111,10 @@ def elect(t: ControllerTypes, election: Number, partition: StructValue, among: E
 
 
 def _one_of(t: ControllerTypes, replicas: SeqValue, candidates: SetValue, any_of_them: bool) -> OptionValue:
-    """966.13, 966.15. The picked candidate if any can be elected, else the first in replica order."""
+    """966.13, 966.15. The elected candidate: the first in replica order.
+
+    With ``any_of_them``, it is ``t.picked`` if that broker is a candidate.
+    """
     first = first_of(_order(t, replicas), candidates.has)
     if not any_of_them or t.picked is None:
         return first
@@ -127,7 +133,8 @@ def _order(t: ControllerTypes, replicas: SeqValue) -> SeqValue:
 def can_elect_last_known_leader(t: ControllerTypes, partition: StructValue, among: Electorate) -> Truth:
     """966.15. True if the last known leader can lead: ISR and ELR are empty, and (KIP-966) it is live.
 
-    It was the last broker with all records. The controller does not check if it has lost some since.
+    The last known leader was the last broker with all records. The controller does not check if it has lost some
+    since.
     """
     last = partition.last_known_leader
     possible = among.isr.is_empty & among.elr.is_empty & last.is_some
@@ -163,7 +170,7 @@ def preferred_leads(partition: StructValue) -> Truth:
 
 
 def election_error(election: Number, nothing_changed: Truth) -> Number:
-    """The answer to a checked election request: an error if nothing changed."""
+    """966.17. The error of an election request whose checks passed: set if the election changed nothing."""
     failed = where(
         election == ElectionType.PREFERRED,
         Error.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -176,7 +183,10 @@ def election_error(election: Number, nothing_changed: Truth) -> Number:
 
 
 def mapped_strategy(unclean_election: Truth | bool) -> Number:
-    """966.16. The strategy for unclean.leader.election.enable: false is Balanced, true is Aggressive."""
+    """966.16.
+
+    The recovery strategy for a value of unclean.leader.election.enable: Balanced if false, else Aggressive.
+    """
     return where(unclean_election, RecoveryStrategy.AGGRESSIVE, RecoveryStrategy.BALANCED)
 
 
@@ -187,7 +197,7 @@ def may_recover(
     strategy: Number,
     keeps_last: Truth | bool = False,
 ) -> Truth:
-    """966.13, steps 3 and 4. True if the controller may start an unclean recovery itself.
+    """966.13, steps 3 and 4. True if the controller may start an unclean recovery without a request.
 
     Preconditions: no leader, and no live ISR or ELR member.
     - Aggressive does not wait.
@@ -207,7 +217,7 @@ def may_recover(
 
 
 def request_checks(t: ControllerTypes, partition: StructValue, balanced: bool = False) -> Checks:
-    """966.17. The checks of a DESIGNATION or LONGEST_LOG election: there is no leader.
+    """966.17. The checks of a DESIGNATION or LONGEST_LOG election; one is that there is no leader.
 
     ``balanced``: LONGEST_LOG_BALANCED waits for the ELR, like the strategy Balanced.
     """
@@ -229,7 +239,7 @@ def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) ->
 
 
 def recover(now: ControllerContext, winner: Number) -> StructValue:
-    """966.14. The record that makes a live replica leader after a comparison of logs.
+    """966.14. The record that makes the live replica ``winner`` leader after a comparison of logs.
 
     Metadata does not contain the logs, so the winner is an argument: any live replica can have the best log.
     """

@@ -61,7 +61,7 @@ def alter_partition(now: ControllerContext, request: StructValue) -> Handled:
 
 
 def altered(now: ControllerContext, request: StructValue) -> StructValue:
-    """B8. The record of a checked AlterPartition: the proposed ISR and recovery state."""
+    """B8. The record of an AlterPartition whose checks passed, with the proposed ISR and recovery state."""
     ends_recovery = now.t.on("proposals_end_recovery")
     change = RequestedChange(
         now.election,
@@ -73,7 +73,7 @@ def altered(now: ControllerContext, request: StructValue) -> StructValue:
 
 
 def proposed_isr(t: ControllerTypes, request: StructValue) -> SetValue:
-    """The brokers of the proposed ISR."""
+    """The brokers in the proposed ISR of an AlterPartition."""
     members = request.new_isr
     return t.brokers.of(lambda b: any_element(members, lambda m: m.broker == b))
 
@@ -180,7 +180,7 @@ def _distinct(request: StructValue) -> Truth:
 
 
 def alter_partition_error(request: StructValue, record: StructValue) -> Number:
-    """The error of an AlterPartition that was carried out: set if the sender no longer leads.
+    """B8. The error of an AlterPartition that was carried out: set if the change moved leadership from the sender.
 
     This happens if the ISR change completes a reassignment that removes the leader.
     """
@@ -202,7 +202,7 @@ def elect_leader(now: ControllerContext, election: Number) -> Handled:
 
 
 def elected(now: ControllerContext, election: Number) -> StructValue:
-    """The record of an election of this type."""
+    """966.13. The record of an election of this type; empty if the election changes nothing."""
     return partition_change(now, RequestedChange(election))
 
 
@@ -232,7 +232,7 @@ def designate_leader(now: ControllerContext, winner: Number) -> Handled:
 
 
 def recover_uncleanly(now: ControllerContext, winner: Number) -> Handled:
-    """966.14. The replica with the best log becomes leader; the caller has compared the logs."""
+    """966.14. The replica ``winner`` becomes leader. The caller has compared the logs."""
     return unchecked(now.decided(elections.recover, winner))
 
 
@@ -248,7 +248,10 @@ def new_partition(t: ControllerTypes, replicas: SeqValue, registrations: ArrayVa
 def new_partition_checks(
     t: ControllerTypes, replicas: SeqValue, registrations: ArrayValue, factor: Number
 ) -> Checks:
-    """B8. The checks of a new partition's replicas; ``factor`` is the replica count of the topic's first partition."""
+    """B8. The checks of a new partition's replicas.
+
+    ``factor`` is the number of replicas of the topic's first partition.
+    """
     checks, wrong = Checks(Error.NONE), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("there is a replica", ~replicas.is_empty, wrong)
     checks.check(
@@ -262,14 +265,14 @@ def new_partition_checks(
 
 
 def reassign(now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True) -> Handled:
-    """966.9, 860.1. The controller handles a request for other replicas."""
+    """966.9, 860.1. The controller handles a request to reassign the partition to the replicas ``target``."""
     return Handled(reassignment_checks(now, target, factor_may_change), now.decided(reassigned, target))
 
 
 def reassignment_checks(
     now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True
 ) -> Checks:
-    """B8, 860.1. The checks of a reassignment's target."""
+    """B8, 860.1. The checks of the replicas to which a partition is reassigned."""
     t, registrations = now.t, now.registrations
     checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
@@ -295,7 +298,7 @@ def _in_progress(partition: StructValue) -> Truth:
 
 
 def _replicas_in_the_end(t: ControllerTypes, partition: StructValue) -> SetValue:
-    """The replicas after the reassignment in progress, if any, completes."""
+    """The replicas after the reassignment in progress completes; the current ones if none is in progress."""
     replicas = members_of(partition.replicas, t.brokers)
     in_the_end = (replicas | partition.adding) - partition.removing
     return where(_in_progress(partition), in_the_end, replicas)
@@ -325,7 +328,7 @@ def cancel_reassignment(now: ControllerContext) -> Handled:
 
 
 def _isr_without_adding(t: ControllerTypes, partition: StructValue) -> tuple[SeqValue, SetValue]:
-    """The replicas before the reassignment, and the ISR without adding replicas."""
+    """The replicas before the reassignment in progress, and the ISR without the adding replicas."""
     original = partition.replicas.filter(lambda r: ~partition.adding.has(r))
     return original, partition.isr - partition.adding
 
@@ -378,21 +381,25 @@ Directory = Enum("Directory", "NAMED UNASSIGNED LOST MIGRATING")
 def is_online(directory: Number, listed: Truth, lists_any: Truth) -> Truth:
     """858.1. True if a replica's directory is online according to its broker's registration.
 
-    ``listed``: the registration lists the directory. ``lists_any``: it lists any; old registrations list none.
+    ``listed``: the registration lists this directory. ``lists_any``: it lists at least one; old registrations list
+    none.
     """
     unknown = (directory == Directory.UNASSIGNED) | (directory == Directory.MIGRATING)
     return unknown | ((directory == Directory.NAMED) & (listed | ~lists_any))
 
 
 def names_default(listed: Number) -> Truth:
-    """858.1. True if a new replica's directory is known immediately: its broker has exactly one."""
+    """858.1. True if the controller knows a new replica's directory: its broker lists exactly one."""
     return listed == 1
 
 
 def assign_directory(
     now: ControllerContext, broker: Number, broker_epoch: Number, changes: Truth | bool
 ) -> Handled:
-    """858.1. The controller handles a broker's assignment of its replica to a directory. ``changes``: it is new."""
+    """858.1. The controller handles a broker's assignment of its replica to a directory.
+
+    ``changes`` is true if the replica was in another directory.
+    """
     return Handled(assignment_checks(now, broker, broker_epoch), now.decided(_assigned, changes))
 
 
@@ -427,7 +434,10 @@ Resource = Enum("Resource", "TOPIC CLUSTER BROKER")
 def feature_checks(
     t: ControllerTypes, current: Number, level: Number, upgrade: Number, supported: Truth | bool
 ) -> Checks:
-    """584.1. The checks of a feature's new level; ``supported``: the controllers and every broker support it."""
+    """584.1. The checks of a feature's new level.
+
+    ``supported`` is true if the controllers and every broker support the level.
+    """
     checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_UPDATE_VERSION
     checks.check("every broker supports the level", supported, wrong, rule="finalized_features_check")
     checks.check(
@@ -449,7 +459,8 @@ def min_isr_checks(
     """KIP-966 in Kafka 4.2. The checks of a change of min.insync.replicas; ``valid``: the value is a number above 0.
 
     The controller computes the ELR from the value, and the leader advances the HWM by it. If one broker had its own
-    value, the two could differ, and the ELR could have members that lack committed records.
+    value, controller and leader could use different values. The ELR could then have members that lack committed
+    records.
     """
     checks, wrong, one_for_all = Checks(Error.NONE, on=t.on), Error.INVALID_CONFIG, "min_isr_is_the_clusters"
     removes_the_clusters = removes & (resource == Resource.CLUSTER)
@@ -474,7 +485,7 @@ def _makes_safe(t: ControllerTypes, level: Number) -> Truth:
 
 
 def change_min_isr(now: ControllerContext) -> Handled:
-    """966.8. An operator changes min.insync.replicas; ``now`` has the new effective min ISR."""
+    """966.8. The controller handles a change of min.insync.replicas; ``now`` has the new effective min ISR."""
     return unchecked(now.decided(_after_min_isr_change))
 
 
@@ -483,6 +494,6 @@ def _after_min_isr_change(now: ControllerContext) -> StructValue:
 
 
 def change_elr_level(now: ControllerContext) -> Handled:
-    """584.1. An operator changes eligible.leader.replicas.version."""
+    """584.1. The controller handles a change of eligible.leader.replicas.version."""
     empties = now.t.on("level_change_empties_elr")
     return unchecked(cleared(now.t, now.partition) if empties else now.t.record.zero())

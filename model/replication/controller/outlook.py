@@ -1,4 +1,4 @@
-"""State that the controller does not know: logs without their records, and whether elections were needed.
+"""State that the controller does not know: complete logs, and whether elections were needless.
 
 ``complete`` is the set of replicas that hold every record that can have been committed (966.6).
 """
@@ -21,7 +21,7 @@ from highwater.model.replication.logs import gate_is_open
 
 @dataclass(frozen=True)
 class AbstractLogs:
-    """The brokers that hold every committed record, and whether fewer than min ISR may do so."""
+    """``complete``: the brokers that hold every committed record. ``diminished``: fewer than min ISR may hold it."""
 
     complete: SetValue
     diminished: Truth
@@ -29,14 +29,15 @@ class AbstractLogs:
 
 @dataclass(frozen=True)
 class Decision:
-    """A partition change, and what happens to its brokers with it.
+    """A partition change from ``old`` to ``new``, and what happens to its brokers with it.
 
-    - ``live``: brokers that may lead after it.
+    - ``live``: brokers that may lead after the change.
     - ``joining``: brokers that have fetched the leader's whole log, if they join the ISR.
     - ``lost``: brokers that lost their log.
     - ``chosen``: an operator accepts fewer than min ISR copies.
     - ``offline``, ``online``: brokers whose replica's directory goes offline or online.
-    - ``election``, ``requested``: the requested elections, if any.
+    - ``election``: the type of the requested election; None if no election was requested.
+    - ``requested``: the operator's request of a recovery; None if there was none.
     """
 
     old: StructValue
@@ -54,9 +55,11 @@ class Decision:
 
 @dataclass(frozen=True)
 class RegistrationEffect:
-    """A registration's effect on the partition: its record, the record's repetitions, and whether it is clean.
+    """The effect of a broker's registration on the partition.
 
-    ``again`` is None if the controller's index cannot differ from the ELR.
+    ``record`` is the partition's record, ``again`` how often the controller repeats it, and ``counts_as_clean``
+    whether the registration follows a clean shutdown. ``again`` is None if the controller's index cannot differ from
+    the ELR.
     """
 
     record: StructValue
@@ -71,7 +74,7 @@ def commits(partition: StructValue, min_insync_replicas: Number) -> Truth:
 
 
 def after_decision(t: ControllerTypes, logs: AbstractLogs, decision: Decision) -> AbstractLogs:
-    """The logs after a decision.
+    """The brokers with complete logs after a decision.
 
     After the election of a leader from outside ISR and ELR, only that leader is complete, because it starts another
     history. While the HWM may advance, only ISR members are complete.
@@ -90,11 +93,12 @@ def after_decision(t: ControllerTypes, logs: AbstractLogs, decision: Decision) -
 
 
 def is_needless(t: ControllerTypes, decision: Decision, elr: SetValue) -> Truth:
-    """966.13, 966.17. True if a decision changes the leader needlessly; ``elr`` is the previous ELR, if the ELR is on.
+    """966.13, 966.17. True if a decision changes the leader needlessly.
 
-    An election ends a leader epoch, and an unclean one loses records. A change is needless if
-    - the leader was a live ISR member, and no operator requested another one;
-    - no replica leads, or one that is not electable, although a live replica is electable.
+    ``elr`` is the previous ELR, empty while the ELR is off. An election ends a leader epoch, and an unclean one loses
+    records. A change is needless if
+    - the leader was a live ISR member, and no operator requested another leader;
+    - no replica leads, or a replica that is not electable, although a live replica is electable.
     """
     old, new = decision.old, decision.new
     electable = ((old.isr | elr) - decision.lost) | (decision.joining & new.isr)
@@ -111,7 +115,7 @@ def is_needless(t: ControllerTypes, decision: Decision, elr: SetValue) -> Truth:
 
 
 def may_have_best_log(complete: SetValue, winner: Number, compared: SetValue) -> Truth:
-    """966.14. True if a replica can have the best of the compared logs, according to ``complete``.
+    """966.14. True if ``winner`` can have the best of the compared logs, according to ``complete``.
 
     By last leader epoch and length, a log without a committed record is never better than a complete one.
     """
@@ -119,9 +123,10 @@ def may_have_best_log(complete: SetValue, winner: Number, compared: SetValue) ->
 
 
 def without_promise(partition: StructValue, complete: SetValue) -> SetValue:
-    """The complete brokers while the ELR is off: if the ISR has no complete member, it starts another history.
+    """The complete brokers while the ELR is off. If no ISR member is complete, the ISR starts another history.
 
-    The last ISR member stays in the ISR even if it lost its log. The proposals then promise nothing about the records.
+    The ISR's members then count as complete. The last ISR member stays in the ISR even if it lost its log, and the
+    proposals then promise nothing about the records.
     """
     nobody_left = (partition.isr & complete).is_empty
     return where(nobody_left, complete | partition.isr, complete)

@@ -1,4 +1,4 @@
-"""A partition change: the controller builds every PartitionChangeRecord in the same way.
+"""How the controller builds a PartitionChangeRecord, whatever the cause of the change.
 
 This is Kafka's PartitionChangeBuilder, with the eligible leader replicas of KIP-966, which change with the ISR.
 """
@@ -35,9 +35,9 @@ from highwater.model.replication.controller.types import (
 
 @dataclass(frozen=True)
 class RequestedChange:
-    """The requested target of a partition change; unset fields keep their value.
+    """The requested target of a partition change; fields that are None keep their value.
 
-    ``acceptable``: brokers that may lead, if they differ from the currently acceptable ones. ``unclean_shutdown``:
+    ``acceptable``: brokers that may lead, if they differ from the currently acceptable brokers. ``unclean_shutdown``:
     brokers that lost their log. ``assigns``: a replica gets another log directory. ``reorders``: the ISR's members
     change their order, which no rule reads but which is written.
     """
@@ -121,7 +121,7 @@ def partition_change(now: ControllerContext, change: RequestedChange) -> StructV
 
 @dataclass(frozen=True)
 class ChangeTarget:
-    """The target of a change: its ISR and its replicas."""
+    """The ISR and the replicas that a change leads to."""
 
     isr: SetValue
     replicas: SeqValue
@@ -130,7 +130,7 @@ class ChangeTarget:
 
 
 def target_of(partition: StructValue, change: RequestedChange) -> ChangeTarget:
-    """The target of a requested change; unset fields keep their value."""
+    """The ISR and replicas that a requested change leads to; fields that it leaves None keep their value."""
     return ChangeTarget(
         isr=partition.isr if change.isr is None else change.isr,
         replicas=partition.replicas if change.replicas is None else change.replicas,
@@ -159,10 +159,10 @@ def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Num
 def reassignment_completes(
     t: ControllerTypes, target: ChangeTarget, remaining: SeqValue, min_isr: Number
 ) -> Truth:
-    """966.9. True if all adding replicas are in the ISR, and min ISR members remain without the removing ones.
+    """966.9. True if all adding replicas are in the ISR, and min ISR members remain without the removing replicas.
 
-    With ``reassignment_needs_min_isr`` off: true if every remaining replica is in the ISR, and there is one. A
-    reassignment to one replica then leaves one copy of records that more replicas acknowledged.
+    With ``reassignment_needs_min_isr`` off, it is true if every remaining replica is in the ISR, and there is at
+    least one. A reassignment to one replica then leaves one copy of records that more replicas acknowledged.
     """
     adding, removing = target.adding, target.removing
     in_progress = ~adding.is_empty | ~removing.is_empty
@@ -191,15 +191,15 @@ def after_election(
 
 
 def elects_no_replica(t: ControllerTypes, partition: StructValue, elected: Elected) -> Truth:
-    """True if the elected leader is not a replica: Kafka throws when it looks up the leader's log directory."""
+    """True if the elected leader is not a replica. Kafka throws when it looks up such a leader's log directory."""
     return elected.leader.is_some & ~members_of(partition.replicas, t.brokers).has(elected.leader)
 
 
 def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
-    """966.3, step 4. True if the record has the ISR: it changes, and it is not empty or may become empty.
+    """966.3, step 4. True if the record has the ISR: the ISR changes, and may be written if it is empty.
 
-    If it may not become empty, the last member stays in the ISR while it is down. It leads when it returns, even if it
-    has lost records.
+    If the ISR may not become empty, the last member stays in it while it is down. That member leads when it returns,
+    even if it has lost records.
     """
     return changes if t.on("isr_may_become_empty") else changes & ~isr.is_empty
 
@@ -207,7 +207,7 @@ def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, change
 def writes_leader(
     t: ControllerTypes, partition: StructValue, elected: Elected, assigned: SetValue, isr: SetValue
 ) -> Truth:
-    """B8, step 5. True if the record has the leader: it changes, or the leader epoch must end.
+    """B8, step 5. True if the record has the leader: the leader changes, or the leader epoch must end.
 
     A new leader epoch makes followers fetch anew. The leader then ignores the fetches of a removed replica.
     """
@@ -222,7 +222,7 @@ def writes_leader(
 def recovery_state(
     t: ControllerTypes, partition: StructValue, requested: Number | None, uncleanly: Truth
 ) -> Number:
-    """704.1. The leader recovery state: the requested one, or RECOVERING after an unclean election."""
+    """704.1. The leader recovery state after a change: the requested one, or RECOVERING after an unclean election."""
     before = partition.leader_recovery_state
     requested = before if requested is None else requested
     recovers = uncleanly & t.on("unclean_election_recovers")
@@ -235,7 +235,7 @@ def recovery_state(
 
 
 def is_empty_record(t: ControllerTypes, record: StructValue) -> Truth:
-    """True if a record changes nothing; the controller does not append it."""
+    """True if a record changes nothing; the controller does not append such a record."""
     return all_of(getattr(record, name).is_none for name in t.written_fields) & ~record.assigns
 
 
@@ -264,7 +264,7 @@ def merge(t: ControllerTypes, partition: StructValue, record: StructValue) -> St
 
 
 def effective_min_isr(min_insync_replicas: Number, replication_factor: Number) -> Number:
-    """966.2. min(min.insync.replicas, replication factor)."""
+    """966.2. The effective min ISR: min(min.insync.replicas, replication factor)."""
     return least(min_insync_replicas, replication_factor)
 
 
@@ -300,7 +300,7 @@ def last_known_elr(
 ) -> SetValue:
     """966.10. The ELR members that left by an unclean shutdown since the ISR last had min ISR members.
 
-    966.18: while the ELR is off it is empty; Kafka keeps its value.
+    966.18: while the ELR is off the set is empty; Kafka 4.2 keeps its value.
     """
     if not t.on("last_known_elr"):
         return t.brokers.zero() if t.on("elr_off_forgets_last_known") else partition.last_known_elr
@@ -337,7 +337,7 @@ def last_known_leader(
 
 
 def after_min_isr_change(t: ControllerTypes, partition: StructValue, min_isr: Number) -> StructValue:
-    """966.8. The record for a new effective min ISR: if the ISR has that many members, the ELR is emptied.
+    """966.8. The record for a new effective min ISR: if the ISR has that many members, it empties the ELR.
 
     The HWM may then advance without the ELR members, so they are no longer eligible. With
     ``min_isr_change_clears_elr`` every change empties the ELR and the last known leader.
@@ -355,7 +355,7 @@ def after_min_isr_change(t: ControllerTypes, partition: StructValue, min_isr: Nu
 
 
 def cleared(t: ControllerTypes, partition: StructValue) -> StructValue:
-    """The record that empties ELR, last known ELR and last known leader, where any of them is there."""
+    """The record that empties ELR, last known ELR and last known leader; empty if all are empty already."""
     known, elr, nobody = partition.last_known_leader, partition.last_known_elr, t.brokers.zero()
     concerned = ~partition.elr.is_empty | ~elr.is_empty | known.is_some
     return t.record.zero().replace(

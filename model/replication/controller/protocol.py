@@ -50,7 +50,7 @@ class Controller(ControllerBase):
         stale="stale_choice",
     )
     def alter_partition(self, s: State, isr: SetValue, stale: OptionValue) -> None:
-        """The leader proposes an ISR; with ``stale``, it knows that member by a previous broker epoch.
+        """The leader proposes an ISR. With ``stale``, it knows that member by a previous broker epoch.
 
         Precondition: a stale member joins the ISR and has restarted.
         """
@@ -69,7 +69,10 @@ class Controller(ControllerBase):
         self.carry_out(s, replace(self.decision(s, handled.record), joining=joining))
 
     def _proposal(self, s: State, isr: SetValue, stale: OptionValue) -> StructValue:
-        """The leader's AlterPartition; it has the previous broker epoch of ``stale``."""
+        """The leader's AlterPartition for this ISR.
+
+        The member ``stale``, if any, has its previous broker epoch in it.
+        """
         t, partition, leader = self.t, s.partition, s.partition.leader.value
         members, proposed = ascending(isr, t.replicas), t.proposed_isr.zero()
         for position in range(t.replicas.maximum):
@@ -93,14 +96,14 @@ class Controller(ControllerBase):
 
     @action("966.5", says="broker {broker} is fenced", broker="broker")
     def fence(self, s: State, broker: Number) -> None:
-        """The controller fences a broker whose session has ended, or that leads nothing and shuts down."""
+        """The controller fences a broker: its session has ended, or it leads nothing and shuts down."""
         require("the broker is not fenced", ~s.registrations[broker].fenced)
         self._require_registered(s, broker)
         self._fence(s, broker)
         s.next.registrations[broker].fenced = True
 
     def _fence(self, s: State, broker: Number) -> None:
-        """Remove a broker that is fenced or starts a controlled shutdown from ISR and leadership."""
+        """Remove a broker that is fenced or starts a controlled shutdown from the ISR and from leadership."""
         decision = self.decision(s, registrations.fence(self.context(s), broker).record)
         self.carry_out(s, replace(decision, live=decision.live - self._only(broker)))
 
@@ -108,7 +111,7 @@ class Controller(ControllerBase):
     def unfence(self, s: State, broker: Number) -> None:
         """The controller unfences a broker that has replayed its own registration.
 
-        A broker that was shutting down must restart first.
+        Unless ``resumed_shutdowns`` is set, a broker that was shutting down must restart first.
         """
         require("the broker is fenced", s.registrations[broker].fenced)
         self._require_up(s, broker)
@@ -120,7 +123,7 @@ class Controller(ControllerBase):
 
     @action("841.5", says="broker {broker} starts a controlled shutdown", broker="broker")
     def start_controlled_shutdown(self, s: State, broker: Number) -> None:
-        """A broker with leaderships starts a controlled shutdown; one without is fenced immediately."""
+        """A broker that leads a partition starts a controlled shutdown. A broker that leads none is fenced instead."""
         require("the broker is not fenced", ~s.registrations[broker].fenced)
         self._require_up(s, broker)
         require("the broker leads", self.leads(s, broker))
@@ -163,13 +166,13 @@ class Controller(ControllerBase):
         broker="broker",
     )
     def fence_again(self, s: State, broker: Number) -> None:
-        """The controller fences a fenced broker again, because the broker's session ends after heartbeats (K13)."""
+        """The controller fences a fenced broker again, because the session that its heartbeats started ends (K13)."""
         self._require_registered(s, broker)
         require("the broker is fenced", s.registrations[broker].fenced)
         self._fence(s, broker)
 
     def _require_up(self, s: State, broker: Number) -> None:
-        """Precondition: the broker is registered and is not still trying to register."""
+        """Require that the broker is registered and is not still trying to register."""
         self._require_registered(s, broker)
         if self.p.failovers > 1:
             require("the broker does not try to register", ~s.restarting.has(broker))
@@ -245,17 +248,17 @@ class Controller(ControllerBase):
 
     @action("966.17", says="the operator requests a {election} election", election="election_choice")
     def elect_leader(self, s: State, election: Number) -> None:
-        """The operator requests an election."""
+        """The operator requests an election of this type."""
         self._elect(s, handlers.elect_leader(self.context(s), election), election)
 
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
-        """The periodic task elects uncleanly where the topic allows it."""
+        """The periodic task elects a leader uncleanly where the topic allows it."""
         self._elect(s, handlers.maybe_elect_unclean_leader(self.context(s)))
 
     @action("966.17", says="the controller balances leaders")
     def maybe_balance_leader(self, s: State) -> None:
-        """The periodic task elects preferred replicas."""
+        """The periodic task elects the preferred replica where another replica leads."""
         self._elect(s, handlers.maybe_balance_leader(self.context(s)), ElectionType.PREFERRED)
 
     def _elect(self, s: State, handled: Handled, election: Number | None = None) -> None:
@@ -286,7 +289,7 @@ class Controller(ControllerBase):
 
     @action("966.9", says="the partition is to have the replicas {target}", target="target_choice")
     def reassign(self, s: State, target: SeqValue) -> None:
-        """The operator requests other replicas."""
+        """The operator requests a reassignment to other replicas."""
         require("replicas are reassigned", self.p.reassignments)
         handled = handlers.reassign(self.context(s), target)
         handled.checks.require()
@@ -332,7 +335,7 @@ class Controller(ControllerBase):
 
     @action("584.1", rule="leftover_elr_elects", says="eligible.leader.replicas.version goes down or up")
     def change_elr_level(self, s: State) -> None:
-        """The operator changes eligible.leader.replicas.version; the ELR goes off or on, and no partition changes."""
+        """The operator changes eligible.leader.replicas.version: the ELR turns off or on, and no partition changes."""
         require("the level changes", bool(self.p.elr_changes))
         if self.p.elr_changes:
             led = s.partition.leader.is_some
@@ -349,6 +352,9 @@ class Controller(ControllerBase):
         count="first_partition_choice",
     )
     def change_first_partition(self, s: State, count: int) -> None:
-        """The operator changes the replica count of the topic's first partition; 0: this partition is the first."""
+        """The operator changes the number of replicas of the topic's first partition.
+
+        The number 0 means that this partition is the first.
+        """
         require("another number", s.first_partition_replicas != count)
         s.next.first_partition_replicas = count

@@ -1,4 +1,4 @@
-"""The operator's part of unclean recovery: its strategy, and election requests (966.13, 966.17)."""
+"""The operator's part of unclean recovery: the recovery strategy, and election requests (966.13, 966.17)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def register_undamaged(m: ControllerBase, s: State, broker: Number) -> None:
     strategy="strategy_choice",
 )
 def change_recovery_strategy(m: ControllerBase, s: State, strategy: Number) -> None:
-    """The operator changes unclean.recovery.strategy: the topic's or, if it has none, the cluster's (966.13).
+    """The operator changes unclean.recovery.strategy: the topic's or, if the topic has none, the cluster's (966.13).
 
-    The change affects no partition by itself. A change of the cluster's strategy does not affect a topic with its
-    own, so the model has no action for it.
+    The change affects no partition by itself. A change of the cluster's strategy does not affect a topic that has a
+    strategy of its own, so the model has no action for it.
     """
     require("an operator changes it", m.p.strategy_changes)
     if m.has_strategy:
@@ -82,7 +82,11 @@ def elect_by_log(m: ControllerBase, s: State, winner: Number, balanced: bool) ->
 
 
 def strategy(m: ControllerBase, s: State) -> Number:
-    """966.13. The recovery strategy: its own setting, or mapped from unclean.leader.election.enable (966.16)."""
+    """966.13. The recovery strategy in force.
+
+    It is the setting's own value if the operator can change that. Otherwise unclean.leader.election.enable determines
+    it (966.16).
+    """
     if m.has_strategy:
         own: Number = s.recovery_strategy
         return own
@@ -96,7 +100,10 @@ def _request(m: ControllerBase, kind: Number, leader: Number) -> StructValue | N
 def elect_from_outside(
     m: ControllerBase, s: State, handled: Handled, requested: StructValue | None = None
 ) -> None:
-    """966.14. Make a live replica leader, in ISR and ELR or not; ``requested`` is the operator's request, if any."""
+    """966.14. Make a live replica leader, in ISR and ELR or not.
+
+    ``requested`` is the operator's request; None if the controller acts by itself.
+    """
     handled.checks.require()
     require("the winner is a live replica", ~is_empty_record(m.t, handled.record))
     m.carry_out(s, replace(m.decision(s, handled.record), requested=requested))

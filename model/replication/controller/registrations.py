@@ -1,7 +1,7 @@
 """Brokers at the controller: registrations, sessions and heartbeats, and their effects on a partition.
 
 A broker registers, is fenced or unfenced, shuts down, or is removed. The batch that changes its registration also
-changes the partitions that it is in.
+changes the partitions that have a replica on it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ def remove(now: ControllerContext, broker: Number) -> Handled:
 
 
 def register(now: ControllerContext, broker: Number, previous_broker_epoch: Number) -> Handled:
-    """966.5, 966.12. The controller registers a broker's new incarnation, with the previous broker epoch it sent."""
+    """966.5, 966.12. The controller registers a broker's new incarnation.
+
+    ``previous_broker_epoch`` is the epoch that the request names.
+    """
     return unchecked(now.decided(_registered, broker, previous_broker_epoch))
 
 
@@ -76,8 +79,8 @@ def is_clean_registration(
     """966.12. True if a broker registers after a clean shutdown: its previous broker epoch is the registered one.
 
     Only a clean shutdown writes that epoch, after it has flushed the log. After a crash the end of the log may be
-    lost. The same incarnation again is not a restart. Without the rule, every new incarnation is unclean, and so are
-    requests below version 3, which have no such field.
+    lost. A second registration of the same incarnation is not a restart. Without the rule ``clean_registration``,
+    every new incarnation is unclean, and so are requests below version 3, which have no such field.
     """
     if not t.on("clean_registration"):
         return same_incarnation
@@ -86,9 +89,10 @@ def is_clean_registration(
 
 
 def on_unclean_registration(now: ControllerContext, broker: Number) -> StructValue:
-    """966.5. A broker registers after an unclean shutdown: it may lack committed records, so it leaves ISR and ELR.
+    """966.5. The record for an unclean registration: the broker may lack committed records and leaves ISR and ELR.
 
-    With a stale index (``elr_index_entries``) the controller also changes a partition that has the broker in neither.
+    With a stale index (``elr_index_entries``) the controller also changes a partition whose ISR and ELR lack the
+    broker.
     """
     concerned: Truth | bool = (now.partition.isr | now.partition.elr).has(broker)
     if now.t.on("cleared_elr_stays_indexed"):
@@ -100,7 +104,7 @@ def on_unclean_registration(now: ControllerContext, broker: Number) -> StructVal
 
 
 def on_fencing(now: ControllerContext, broker: Number) -> StructValue:
-    """966.5, 841.2. A broker is fenced, starts a controlled shutdown, or registers cleanly: it leaves the ISR.
+    """966.5, 841.2. The record for a broker that is fenced, shuts down, or registers cleanly: it leaves the ISR.
 
     acks=all stops waiting for it. Its log is whole, so it may enter or stay in the ELR: while the ISR is under min
     ISR, no record is committed without it (966.4).
@@ -110,7 +114,7 @@ def on_fencing(now: ControllerContext, broker: Number) -> StructValue:
 
 
 def without_broker(now: ControllerContext, broker: Number) -> StructValue:
-    """B8, 858.1. A broker is removed, or loses its replica's directory: it leaves the ISR, not the ELR.
+    """B8, 858.1. The record for a broker that is removed or loses its directory: it leaves the ISR, not the ELR.
 
     The controller also visits partitions whose ISR does not have the broker.
     """
@@ -131,7 +135,7 @@ def _leaves(
 
 
 def on_unfencing(now: ControllerContext, broker: Number) -> StructValue:
-    """966.5. A broker is unfenced: a partition without a leader elects one, possibly this broker.
+    """966.5. The record for an unfenced broker: a partition without a leader elects one, possibly this broker.
 
     Without this election the partition would stay offline although a live replica holds all committed records.
     """
@@ -154,10 +158,10 @@ def on_registration(
     clean: Truth,
     same_incarnation: Truth,
 ) -> StructValue:
-    """966.5, 966.12. The effect of a registration on a partition, applied before the registration is stored.
+    """966.5, 966.12. The partition's record for a registration, applied before the registration is stored.
 
-    A registered broker can be unfenced and elected from the ELR, so it must leave the ELR first.
-    A clean restart acts like a fencing; the same incarnation again changes nothing.
+    A registered broker can be unfenced and elected from the ELR, so it must leave the ELR first. A clean restart acts
+    like a fencing; another registration of the same incarnation changes nothing.
     """
     cleanly = on_fencing(now, broker)
     uncleanly = cleanly if treats_as_fenced(now.t) else on_unclean_registration(now, broker)
@@ -170,9 +174,10 @@ def on_heartbeat(
     current: Number,
     next: Number,
 ) -> StructValue:
-    """841.5, 966.5. The effect of a heartbeat on a partition: fencing, unfencing, or none.
+    """841.5, 966.5. The partition's record for a heartbeat that takes a broker from state ``current`` to ``next``.
 
-    A broker that enters controlled shutdown leaves the ISR like a fenced one.
+    A broker that enters controlled shutdown leaves the ISR like a fenced broker. The record is empty if the state
+    stays.
     """
     leaving, unfencing = on_fencing(now, broker), on_unfencing(now, broker)
     stays, comes_back = current == next, next == BrokerState.UNFENCED
@@ -188,10 +193,10 @@ def on_heartbeat(
 
 
 def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> tuple[Number, Number]:
-    """A broker's index entries for a partition after an ELR change, and the entries that move to partition 0.
+    """The number of index entries that a broker has for a partition after an ELR change, and the number that go astray.
 
     Kafka removes all entries of the partition from an array but shortens it by one. Each further slot keeps its
-    initial value, which stands for partition 0 of the topic.
+    initial value, which stands for partition 0 of the topic: those entries go astray.
     """
     leaves = was_member & ~is_member
     astray = where(leaves & (entries > 1), entries - 1, 0)
@@ -200,7 +205,7 @@ def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> t
 
 
 def elr_index_visits(t: ControllerTypes, entries: Number, is_member: Truth) -> Number:
-    """The number of times that the controller changes a partition for a broker in its ELR: once for each entry."""
+    """How often the controller changes a partition for a broker in its ELR: once for each index entry."""
     if t.on("cleared_elr_stays_indexed"):
         return entries
     return where(is_member, 1, 0)
@@ -257,14 +262,14 @@ HEARTBEAT_BATCHES = {
 
 @dataclass(frozen=True)
 class Clock:
-    """The controller's time, and the session timeout."""
+    """The controller's current time and the session timeout, in milliseconds."""
 
     now_ms: Number
     timeout_ms: Number
 
 
 def is_over(contact_ms: Number, clock: Clock) -> Truth:
-    """True if a session with its last heartbeat at ``contact_ms`` has timed out."""
+    """True if a session whose last heartbeat was at ``contact_ms`` has timed out."""
     return contact_ms + clock.timeout_ms < clock.now_ms
 
 
@@ -273,7 +278,7 @@ def has_live_session(
 ) -> Truth:
     """True if the broker is registered and sent a heartbeat within the session timeout.
 
-    Only an unfenced broker has a session, unless ``fenced_broker_has_session``.
+    Only an unfenced broker has a session, unless the rule ``fenced_broker_has_session`` is on.
     """
     heard = session.last_contact_ms.is_some & ~is_over(session.last_contact_ms.value, clock)
     registered = registration.registered & heard
@@ -314,8 +319,8 @@ def registration_after(
 ) -> StructValue:
     """B8, 380.1. A broker's registration after it registered.
 
-    A new incarnation gets a new broker epoch (the base offset of the batch) and is fenced. The same incarnation keeps
-    its epoch and flags.
+    A new incarnation gets a new broker epoch (the base offset of the batch) and is fenced. The registered incarnation
+    keeps its epoch and flags when it registers again.
     """
     new = t.registration(registered=True, epoch=new_epoch, fenced=True, in_controlled_shutdown=False)
     return where(same_incarnation, registration, new)
@@ -340,7 +345,7 @@ def session_of_registration(t: ControllerTypes, now_ms: Number, record_offset: N
 def session_after_failover(
     t: ControllerTypes, registration: StructValue, session: StructValue, now_ms: Number
 ) -> StructValue:
-    """A broker's session at a new active controller, which knows the log but no heartbeat.
+    """A broker's session at a newly active controller, which knows the metadata log but no heartbeat.
 
     An unfenced broker has the whole session timeout to send one; a fenced broker has no session.
     """
@@ -357,7 +362,7 @@ def session_expired(
 ) -> Truth:
     """True if the periodic check fences this broker because its session is over.
 
-    If only unfenced brokers have sessions, the check takes the one that ended first. With
+    If only unfenced brokers have sessions, the check takes the session that ended first. With
     ``fenced_broker_has_session`` the order is not defined.
     """
 
@@ -383,7 +388,7 @@ def any_session_expired(
 
 
 def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number) -> StructValue:
-    """A broker's session after the periodic check has fenced it: over."""
+    """A broker's session after the periodic check has fenced it. With ``fenced_broker_has_session`` it is over."""
     contact = session.last_contact_ms.type
     over = t.on("fenced_broker_has_session")
     return session.replace(
@@ -412,7 +417,7 @@ def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
 
 
 def current_broker_state(registration: StructValue, session: StructValue) -> Number:
-    """A broker's current state, for the decision about its heartbeat."""
+    """A broker's current state, from which a heartbeat takes it to the next one."""
     return cases(
         (session.controlled_shutdown_offset.is_some, BrokerState.CONTROLLED_SHUTDOWN),
         (registration.fenced, BrokerState.FENCED),
@@ -430,8 +435,8 @@ def next_broker_state(
     """841.5. The state that a heartbeat takes a broker to.
 
     The controller unfences a broker that has replayed its own registration. It grants a shutdown to a broker that
-    leads nothing. Otherwise the broker is in controlled shutdown until its leaderships have moved and every active
-    broker has replayed that part of the metadata log.
+    leads nothing. Otherwise a broker that wants to shut down stays in controlled shutdown. It waits until its
+    leaderships have moved and every active broker has replayed that part of the metadata log.
     """
     registration, session = registrations[request.broker], sessions[request.broker]
     stop, fence, unfence = BrokerState.SHUTDOWN_NOW, BrokerState.FENCED, BrokerState.UNFENCED
@@ -457,7 +462,7 @@ def next_broker_state(
 
 
 def is_caught_up(session: StructValue, request: StructValue) -> Truth:
-    """True if a broker has replayed the metadata log up to its own registration."""
+    """True if the broker's heartbeat shows that it has replayed the metadata log up to its own registration."""
     return request.current_metadata_offset >= session.registration_offset
 
 
@@ -474,18 +479,18 @@ def lowest_active_offset(t: ControllerTypes, registrations: ArrayValue, sessions
 
 
 def is_fenced_state(state: Number) -> Truth:
-    """True if a broker in this state is fenced."""
+    """True if a broker in this state is fenced: FENCED or SHUTDOWN_NOW."""
     return (state == BrokerState.FENCED) | (state == BrokerState.SHUTDOWN_NOW)
 
 
 def changes_registration(registration: StructValue, current: Number, next: Number) -> Truth:
-    """True if a heartbeat changes the registration."""
+    """True if a heartbeat that takes a broker from state ``current`` to ``next`` changes its registration."""
     enters_shutdown = (next == BrokerState.CONTROLLED_SHUTDOWN) & ~registration.in_controlled_shutdown
     return (next != current) & (is_fenced_state(next) | (next == BrokerState.UNFENCED) | enters_shutdown)
 
 
 def registration_after_heartbeat(registration: StructValue, current: Number, next: Number) -> StructValue:
-    """A broker's registration after a heartbeat. Only a restart ends a controlled shutdown, not an unfencing."""
+    """A broker's registration after a heartbeat. Only a restart ends a controlled shutdown; an unfencing does not."""
     changed = registration.replace(
         fenced=where(
             is_fenced_state(next), True, where(next == BrokerState.UNFENCED, False, registration.fenced)
@@ -521,7 +526,7 @@ def session_after_heartbeat(
 
 
 def heartbeat_reply(session: StructValue, request: StructValue, next: Number) -> dict[str, Truth]:
-    """The heartbeat response."""
+    """The fields of the heartbeat response."""
     return {
         "is_caught_up": is_caught_up(session, request),
         "is_fenced": is_fenced_state(next),

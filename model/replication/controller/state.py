@@ -1,4 +1,4 @@
-"""The controller-only protocol's parameters and state, the input of its decisions, and their effects on the state."""
+"""The parameters and state of the controller-only protocol, and how decisions change the state."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from highwater.model.rulebook import RULEBOOK
 
 
 class ControllerBase(Protocol):
-    """One partition as the controller sees it: parameters, state, and the effects of decisions."""
+    """One partition as the controller sees it: parameters, state, and the effects of decisions on the state."""
 
     rulebook = RULEBOOK
     parameters = {
@@ -120,7 +120,7 @@ class ControllerBase(Protocol):
     profiles = PROFILES
 
     def define(self) -> Struct:
-        """Define the state, and the values that actions choose from."""
+        """Define the type of the state, and the values that actions choose from."""
         p = self.p
         bounds = EpochBounds(p.max_broker_epoch, p.max_leader_epoch, p.max_partition_epoch)
         t = ControllerTypes(p.brokers, self.rules_on, bounds)
@@ -169,23 +169,26 @@ class ControllerBase(Protocol):
 
     @property
     def has_index(self) -> bool:
-        """True if the controller's index of ELR members can differ from the ELR, so that the state contains it."""
+        """True if the controller's index of ELR members can differ from the ELR; the state then contains the index."""
         return self.on("cleared_elr_stays_indexed")
 
     @property
     def has_strategy(self) -> bool:
-        """True if an operator can set unclean.recovery.strategy independently."""
+        """True if an operator can set unclean.recovery.strategy independently of unclean.leader.election.enable."""
         return self.on("unclean_recovery") and self.p.strategy_changes
 
     @cached_property
     def target_choice(self) -> list[SeqValue]:
-        """The replica lists that an operator can request."""
+        """The replica lists that a reassignment can request."""
         sizes = range(1, self.p.brokers + 1) if self.p.replication_factor_changes else (self.factor,)
         targets = (t for size in sizes for t in itertools.permutations(range(self.p.brokers), size))
         return [self.t.replicas.lift(list(target)) for target in targets]
 
     def initial(self) -> list[dict[str, Any]]:
-        """All brokers are up; the first brokers are the replicas and the ISR, and the first of them leads."""
+        """One initial state: all brokers are up.
+
+        The brokers with the lowest ids are the replicas and the ISR, and broker 0 leads.
+        """
         replicas = list(range(self.factor))
         broker = {"registered": True, "epoch": 0, "fenced": False, "in_controlled_shutdown": False}
         partition = self.t.initial_partition(replicas, replicas)
@@ -210,13 +213,13 @@ class ControllerBase(Protocol):
     # --- the input of decisions ---------------------------------------------------------------------
 
     def min_isr(self, s: State) -> Number:
-        """966.2. The effective min ISR."""
+        """966.2. The partition's effective min ISR."""
         return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
 
     def controllers_min_isr(self, s: State) -> Number:
-        """The effective min ISR that the controller uses.
+        """966.2. The effective min ISR that the controller uses.
 
-        Kafka's controller uses the replica count of the topic's first partition, which a reassignment can make
+        Kafka's controller uses the number of replicas of the topic's first partition, which a reassignment can make
         different.
         """
         of_first = effective_min_isr(s.min_insync_replicas, s.first_partition_replicas)
@@ -227,7 +230,10 @@ class ControllerBase(Protocol):
         return s.unclean_election & (not self.on("unclean_recovery"))
 
     def context(self, s: State) -> ControllerContext:
-        """The input of a decision, under the current level of eligible.leader.replicas.version."""
+        """The controller's state and configuration for a decision.
+
+        If the level of eligible.leader.replicas.version can change, the rules depend on the current level.
+        """
         on = self.t.under(self.t.rules)
         by_level = ((Bool.lift(True), self.t.without_elr()), (s.elr_on, on)) if self.p.elr_changes else ()
         return ControllerContext(
@@ -240,13 +246,13 @@ class ControllerBase(Protocol):
         )
 
     def leads(self, s: State, broker: Number) -> Truth:
-        """True if a broker leads a partition: this one or, with ``leads_elsewhere``, another."""
+        """True if a broker leads a partition: this partition or, with ``leads_elsewhere``, possibly another."""
         return s.partition.leader.is_(broker) | self.p.leads_elsewhere
 
     # --- the effects of decisions -------------------------------------------------------------------
 
     def decision(self, s: State, record: StructValue, again: Number | None = None) -> Decision:
-        """The decision to write a record, and to repeat it ``again`` times; nothing else happens."""
+        """The decision to write a record and to repeat it ``again`` times (None: never), without other effects."""
         if self.on("unassigned_candidate_fails"):
             require("no candidate for leader is a broker that is no replica", ~record.fails)
         new = merge(self.t, s.partition, record)
@@ -268,17 +274,17 @@ class ControllerBase(Protocol):
         )
 
     def carry_out(self, s: State, decision: Decision) -> None:
-        """Apply a decision: partition, ELR index, and the state that the controller does not know."""
+        """Apply a decision to the partition, the ELR index, and the state that the controller does not know."""
         if self.has_index:
             self.index(s, decision.new)
         self.store(s, decision)
 
     def own_next(self, s: State) -> Any:
-        """The partition's own fields after the step; a protocol of several partitions has them elsewhere."""
+        """The place of the partition's own fields after the step. A protocol of several partitions overrides this."""
         return s.next
 
     def store(self, s: State, decision: Decision) -> None:
-        """Apply a decision without the index of ELR members."""
+        """Apply a decision to everything except the index of ELR members."""
         if self.on("offline_directory_check"):
             decision = self._with_directories(decision)
         if self.p.judged_elections:
@@ -289,7 +295,7 @@ class ControllerBase(Protocol):
             self.own_next(s).requested = decision.requested
 
     def _with_directories(self, decision: Decision) -> Decision:
-        """The decision with the replicas in offline directories; a removed replica is in no directory."""
+        """The decision with the replicas whose directory is offline after it; a removed replica is in no directory."""
         offline = (decision.new.offline | decision.offline) - decision.online
         return replace(decision, new=decision.new.replace(offline=offline & self.assigned(decision.new)))
 
@@ -313,7 +319,10 @@ class ControllerBase(Protocol):
         self.own_next(s).diminished = after.diminished
 
     def index(self, s: State, new: StructValue) -> None:
-        """Update the index of ELR members; extra entries move to the topic's first partition."""
+        """Update the index of ELR members for the change to ``new``.
+
+        Entries that go astray move to the topic's first partition.
+        """
         for b in self.t.broker:
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
             own, astray = registrations.elr_index_entries(s.elr_entries[b], was_member, is_member)
@@ -325,7 +334,7 @@ class ControllerBase(Protocol):
         return self.t.brokers.zero().with_(broker)
 
     def restart(self, s: State, broker: Number, clean: Truth, whole: Truth) -> None:
-        """A broker registers after a clean or unclean shutdown; ``whole``: it lost no record."""
+        """A broker registers after a clean or unclean shutdown; ``whole`` is true if it lost no record."""
         self._changes_of_registration(
             s, broker, whole, self.registration(s, broker, clean), online=self._only(broker)
         )
@@ -336,7 +345,7 @@ class ControllerBase(Protocol):
             s.next.restarting = s.restarting.without(broker)
 
     def registration(self, s: State, broker: Number, clean: Truth) -> RegistrationEffect:
-        """The effect of a clean or unclean registration on the partition."""
+        """The effect that a broker's registration after a clean or unclean shutdown has on the partition."""
         t, registration, now = self.t, s.registrations[broker], self.context(s)
         previous = where(clean, registration.epoch, -1)
         counts_as_clean = registrations.is_clean_registration(t, registration, previous, Bool.lift(False))
@@ -353,7 +362,10 @@ class ControllerBase(Protocol):
     def _changes_of_registration(
         self, s: State, broker: Number, whole: Truth, registration: RegistrationEffect, online: SetValue
     ) -> None:
-        """Apply a registration's partition change (966.5). ``online`` is empty if no registration is stored (K14)."""
+        """Apply the partition change that a registration causes (966.5).
+
+        ``online`` is empty if the controller fails before it stores the registration (K14).
+        """
         decision = self.decision(s, registration.record, registration.again)
         # A clean restart that is treated as unclean also removes a member from ISR and ELR.
         taken_out = ~registration.counts_as_clean & (s.partition.isr | s.partition.elr).has(broker)
@@ -369,14 +381,14 @@ class ControllerBase(Protocol):
     # --- for properties -------------------------------------------------------------------------------
 
     def assigned(self, partition: StructValue) -> SetValue:
-        """The replicas of the partition, as a set."""
+        """The partition's replicas as a set."""
         return self.t.brokers.of(partition.replicas.has)
 
     def active(self, s: State) -> SetValue:
-        """The brokers that are unfenced and not shutting down."""
+        """The brokers that are unfenced and not in controlled shutdown."""
         return self.t.active(s.registrations)
 
     def elr_is_on(self, s: State) -> Truth:
-        """True if eligible.leader.replicas.version is above 0 under rules with an ELR."""
+        """True if the ELR is on: eligible.leader.replicas.version is above 0, and the rules have an ELR."""
         on = Bool.lift(self.on("eligible_leader_replicas"))
         return on & s.elr_on if self.p.elr_changes else on

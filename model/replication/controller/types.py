@@ -1,4 +1,4 @@
-"""The controller's state: types, the rules that are on, and the context of a decision about a partition."""
+"""The types of the controller's state, the rules that are on, and the context of a decision about a partition."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ Error = Enum(
 
 @dataclass(frozen=True)
 class EpochBounds:
-    """The largest epochs of an exploration, which is pruned there."""
+    """The largest broker, leader and partition epoch of an exploration, at which it is pruned."""
 
     broker: int
     leader: int
@@ -127,7 +127,7 @@ class ControllerTypes:
         self._define_requests(most, bounded)
 
     def _define_partition(self, leader_epoch: Int, partition_epoch: Int) -> None:
-        """Define the partition as the controller's metadata has it."""
+        """Define the type of a partition in the controller's metadata."""
         self.partition = Struct(
             "Partition",
             replicas=self.replicas,
@@ -158,7 +158,7 @@ class ControllerTypes:
         )
 
     def _define_requests(self, most: EpochBounds, bounded: bool) -> None:
-        """Define AlterPartition and heartbeat requests, and the controller's sessions of brokers."""
+        """Define the types of AlterPartition and heartbeat requests, and of the controller's broker sessions."""
         # A recorded request can contain any number.
         least = 0 if bounded else -MAX_INT
         # A member of a proposed ISR; without an epoch (−1 in the request) it is not checked.
@@ -197,7 +197,7 @@ class ControllerTypes:
         )
 
     def _define_record(self) -> None:
-        """Define the record that changes a partition, and an operator's election request."""
+        """Define the types of the record that changes a partition, and of an operator's election request."""
         # A PartitionChangeRecord has the changed fields only. A leader that is written unchanged also ends the leader
         # epoch. ``assigns``: the record assigns replicas to directories, which the partition here does not have.
         # ``fails``: building the record throws.
@@ -220,7 +220,7 @@ class ControllerTypes:
         self.written_fields = tuple(n for n, f in self.record.fields.items() if isinstance(f, Option))
 
     def on(self, rule: str) -> bool:
-        """True if a rule is on; the value is known while tracing, so a plain ``if`` can test it."""
+        """True if a rule is on. The answer is known while tracing, so a plain ``if`` can test it."""
         if rule not in RULES:
             raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
         if rule in self.of_features:
@@ -228,26 +228,26 @@ class ControllerTypes:
         return rule in self.rules
 
     def under(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """The same types under other rules; both sets of rules define the same partition fields."""
+        """The types under other rules. Both sets of rules must define the same partition fields."""
         other = copy.copy(self)
         other.rules = frozenset(rules)
         other.of_features = frozenset()
         return other
 
     def under_any_features(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """The same types; these rules depend on features, so ``on`` raises LanguageError for them."""
+        """The types, with rules that depend on features: ``on`` raises LanguageError for them."""
         other = copy.copy(self)
         other.of_features = frozenset(rules)
         return other
 
     def picking(self, broker: Number) -> ControllerTypes:
-        """The same types; elections pick this broker."""
+        """The types, with ``broker`` as the broker that elections pick."""
         other = copy.copy(self)
         other.picked = broker
         return other
 
     def without_elr(self) -> ControllerTypes:
-        """The same types under the rules for eligible.leader.replicas.version 0."""
+        """The types under the rules that hold at level 0 of eligible.leader.replicas.version."""
         return self.under(self.rules - ELR_FEATURE)
 
     def initial_partition(self, replicas: list[int], isr: list[int]) -> dict[str, Any]:
@@ -270,7 +270,10 @@ class ControllerTypes:
     def acceptable(
         self, partition: StructValue, registrations: ArrayValue, coming: Number | None = None
     ) -> SetValue:
-        """The brokers that may lead a partition: the active ones (841.1) without replicas in an offline directory."""
+        """The brokers that may lead a partition: active (841.1), and their replica's directory is not offline.
+
+        ``coming`` is a broker that counts as active, because the decision unfences it.
+        """
         active = self.active(registrations)
         active = active if coming is None else active.with_(coming)
         return active - partition.offline if self.on("offline_directory_check") else active
@@ -287,7 +290,10 @@ class ControllerTypes:
 
 @dataclass(frozen=True)
 class ControllerContext:
-    """The input of a controller decision, as before it: rules, partition, registrations, topic settings."""
+    """The controller's state before a decision: rules, partition, registrations, topic settings.
+
+    ``by_features`` pairs each combination of features with its types.
+    """
 
     t: ControllerTypes
     partition: StructValue
@@ -303,15 +309,15 @@ class ControllerContext:
 
     @property
     def election(self) -> Number:
-        """966.15. The type of the controller's own elections: UNCLEAN if the topic allows it."""
+        """966.15. The type of an election that the controller starts: UNCLEAN if the topic allows it, else ONLINE."""
         return where(self.unclean_election, ElectionType.UNCLEAN, ElectionType.ONLINE)
 
     def under(self, t: ControllerTypes) -> ControllerContext:
-        """The same context under other rules."""
+        """This context under the rules of ``t``."""
         return replace(self, t=t, by_features=())
 
     def each(self, change: Callable[[ControllerTypes], ControllerTypes]) -> ControllerContext:
-        """The same context with changed types, for all features."""
+        """This context with ``change`` applied to its types, for each combination of features."""
         if not self.by_features:
             return replace(self, t=change(self.t))
         return replace(self, by_features=tuple((condition, change(t)) for condition, t in self.by_features))
@@ -319,7 +325,7 @@ class ControllerContext:
     def decided(
         self, rule: Callable[Concatenate[ControllerContext, P], V], *args: P.args, **kwargs: P.kwargs
     ) -> V:
-        """966.18. The result of a rule under the features of this state."""
+        """966.18. The result of ``rule`` under the features that are on in this state."""
         result: V | None = None
         for condition, t in self.by_features or ((Bool.lift(True), self.t),):
             found = rule(self.under(t), *args, **kwargs)
@@ -329,7 +335,7 @@ class ControllerContext:
 
 
 def written(t: ControllerTypes, field: str, condition: Truth | bool, value: Value) -> OptionValue:
-    """A field of a PartitionChangeRecord: ``value`` if the condition holds, else unset."""
+    """The value of a PartitionChangeRecord's field: ``value`` if the condition holds, else unset."""
     type_ = t.record.fields[field]
     assert isinstance(type_, Option)
     return where(condition, type_.some(value), type_.none())
@@ -345,15 +351,15 @@ class Handled:
 
     @property
     def answer(self) -> Number:
-        """The error of the answer: that of the first failing check, or ``error``."""
+        """The error in the answer: the error of the first failing check, or ``error`` if all pass."""
         answer: Number = where(self.checks.passed, self.error, self.checks.answer)
         return answer
 
     def appended(self, t: ControllerTypes) -> StructValue:
-        """The record if all checks pass, else an empty one."""
+        """The record that the controller appends: ``record`` if all checks pass, else an empty record."""
         return where(self.checks.passed, self.record, t.record.zero())
 
 
 def unchecked(record: StructValue) -> Handled:
-    """The result of a decision that has no checks."""
+    """The result of a handler without checks that appends this record."""
     return Handled(Checks(Error.NONE), record)

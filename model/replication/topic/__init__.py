@@ -1,4 +1,4 @@
-"""The controller and a topic of two partitions on the same brokers."""
+"""The protocol ``replication.topic``: the controller and a topic of two partitions on the same brokers."""
 
 from highwater.model.replication.topic.protocol import Topic
 

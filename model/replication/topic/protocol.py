@@ -2,7 +2,8 @@
 
 This module states no rule. An action about a partition applies to one of the two. An action about a broker, or about
 the topic's configuration, applies to both in one batch; only a registration can be written in part. Two effects cross
-partitions: min ISR is computed from the first one's replicas, and index entries of the second can move to the first.
+partitions: min ISR is computed from the first partition's replicas, and index entries of the second partition can
+move to the first.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _LEFT_OUT = frozenset({"change_first_partition"})
 
 
 def _of_topic(one: Action) -> Action:
-    """The topic's action for an action of the controller."""
+    """The topic's version of an action of the controller."""
     if one.name in _OF_ONE:
         says = f"partition {{partition}}: {one.says}"
         return replace(
@@ -85,14 +86,18 @@ def _for_both(step: Callable[..., None]) -> Callable[..., None]:
 
 
 class IndexEntries:
-    """The changes of the ELR index in a step; further entries of the second partition move to the first one."""
+    """The changes of the ELR index in one step.
+
+    ``own`` has the entries of each partition by (partition, broker), ``astray`` the entries that move from the second
+    partition to the first, by broker.
+    """
 
     def __init__(self) -> None:
         self.own: dict[tuple[int, int], Number] = {}
         self.astray: dict[int, list[Number]] = {}
 
     def write(self, s: State) -> None:
-        """Write the index after the step."""
+        """Write the changed index into the state after the step."""
         for broker in sorted({broker for _, broker in self.own} | set(self.astray)):
             first = self.own.get((FIRST, broker), s.elr_entries[broker])
             for more in self.astray.get(broker, []):
@@ -109,7 +114,7 @@ class Topic(Controller):
     drawing = TOPIC_DRAWING
 
     def define(self) -> Struct:
-        """The state of one partition, and the second one's own fields."""
+        """Define the state: the state of one partition, and the fields that the second partition has of its own."""
         one = super().define()
         self.one = one
         self.place = Index("partition", 2)
@@ -120,7 +125,10 @@ class Topic(Controller):
         return Struct("State", **one.fields, second=second).about(**meanings)
 
     def initial(self) -> list[dict[str, Any]]:
-        """The initial state of one partition; the second partition's replicas start with the next broker."""
+        """The initial state: one partition as in the controller's protocol, and the second partition.
+
+        The second partition's replica list starts with broker 1.
+        """
         (one,) = super().initial()
         replicas = [(broker + 1) % self.p.brokers for broker in range(self.factor)]
         second = {**one, "partition": self.t.initial_partition(replicas, replicas), "complete": replicas}
@@ -128,19 +136,20 @@ class Topic(Controller):
 
     @classmethod
     def actions(cls) -> list[Action]:
-        """The controller's actions, for one of the partitions or for both."""
+        """The controller's actions, each for one of the partitions or for both."""
         return [_of_topic(a) for a in super().actions() if a.name not in _LEFT_OUT]
 
     def views(self, s: State) -> list[Any]:
-        """For each partition a state with one partition, as the controller's actions and properties take it.
+        """For each partition, a state with only that partition, as the controller's actions and properties take it.
 
-        ``next`` has the shared fields after the step, and ``own_next`` the partition's own. ``whole`` is the state.
+        Its ``next`` has the shared fields after the step, ``own_next`` the partition's own fields, and ``whole`` is
+        the topic's state.
         """
         index = IndexEntries()
         return [self._view(s, place, s.next, index) for place in (FIRST, SECOND)]
 
     def views_in_one_step(self, s: State) -> list[Any]:
-        """The views for a step of both partitions: only the first one writes the shared fields."""
+        """The views of both partitions for one step: only the first partition's view writes the shared fields."""
         index = IndexEntries()
         return [self._view(s, FIRST, s.next, index), self._view(s, SECOND, AbsentField(self.one), index)]
 
@@ -160,7 +169,10 @@ class Topic(Controller):
     # --- effects across partitions --------------------------------------------------------------------
 
     def controllers_min_isr(self, s: Any) -> Number:
-        """The controller's effective min ISR, from the first partition's replicas (K10) or the partition's own."""
+        """The effective min ISR that the controller uses.
+
+        With K10 it comes from the first partition's replicas, otherwise from the partition's own.
+        """
         return super().controllers_min_isr(s) if self.on("min_isr_by_first_partition") else self.min_isr(s)
 
     def leads(self, s: Any, broker: Number) -> Truth:
@@ -169,7 +181,7 @@ class Topic(Controller):
         return any_of(leader.is_(broker) for leader in leaders) | self.p.leads_elsewhere
 
     def index(self, s: Any, new: StructValue) -> None:
-        """The changes of the index of ELR members; further entries move to the first partition."""
+        """Note the changes of the index of ELR members. Entries that go astray move to the first partition."""
         for b in self.t.broker:
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
             own, astray = registrations.elr_index_entries(s.elr_entries[b], was_member, is_member)

@@ -64,7 +64,7 @@ MAX_RECORDS = 50_000
 
 
 class Automaton:
-    """The tables of one replay."""
+    """The automaton of one replay: it looks up transitions, and explains those that are not in its tables."""
 
     def __init__(
         self, beliefs: BeliefStates, decode: Callable[[bytes], Mapping[str, Any]], flags: FlagsOf
@@ -78,7 +78,7 @@ class Automaton:
         self.explained = 0
 
     def _forget(self) -> None:
-        """Clear all tables, so that memory is bounded; transitions that occur again are explained again."""
+        """Clear all tables, to bound the memory. Transitions that occur again are explained again."""
         for binding in self._bindings.values():
             binding.symbols.clear()
         for table in (self._bindings, self._by_content, self._records):
@@ -87,7 +87,7 @@ class Automaton:
         self.beliefs.forget()
 
     def binding(self, brokers: Brokers) -> Binding:
-        """The one binding of slots to these brokers."""
+        """The binding of slots to these brokers; the same object for equal brokers."""
         found = self._bindings.get(brokers)
         if found is None:
             found = self._bindings[brokers] = Binding(brokers)
@@ -102,7 +102,7 @@ class Automaton:
         tags: Iterable[int] | None = None,
         offline: Iterable[int] = (),
     ) -> tuple[BeliefState, Binding]:
-        """The belief state of a partition from its state and its possible settings, and its binding.
+        """The belief state of a partition from its recorded state and its possible settings, and its binding.
 
         ``offline`` are the replicas in offline log directories. Raises CannotFollow.
         """
@@ -119,14 +119,17 @@ class Automaton:
         return belief, self.binding(brokers)
 
     def adopted(self, belief: BeliefState, before: Automaton, offline: Iterable[int]) -> BeliefState:
-        """A belief state of the automaton ``before`` under these rules; every set of rules is possible again.
+        """A belief state of the automaton ``before`` in this automaton; every set of its rules is possible again.
 
         ``offline`` are the slots of replicas in offline log directories, if these rules depend on them.
         """
         return self.beliefs.adopted(belief, before.beliefs, tuple(sorted(offline)))
 
     def wrong_creation(self, state: PartitionState) -> dict[str, tuple[Any, Any]]:
-        """The fields in which a new partition differs from a created one: ISR of active replicas, the first leads."""
+        """The fields in which a recorded new partition differs from one that the controller creates.
+
+        In a created partition the active replicas are the ISR, and the first of them leads.
+        """
         observed, brokers = in_slots(state)
         created = self.beliefs.created(observed.replicas, [self._grounds.flags(b) for b in brokers])
         if created == observed and not state.leader_epoch and not state.partition_epoch:
@@ -143,7 +146,7 @@ class Automaton:
         observations: Sequence[Observation],
         is_last: bool = False,
     ) -> tuple[Transition, Brokers]:
-        """The transition by observations of one batch, in their order, and the brokers of its spans' slots.
+        """The transition by the observations of one batch, in order, and the brokers of its spans' slots.
 
         ``is_last``: the controller that wrote the batch wrote nothing after it. Raises CannotFollow.
         """
@@ -174,7 +177,7 @@ class Automaton:
         return found, brokers
 
     def _symbol(self, binding: Binding, observation: Observation) -> Symbol | None:
-        """The symbol of an observation; None where it names a broker that has no slot."""
+        """The symbol of an observation under a binding; None if it names a broker that has no slot."""
         name = content(observation)
         found = binding.symbols.get(name)
         if found is None:
@@ -185,7 +188,7 @@ class Automaton:
         return found
 
     def _of(self, content: Any, *more: Any) -> Symbol | None:
-        """The one symbol of a content."""
+        """The symbol that stands for a content, one object for all equal contents; None if the content is None."""
         if content is None:
             return None
         key = (content, more)
@@ -195,14 +198,14 @@ class Automaton:
         return found
 
     def _new_brokers(self, binding: Binding, observations: Sequence[Observation]) -> Brokers:
-        """The brokers that a lone change brings into the partition; they get the next slots."""
+        """The brokers that a lone change adds to the partition. They get the next slots."""
         observation = observations[0]
         if len(observations) > 1 or not isinstance(observation, Change) or observation.raw in binding.symbols:
             return ()
         return tuple(sorted({*named(self.record(observation.raw))}.difference(binding.brokers)))
 
     def _content(self, binding: Binding, observation: Observation) -> Any:
-        """The content of an observation with slots for brokers; None if a broker has no slot."""
+        """The content of an observation, with slots instead of brokers; None if a broker has no slot."""
         slots = binding.slots
         if isinstance(observation, TopicSettings):
             return observation
@@ -228,7 +231,7 @@ class Automaton:
         return tuple(parts)
 
     def record(self, raw: bytes) -> Mapping[str, Any]:
-        """The fields of a PartitionChangeRecord."""
+        """The decoded fields of a PartitionChangeRecord. They are cached."""
         found = self._records.get(raw)
         if found is None:
             if len(self._records) >= MAX_RECORDS:
@@ -295,7 +298,7 @@ class Explanation:
         """The brokers before the observations, followed by those that the observations add."""
 
     def transition(self) -> Transition:
-        """The transition by the observations. Raises CannotFollow."""
+        """Find the transition by the observations. Raises CannotFollow."""
         count = len(self.observations)
         reached = {0: _boundary(self.belief, self.brokers, set(), set())}
         jumped: set[int] = set()
@@ -322,7 +325,10 @@ class Explanation:
         return Transition(self.belief, tuple(spans))
 
     def _alternatives(self, index: int) -> list[tuple[int, Observation, Change | None]]:
-        """The readings of the observation at an index: how many it takes, the decision, and its record."""
+        """The possible readings of the observation at an index.
+
+        Each has the number of observations that it takes, the decision, and its record.
+        """
         observation = self.observations[index]
         if isinstance(observation, Change):
             found: list[tuple[int, Observation, Change | None]] = [(1, observation, observation)]
@@ -344,7 +350,7 @@ class Explanation:
     def _apply(
         self, here: _Boundary, observation: Observation, record: Change | None, records: int
     ) -> _Boundary | None:
-        """The boundary after an observation with its record, written ``records`` times; None if nothing explains it."""
+        """The boundary after an observation whose record is written ``records`` times; None if nothing explains it."""
         if isinstance(observation, BrokerChange) and observation.broker not in here.brokers:
             # The partition lost this broker earlier in the batch, or never had it.
             if observation.kind == "unfence" and record is not None:
@@ -383,7 +389,7 @@ class Explanation:
     def _evidence(
         self, here: _Boundary, observation: Observation, record: Change | None, records: int = 1
     ) -> tuple[BeliefState, Brokers, list[Evidence]]:
-        """The evidence of an observation, and the belief state with slots for the brokers that are new to it."""
+        """The possible evidence for an observation, and the belief state with slots for the brokers new to it."""
         belief, brokers = self._belief(here), here.brokers
         written = None if record is None else self.grounds.record(record.raw)
         concerned = {*named(written)} if written else set()
@@ -429,7 +435,7 @@ class Explanation:
     # --- unexplained observations ------------------------------------------------------------------------
 
     def _adopt(self, here: _Boundary, index: int) -> _Boundary:
-        """Continue from the observed partition after an observation that nothing explains."""
+        """The boundary after an observation that nothing explains: replay continues from the observed partition."""
         observation = self.observations[index]
         record = observation if isinstance(observation, Change) else None
         candidates: list[Candidate] = []
@@ -463,7 +469,7 @@ class Explanation:
         return boundary
 
     def _states_before(self, here: _Boundary) -> tuple[Mapping[str, Any], ...]:
-        """The first few states that fitted before, in readable form."""
+        """The first few states that fitted before the observation, in readable form."""
         found = []
         for tag, scalars in sorted(here.states)[:LIMIT_STATES]:
             plain = self.beliefs.actions(tag, here.slots).decode(scalars)
@@ -513,7 +519,7 @@ def _boundary(belief: BeliefState, brokers: Brokers, causes: set[str], of_change
 
 
 def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
-    """Join two ways to the same boundary: a state fits if it fits on any of them."""
+    """Add another way to a boundary: a state fits if it fits on any of the ways."""
     known = reached.setdefault(index, found)
     if known is not found:
         known.states |= found.states
@@ -522,7 +528,10 @@ def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
 
 
 def _findings(before: BeliefState, after: BeliefState, elected: bool) -> tuple[tuple[str, bool], ...]:
-    """The properties that stop holding, each with whether that is certain; an election reports its own each time."""
+    """The properties that stop holding, each with whether that is certain.
+
+    After an election, violated properties of elections are reported again.
+    """
     found = []
     for name in sorted(after.violated | after.doubtful):
         certain = name in after.violated

@@ -43,13 +43,13 @@ TOO_MANY = f"more than {MAX_BROKERS} brokers are concerned with it"
 
 
 class Symbol:
-    """An observation with slots for brokers; compared by identity, so that lookups are fast."""
+    """An observation with slots for brokers. Symbols are compared by identity, so that lookups are fast."""
 
     __slots__ = ()
 
 
 class Binding:
-    """The brokers of a belief state's slots, and the symbols of observations that name them."""
+    """The brokers of a belief state's slots, and the symbols of observations under it."""
 
     __slots__ = ("brokers", "slots", "symbols")
 
@@ -60,14 +60,14 @@ class Binding:
 
 
 def content(observation: Observation) -> Content:
-    """The lookup key of an observation; a change without log directories has its bytes as key."""
+    """The key by which an observation is looked up. The key of a change without log directories is its bytes."""
     if isinstance(observation, Change) and observation.placed is None:
         return observation.raw
     return observation
 
 
 class CannotFollow(Exception):
-    """The recorded partition is no state of the model; the message says why."""
+    """The recorded partition is no state of the model. The message is the reason."""
 
 
 FIELDS = {
@@ -81,7 +81,7 @@ FIELDS = {
 
 
 def named(record: Mapping[str, Any]) -> Iterable[int]:
-    """The brokers that a record names."""
+    """The brokers that a change record names, possibly repeated."""
     for name in FIELDS:
         yield from (b for b in record.get(name) or () if b >= 0)
     if record.get("leader", NO_LEADER) >= 0:
@@ -91,7 +91,7 @@ def named(record: Mapping[str, Any]) -> Iterable[int]:
 def merged(
     before: Observed, record: Mapping[str, Any], slots: Mapping[int, int], placed: Placed | None = None
 ) -> Observed:
-    """The partition after a record with its changed fields; the leader epoch grows if the record has a leader.
+    """The partition after a change record. The leader epoch grows if the record has a leader.
 
     ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition.
     """
@@ -130,7 +130,7 @@ def _check_members(name: str, members: Slots) -> None:
 
 
 def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
-    """A partition in slots, and the brokers of the slots. Raises CannotFollow for an impossible partition."""
+    """A partition with slots for brokers, and the brokers of the slots. Raises CannotFollow if it is impossible."""
     others = {b for name in SETS for b in getattr(state, name)}
     if state.leader is not None:
         others.add(state.leader)
@@ -155,7 +155,7 @@ def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
 
 
 def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
-    """A partition with the ids of its brokers, without epochs; sets in the order of the replicas."""
+    """A partition in slots as one with broker ids, without epochs. Sets are in the order of the replicas."""
     members: dict[str, Any] = {
         name: tuple([NO_LEADER if s == NO_LEADER else brokers[s] for s in getattr(observed, name)])
         for name in ("replicas", *SETS)
@@ -165,7 +165,7 @@ def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
 
 
 def candidate(near: NearMiss, brokers: Brokers) -> Candidate:
-    """A near miss with brokers instead of slots."""
+    """A near miss as a candidate for reports, with brokers instead of slots."""
 
     def readable(value: Any) -> Any:
         if isinstance(value, (tuple, list)):
@@ -207,9 +207,9 @@ Word = Symbol | tuple[Symbol, ...]
 
 
 class BeliefState:
-    """A set of tagged model states, all with the same observed partition and registrations.
+    """A set of tagged model states that share the observed partition and the registrations.
 
-    ``violated`` are the names of properties that hold in no state, ``doubtful`` of those that hold in some only.
+    ``violated`` are the names of the properties that hold in no state, ``doubtful`` of those that hold only in some.
     ``tags`` are the numbers of the sets of rules that explain the partition so far. ``is_indexed_astray``: the
     controller's index of ELR members can have other entries than one for each member. ``transitions`` and ``updates``
     are the caches of the explanations so far.
@@ -240,12 +240,12 @@ class BeliefState:
 
 @dataclass(frozen=True)
 class Span:
-    """A part of a transition: its last observation, by its place, and the belief state after it.
+    """A part of a transition: the position of its last observation, and the belief state after it.
 
     ``order`` has the old slot of each new slot; brokers that are new to the partition follow the slots before the
     transition. ``changes`` is 1 if the span has a record of the partition, ``bumps`` 1 if that ends the leader epoch.
-    ``findings`` are properties that stop holding, each with whether that is certain. ``before`` and ``candidates`` are
-    set if nothing explains the observation.
+    ``findings`` are properties that stop holding, each with whether that is certain. ``before`` and ``candidates``
+    are set if nothing explains the observation.
     """
 
     last: int
@@ -302,7 +302,7 @@ Rules = frozenset[str]
 
 
 class BeliefStates:
-    """Makes and interns belief states. ``rules`` are the sets of rules that can have been in force."""
+    """Creates belief states, one object for each content. ``rules`` are the possible sets of rules."""
 
     def __init__(self, rules: tuple[Rules, ...]) -> None:
         self.rules = rules
@@ -312,7 +312,7 @@ class BeliefStates:
         self._created: dict[tuple[Slots, tuple[Flags, ...]], Observed] = {}
 
     def actions(self, tag: int, slots: int) -> ControllerStepper:
-        """The actions for one set of rules."""
+        """The controller's actions under the set of rules with the number ``tag``."""
         return controller_stepper(slots, self.rules[tag])
 
     def has_rule(self, name: str) -> bool:
@@ -336,7 +336,7 @@ class BeliefStates:
     ) -> BeliefState:
         """The belief state of a partition with each possible combination of settings and sets of rules.
 
-        Members of the ISR and ELR are assumed to hold every committed record.
+        Members of the ISR and ELR are assumed to hold every committed record. ``tags`` None: all sets of rules.
         """
         tags = tuple(range(len(self.rules)) if tags is None else sorted(tags))
         key = (observed, tuple(flags), tuple(min_isr), tuple(unclean), first, tags)
@@ -373,11 +373,11 @@ class BeliefStates:
         return self.belief(slots, frozenset(states), observed)
 
     def _partition(self, observed: Observed, tag: int) -> dict[str, Any]:
-        """The partition as the model has it; the rules decide how LastKnownElr is read."""
+        """The partition as the model has it. The rules determine how LastKnownElr is read."""
         return observed.to_plain("last_known_leader" in self.rules[tag] and len(observed.last_known_elr) == 1)
 
     def created(self, replicas: Slots, flags: Iterable[Flags]) -> Observed:
-        """A new partition with these replicas."""
+        """The partition that the controller creates with these replicas, whose brokers have these flags."""
         key = (replicas, tuple(flags))
         if key not in self._created:
             registrations = [f.to_plain() for f in key[1]]
@@ -388,7 +388,10 @@ class BeliefStates:
         return self._created[key]
 
     def belief(self, slots: int, states: frozenset[Tagged], observed: Observed) -> BeliefState:
-        """The one belief state with these states, and with the observed partition that they share."""
+        """The belief state with these states and the observed partition that they share.
+
+        Equal states give the same object.
+        """
         key = (slots, states)
         if key not in self._interned:
             observed = observed.settled()
@@ -404,14 +407,14 @@ class BeliefStates:
         return any(number != (slot in observed.elr) for slot, number in enumerate(entries))
 
     def derived(self, belief: BeliefState, by: Any, make: Callable[[], BeliefState]) -> BeliefState:
-        """The belief state that ``make`` derives from another; cached under ``by``."""
+        """The belief state that ``make`` derives from another one, cached under the key ``by``."""
         key = (belief, by)
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
     def __len__(self) -> int:
-        """The number of belief states that are kept."""
+        """The number of belief states in the tables."""
         return len(self._interned)
 
     def forget(self) -> None:
@@ -425,7 +428,7 @@ class BeliefStates:
     # --- other rules ----------------------------------------------------------------------------------
 
     def adopted(self, belief: BeliefState, before: BeliefStates, offline: Slots) -> BeliefState:
-        """A belief state of ``before`` under these rules; every set of rules is possible again.
+        """A belief state of ``before`` under these rules. Every set of these rules is possible again.
 
         ``offline`` are the replicas in offline log directories, if these rules depend on them.
         """
@@ -445,7 +448,7 @@ class BeliefStates:
     # --- other slots ----------------------------------------------------------------------------------
 
     def widened(self, belief: BeliefState, flags: Iterable[Flags]) -> BeliefState:
-        """The belief state with more brokers, which have these flags."""
+        """The belief state with one more slot for each of ``flags``, whose broker has these flags."""
         more = tuple(flags)
         return self.derived(belief, more, lambda: self._widened(belief, [f.to_plain() for f in more]))
 
@@ -461,7 +464,7 @@ class BeliefStates:
         return self.belief(slots, frozenset(states), belief.observed)
 
     def renumbered(self, belief: BeliefState, order: Slots) -> BeliefState:
-        """The belief state with the old slots of ``order`` in that order; other slots are dropped."""
+        """The belief state whose slots are the old slots in ``order``; other slots are dropped."""
         if order == tuple(range(belief.slots)):
             return belief
         return self.derived(belief, order, lambda: self._renumbered(belief, order))
@@ -483,13 +486,13 @@ class BeliefStates:
     # --- contents of a belief ---------------------------------------------------------------------------
 
     def values(self, belief: BeliefState, name: str) -> set[Any]:
-        """The values of a state variable in all states that fit."""
+        """The values that a state variable has in the states of a belief state."""
         return {
             _hashable(self.actions(tag, belief.slots).decode(state)[name]) for tag, state in belief.states
         }
 
     def flags(self, belief: BeliefState) -> list[Flags]:
-        """The registrations of the slots."""
+        """The registration flags of each slot's broker, which all states share."""
         tag, state = next(iter(belief.states))
         return [Flags.of(r) for r in self.actions(tag, belief.slots).decode(state)["registrations"]]
 

@@ -38,7 +38,7 @@ PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORE
 
 
 class Hypothesis(NamedTuple):
-    """An action with its parameters, which can explain an observation; brokers are slots 0, 1, ….
+    """An action with its parameters, which can explain an observation. Brokers are slots 0, 1, ….
 
     A set is a tuple in ascending order. ``values`` are in the order of the action's parameters.
     """
@@ -48,7 +48,7 @@ class Hypothesis(NamedTuple):
 
 
 class ControllerStepper(Stepper):
-    """The controller with ``slots`` brokers under a set of rules.
+    """The controller's actions on one partition with ``slots`` brokers, under a set of rules.
 
     Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``partition`` is the place of
     the partition among the scalars.
@@ -92,11 +92,11 @@ class ControllerStepper(Stepper):
         self._holds = self.functions([partial(self._property, p) for p in PROPERTIES])
 
     def taken(self, hypothesis: Hypothesis) -> TracedStep | None:
-        """The step of a hypothesis; None if it can never be taken."""
+        """The step of a hypothesis; None if it is never enabled."""
         return self.step(hypothesis.action, hypothesis.values)
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
-        """A state from plain values; hidden variables that are not given have their initial values."""
+        """The scalars of a state given as plain values. Hidden variables that are missing have their initial values."""
         partition = plain["partition"]
         hidden: dict[str, Any] = {"partition": {"offline": [], **partition}}
         if self.protocol.has_index and "elr_entries" not in plain:
@@ -104,13 +104,13 @@ class ControllerStepper(Stepper):
         return super().encode({**plain, **hidden})
 
     def encode_partition(self, plain: Mapping[str, Any]) -> Scalars:
-        """A partition from plain values, as its part of a state's scalars."""
+        """The scalars of a partition given as plain values, as a part of a state's scalars."""
         scalars: list[int] = []
         self._encode_partition({"offline": [], **plain}, scalars)
         return tuple(scalars)
 
     def with_offline(self, state: Scalars, offline: Iterable[int]) -> Scalars:
-        """A state in which the replicas of these slots, and no others, are in offline log directories."""
+        """The state with exactly the replicas of these slots in offline log directories."""
         if not self._has_offline:
             return state
         plain = self.decode(state)
@@ -118,31 +118,34 @@ class ControllerStepper(Stepper):
         return self.encode(plain)
 
     def flags(self, state: Scalars, slot: int) -> tuple[bool, bool, bool]:
-        """True if the broker of a slot is registered, fenced, and in controlled shutdown."""
+        """The flags of the broker in a slot: registered, fenced, in controlled shutdown."""
         registered, _, fenced, in_controlled_shutdown = state[self._registrations[slot]]
         return bool(registered), bool(fenced), bool(in_controlled_shutdown)
 
     def entries(self, state: Scalars) -> Scalars:
-        """The number of entries of each slot's broker in the index of ELR members; empty if the rules have no index."""
+        """For each slot, the number of index entries that its broker has in the controller's index of ELR members.
+
+        Empty if the rules have no such index.
+        """
         return state[self._entries]
 
     def with_entries(self, state: Scalars, entries: Scalars) -> Scalars:
-        """A state with another index."""
+        """The state with these numbers of index entries."""
         return (*state[: self._entries.start or 0], *entries, *state[self._entries.stop :])
 
     def without_epochs(self, state: Scalars) -> Scalars:
-        """The state with its epochs at 0 again."""
+        """The state with its epochs set to 0."""
         after = list(state)
         for leaf in self._epochs:
             after[leaf] = 0
         return tuple(after)
 
     def violated(self, state: Scalars) -> frozenset[str]:
-        """The names of the properties that do not hold in a state."""
+        """The names of the properties that do not hold in the state."""
         return frozenset(p.name for p, holds in zip(PROPERTIES, self._holds(state), strict=True) if not holds)
 
     def _property(self, stated: Invariant, protocol: Controller, s: State) -> Any:
-        """A property; true if it does not exist under these rules, or is not promised."""
+        """The value of a property in a state; True if it does not exist under these rules, or is not promised."""
         exists = stated.rule is None or stated.rule in self.rules
         promised = exists and (stated in CONDITIONS or is_promised(stated, self.rules))
         return stated.function(protocol, s) if promised else True
@@ -150,7 +153,7 @@ class ControllerStepper(Stepper):
 
 @lru_cache(maxsize=64)
 def controller_stepper(slots: int, rules: frozenset[str]) -> ControllerStepper:
-    """The controller's actions; traced once for a number of slots and a set of rules."""
+    """The controller's actions for this number of slots and set of rules. They are traced once and cached."""
     return ControllerStepper(slots, rules)
 
 
@@ -169,11 +172,11 @@ class Flags(NamedTuple):
 
     @classmethod
     def of(cls, registration: Mapping[str, Any]) -> Flags:
-        """The flags of a registration of the model."""
+        """The flags in a registration of the model."""
         return cls(registration["registered"], registration["fenced"], registration["in_controlled_shutdown"])
 
     def to_plain(self) -> dict[str, Any]:
-        """The model's registration, with epoch 0: epochs are relative."""
+        """The model's registration with these flags. Its epoch is 0, because epochs are relative."""
         return {
             "registered": self.registered,
             "epoch": 0,
@@ -187,9 +190,10 @@ NO_FLAGS = Flags()
 
 
 class Placed(NamedTuple):
-    """A change's effect on log directories: the brokers whose replica is in another one than before.
+    """The effect of a change on log directories.
 
-    ``wrong``: no decision of the controller writes such directories.
+    ``assigned`` are the brokers whose replica is in another directory than before. ``wrong``: no decision of the
+    controller writes such directories.
     """
 
     assigned: Brokers = ()
@@ -197,7 +201,7 @@ class Placed(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A PartitionChangeRecord, as bytes without the partition that it names.
+    """A PartitionChangeRecord as bytes, without the partition that it names.
 
     ``placed`` is set for a record with log directories or other replicas, if the rules depend on directories.
     """
@@ -208,12 +212,12 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BrokerChange:
-    """A broker's event: the ``kind`` is one of the model's actions or "unregister"; with its flags afterwards.
+    """An event of a broker. ``kind`` is one of the model's actions or "unregister"; ``flags`` are those afterwards.
 
     ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only if
     the broker lists directories, or a replica is assigned to one.
 
-    Compared by identity, so that lookups are fast.
+    Events are compared by identity, so that lookups are fast.
     """
 
     kind: str
@@ -223,10 +227,10 @@ class BrokerChange:
 
 
 class TopicSettings(NamedTuple):
-    """The topic's configuration from now on: possible values of min.insync.replicas and unclean election.
+    """The topic's configuration from now on: the possible values of min.insync.replicas and unclean election.
 
     ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself.
-    ``of_min_isr``: a record of min.insync.replicas sets them.
+    ``of_min_isr``: a record of min.insync.replicas sets the values.
     """
 
     min_isr: tuple[int, ...]
@@ -268,8 +272,8 @@ class Observed(PartitionState):
     """A partition whose brokers are slots, with its epochs at 0. Sets are in ascending order.
 
     ``offline`` are the replicas in offline log directories, under rules that depend on them. The other fields
-    describe the last record: ``bumped``, the leader epoch grew; ``repeated``, fields that the record holds unchanged;
-    ``misplaced``, no decision writes such log directories.
+    describe the last record. ``bumped``: the leader epoch grew. ``repeated``: fields that the record has without a
+    change. ``misplaced``: no decision writes such log directories.
     """
 
     offline: Slots = ()
@@ -279,14 +283,14 @@ class Observed(PartitionState):
 
     @classmethod
     def of(cls, partition: Mapping[str, Any]) -> Observed:
-        """A partition of the model, as the metadata log has it."""
+        """The observed partition for a partition of the model."""
         bumped, offline = partition["leader_epoch"] > 0, tuple(partition.get("offline", ()))
         return replace(
             super().of({**partition, "leader_epoch": 0, "partition_epoch": 0}), offline=offline, bumped=bumped
         )
 
     def to_plain(self, is_leader: bool) -> dict[str, Any]:
-        """The model's partition; ``is_leader``: LastKnownElr holds the last known leader."""
+        """The partition as plain values of the model. ``is_leader``: LastKnownElr has the last known leader."""
         last_known = [] if is_leader else [s for s in self.last_known_elr if s != NO_LEADER]
         return {
             **{name: list(getattr(self, name)) for name in ("replicas", "offline", *SETS)},
@@ -303,12 +307,12 @@ class Observed(PartitionState):
         return replace(self, bumped=False, repeated=(), misplaced=False)
 
     def used(self) -> Slots:
-        """The slots that occur: the replicas in their order, then the others."""
+        """The slots that the partition names: the replicas in their order, then the others."""
         others = {s for name in SETS for s in getattr(self, name)} | {self.leader}
         return (*self.replicas, *sorted(s for s in others - {*self.replicas} if s not in (None, NO_LEADER)))
 
     def renamed(self, new: Mapping[int, int]) -> Observed:
-        """The partition with other slots."""
+        """The partition with its slots renamed by ``new``."""
         sets: dict[str, Any] = {
             name: tuple(sorted(new.get(s, NO_LEADER) for s in getattr(self, name)))
             for name in (*SETS, "offline")
@@ -356,7 +360,7 @@ PLACING = frozenset({"register", "lose_directory", "assigned_offline", "list_dir
 
 @dataclass(frozen=True)
 class NearMiss:
-    """A hypothesis that nearly explains evidence, with the guards and fields that disagree; brokers as slots."""
+    """A hypothesis that nearly explains evidence, with the guards and fields that disagree. Brokers are slots."""
 
     hypothesis: Hypothesis
     parameters: tuple[str, ...]
@@ -366,7 +370,7 @@ class NearMiss:
 
 
 def after_evidence(before: Observed, evidence: Evidence) -> Observed:
-    """The partition after the evidence's record, and with the directories of its broker afterwards."""
+    """The partition after the evidence's record, with the state of its broker's directories afterwards."""
     after = before if evidence.after is None else evidence.after
     if evidence.kind not in PLACING or evidence.slot not in after.replicas:
         return after
@@ -383,7 +387,7 @@ broker lists other log directories."""
 
 
 def may_cause(actions: ControllerStepper, hypothesis: Hypothesis, evidence: Evidence) -> bool:
-    """True if an action can cause evidence; some actions also need a record that is not the partition's."""
+    """True if the action can cause the evidence. Some actions also need a record that is not the partition's."""
     if hypothesis.action == "change_min_isr" and "min_isr_change_clears_elr" in actions.rules:
         return evidence.of_min_isr
     return True
@@ -414,7 +418,7 @@ def likely(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def rounds(before: Observed, evidence: Evidence) -> Iterator[list[Hypothesis]]:
-    """The actions that can explain evidence: the likely ones, and, only if none of them does, the others."""
+    """The actions that can explain evidence, in rounds: the likely ones, then, if none explains it, the others."""
     yield list(likely(before, evidence))
     if evidence.kind != "change" or evidence.assigned is not None:
         return
@@ -456,5 +460,5 @@ def _subsets(slots: Slots) -> Iterator[Slots]:
 
 
 def held(min_insync_replicas: int) -> int:
-    """A min.insync.replicas as the model holds it: at most the maximum number of replicas."""
+    """A min.insync.replicas as the model represents it: at most the maximum number of replicas."""
     return max(1, min(min_insync_replicas, MAX_BROKERS))

@@ -1,6 +1,6 @@
 """Belief updates: the model states after evidence, the nearest misses, and the controller's index of ELR members.
 
-Entries of the index can outlive the membership in the ELR; such a stray entry then counts for the topic's first
+Entries of the index can outlive the membership in the ELR. Such a stray entry then counts for the topic's first
 partition.
 """
 
@@ -42,7 +42,7 @@ _LISTING = frozenset({"register", "lose_directory"})
 
 
 def updated(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> Update:
-    """The model states after evidence, with the actions that lead there; none if nothing explains it."""
+    """The model states after evidence, with the actions that lead to them; empty if nothing explains it. Cached."""
     if evidence not in belief.updates:
         belief.updates[evidence] = _updated(beliefs, belief, evidence)
     return belief.updates[evidence]
@@ -66,7 +66,7 @@ def _updated(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> 
 
 
 def _expected(actions: ControllerStepper, belief: BeliefState, evidence: Evidence) -> frozenset[Scalars]:
-    """The possible scalars of the partition after evidence; LastKnownElr has up to two readings."""
+    """The possible scalars of the partition after evidence. LastKnownElr has up to two readings."""
     after = after_evidence(belief.observed, evidence)
     if after.repeated or after.misplaced:
         return frozenset()
@@ -118,7 +118,7 @@ def _without_rule(
     hypothesis: Hypothesis,
     evidence: Evidence,
 ) -> Scalars | None:
-    """The state after an event of the environment; None if that does not agree with the evidence."""
+    """The state after an event for which the rules have no action; None if it does not agree with the evidence."""
     plain = actions.decode(state)
     if hypothesis.action == "unregister":
         plain["registrations"][evidence.slot] = Flags().to_plain()
@@ -133,7 +133,7 @@ def _without_rule(
 
 
 def nearest(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> list[NearMiss]:
-    """The near misses for evidence that nothing explains, the nearest first."""
+    """The hypotheses that come nearest to evidence that nothing explains, the nearest first."""
     expected = after_evidence(belief.observed, evidence)
     near: dict[Hypothesis, NearMiss] = {}
     for tag, state in sorted(belief.states):
@@ -171,7 +171,7 @@ def _distance(near: NearMiss) -> int:
 
 
 def after_failover(beliefs: BeliefStates, belief: BeliefState) -> BeliefState:
-    """The belief state under a new controller, which may lack every index entry that belongs to no ELR member."""
+    """The belief state under a new controller, which may lack each index entry that belongs to no ELR member."""
 
     def make() -> BeliefState:
         states: set[Tagged] = set()
@@ -188,9 +188,9 @@ def after_failover(beliefs: BeliefStates, belief: BeliefState) -> BeliefState:
 def astray(
     beliefs: BeliefStates, before: BeliefState, after: BeliefState, slot: int, later: int | None
 ) -> frozenset[int]:
-    """The possible numbers of entries that a slot's broker leaves in the index as it leaves the ELR.
+    """The possible numbers of index entries that a slot's broker leaves behind when it leaves the ELR.
 
-    ``later`` is the broker's slot in the belief state after, None if it has none.
+    ``later`` is the broker's slot in the belief state ``after``, None if it has none.
     """
     is_member = later in after.observed.elr
     if slot not in before.observed.elr or is_member:
@@ -202,7 +202,7 @@ def astray(
 
 
 def _entries(beliefs: BeliefStates, belief: BeliefState, slot: int) -> set[int]:
-    """The possible numbers of entries of a slot's broker in the index."""
+    """The possible numbers of index entries of a slot's broker."""
     found = (beliefs.actions(tag, belief.slots).entries(state) for tag, state in belief.states)
     return {entries[slot] if entries else 0 for entries in found}
 
@@ -214,7 +214,7 @@ def _gone_astray(beliefs: BeliefStates, entries: int) -> int:
 
 
 def concerned(beliefs: BeliefStates, belief: BeliefState) -> Slots:
-    """The slots in a field of the partition, or in the controller's index of its ELR."""
+    """The slots that a field of the partition names, or that have entries in the controller's index."""
     used = belief.observed.used()
     if not belief.is_indexed_astray:
         return used
@@ -225,7 +225,10 @@ def concerned(beliefs: BeliefStates, belief: BeliefState) -> Slots:
 def with_astray(
     beliefs: BeliefStates, belief: BeliefState, slot: int, numbers: frozenset[int]
 ) -> BeliefState:
-    """The belief state of the topic's first partition with more index entries of a slot's broker."""
+    """The belief state of a topic's first partition, after a slot may have got more index entries.
+
+    ``numbers`` are the possible numbers of additional entries.
+    """
 
     def make() -> BeliefState:
         states: set[Tagged] = set()

@@ -1,8 +1,8 @@
-"""Compilation by LLVM: text in, machine code out. The source is also the program of the background compiler.
+"""Compilation by LLVM from text to machine code. The source is also the program of the background compiler.
 
-That process reads a line of JSON and the text, writes the code and ends. It imports nothing of Highwater, so it
-starts fast. It ends with its parent, however the parent ends. It runs from the source text instead of a file, because
-the package can be inside an archive.
+The background process reads a line of JSON and the text, writes the code and ends. It imports nothing of Highwater,
+so it starts fast. It ends with its parent, however the parent ends. It runs from the source text instead of a file,
+because the package can be inside an archive.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import llvmlite.binding as llvm
 
 
 def versions() -> str:
-    """The versions of LLVM and its binding, and this source: the code of a text also depends on them."""
+    """The versions of LLVM, of its binding and of this source, on which the code of a text depends."""
     return f"{llvm_versions()}, {hashlib.sha256(source().encode()).hexdigest()}"
 
 
 def llvm_versions() -> str:
-    """LLVM and its binding."""
+    """The versions of LLVM and of its binding."""
     return f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}"
 
 
 @functools.cache
 def source() -> str:
-    """This module's source, wherever Python imports it from. The background compiler itself cannot use it."""
+    """This module's source text, wherever Python imports it from. The background compiler cannot call this."""
     content = pkgutil.get_data(__name__.rpartition(".")[0], "compiler.py")
     assert content is not None
     return content.decode()
@@ -42,9 +42,10 @@ def source() -> str:
 def machine_code(
     text: str, processor: tuple[str, str, str], levels: tuple[int, int], tuning: Mapping[str, bool]
 ) -> bytes:
-    """The code of a text for a processor (triple, name, features), as an object file.
+    """Compile a text for a processor (triple, name, features) to an object file.
 
-    ``levels`` are those of LLVM's passes and of its code generator. Raises RuntimeError if the text is wrong.
+    ``levels`` are the optimization levels of LLVM's passes and of its code generator. Raises RuntimeError if the text
+    is invalid.
     """
     triple, name, features = processor
     passes, level = levels
@@ -67,11 +68,11 @@ _NOT_FAST = re.compile(
 
 
 def _for_the_fast_selector(text: str) -> str:
-    """The same program in instructions that LLVM selects fast, without passes.
+    """The text, rewritten to instructions that LLVM selects fast without passes.
 
     At level 0, LLVM's fast selector handles one instruction at a time and does not support some of them. At an
-    unsupported one, it leaves all earlier instructions of the block to the slower selector, which doubled or tripled
-    the time.
+    unsupported instruction, it leaves all earlier instructions of the block to the slower selector, which doubled or
+    tripled the time.
     """
     return _NOT_FAST.sub(_in_fast_instructions, text)
 
@@ -94,7 +95,7 @@ def _end_with_the_asker() -> None:
 
 
 def main() -> int:
-    """Compile the text on standard input."""
+    """Compile the text on standard input, as the background compiler. Returns the exit status."""
     asked = json.loads(sys.stdin.buffer.readline())
     if asked["llvm"] != llvm_versions():
         return 1

@@ -1,4 +1,4 @@
-"""From LLVM text to functions that Python can call."""
+"""The machine code of LLVM text, as functions that Python can call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from highwater.checker.engines.native.text.ir import INTRINSICS
 
 
 class Effort(Enum):
-    """LLVM's levels of optimization: of its passes over the text, and of its code generator."""
+    """How much LLVM optimizes: the levels of its passes over the text, and of its code generator."""
 
     QUICK = (0, 0)
     """Compiles ten times as fast as FULL; the code runs at a third to a half of its speed."""
@@ -33,13 +33,13 @@ class Effort(Enum):
     FULL = (2, 2)
 
     def at_least(self) -> list[Effort]:
-        """This effort and higher ones, the highest first."""
+        """This effort and all higher ones, the highest first."""
         return [effort for effort in reversed(Effort) if effort.value >= self.value]
 
 
 @dataclass(frozen=True)
 class Processor:
-    """The target of code. Code for one processor can fail on another, or compute wrong results."""
+    """The processor that code is compiled for. On another processor, the code can fail or compute wrong results."""
 
     triple: str
     name: str
@@ -57,13 +57,13 @@ class Processor:
 
     @property
     def parts(self) -> tuple[str, str, str]:
-        """The arguments of LLVM's target."""
+        """The processor as LLVM's arguments: triple, name and features."""
         return self.triple, self.name, self.features
 
 
 @dataclass(frozen=True)
 class TextName:
-    """The digest and size of a whole text, which identify its code in the cache."""
+    """The digest and size in bytes of a whole text. They identify the text's code in the cache."""
 
     digest: str
     size: int
@@ -78,7 +78,8 @@ class TextName:
 class Machine:
     """Compiled code for this processor. Functions take and return 64-bit integers and release the GIL.
 
-    Code from the cache is used if it was compiled with this ``effort`` or more. The attribute is the actual effort.
+    Code from the cache is used if it was compiled with the requested effort or more. The attribute ``effort`` is the
+    actual effort.
     """
 
     def __init__(self, text: str, effort: Effort = Effort.USUAL) -> None:
@@ -87,7 +88,7 @@ class Machine:
 
     @classmethod
     def kept(cls, text: TextName, effort: Effort) -> Machine | None:
-        """Cached code of a whole text with this effort or more; None if there is none."""
+        """The cached code of a whole text, compiled with this effort or more; None if there is none."""
         found = _kept(text, Processor.host(), effort)
         return None if found is None else cls.of(found[1], found[0])
 
@@ -107,23 +108,23 @@ class Machine:
         self._engine.finalize_object()
 
     def function(self, name: str, arguments: int, result: bool = False) -> Any:
-        """A function of the code, with this number of integer arguments."""
+        """The function of this name in the code, which takes this number of integer arguments."""
         address = self._engine.get_function_address(name)
         kind = ctypes.CFUNCTYPE(ctypes.c_int64 if result else None, *[ctypes.c_int64] * arguments)
         return kind(address)
 
     def address(self, name: str) -> int:
-        """The address of a variable of the text."""
+        """The address of the text's variable of this name."""
         return int(self._engine.get_global_value_address(name))
 
 
 def whole(text: str) -> str:
-    """A text with the declarations that all texts share."""
+    """A text preceded by the declarations that all texts share."""
     return INTRINSICS + text
 
 
 def key(text: TextName, processor: Processor, effort: Effort) -> bytes:
-    """The cache key of a text's code: a digest of everything that the code depends on."""
+    """The cache key for the code of a text: a digest of everything on which the code depends."""
     digest = hashlib.sha256()
     for part in (
         compiler.versions(),
@@ -141,7 +142,7 @@ TUNING = {"loop_vectorization": False, "slp_vectorization": False}
 
 
 def _kept(text: TextName, processor: Processor, effort: Effort) -> tuple[Effort, bytes] | None:
-    """The best cached code of a text with this effort or more, and its effort."""
+    """The best cached code of a text with this effort or more, and its effort; None if there is none."""
     place = code_cache.chosen()
     if place is not None:
         for better in effort.at_least():
@@ -158,7 +159,7 @@ def _made(text: str, processor: Processor, effort: Effort) -> tuple[Effort, byte
 
 
 def keep(text: TextName, processor: Processor, effort: Effort, code: bytes) -> None:
-    """Cache the code of a whole text."""
+    """Cache the machine code of a whole text."""
     place = code_cache.chosen()
     if place is not None:
         place.put(key(text, processor, effort), code)
@@ -191,11 +192,11 @@ class Beside:
 
     @property
     def under_way(self) -> bool:
-        """True if the code is not there yet."""
+        """True while the code is being compiled."""
         return self._thread.is_alive()
 
     def give_up(self) -> None:
-        """Cancel the compilation; ``done`` is not called after that."""
+        """Cancel the compilation; ``done`` is not called afterwards."""
         self._given_up = True
         with suppress(ProcessLookupError):
             self._process.kill()

@@ -1,4 +1,4 @@
-"""A compiled model: its layout, its kernels, and the functions of a search around them."""
+"""A compiled model: its layout, its kernels, and the functions of a search that call them."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _CROWDED = 1
 
 @dataclass(frozen=True)
 class GivenUp:
-    """A cached fact: better code was given up after this number of states.
+    """A cached fact: a search ended after this number of states and gave up its better code.
 
-    An equal search starts none before that.
+    An equal search does not start to compile better code before that number.
     """
 
     states: int
@@ -51,8 +51,8 @@ class GivenUp:
 class CompiledModel:
     """Machine code of a model: the kernels and the loops around them.
 
-    Raises EngineError if the kernels do not support the model. ``ask`` False skips the test of its symmetry, which
-    takes random walks.
+    Raises EngineError if the kernels do not support the model. With ``ask`` False the symmetry of the model is not
+    tested; the test takes random walks.
 
     For most models, compiling with full effort takes longer than the search. So a search begins with quickly compiled
     code, and better code is compiled in the background as the search grows (``improve``).
@@ -98,7 +98,7 @@ class CompiledModel:
 
     @cached_property
     def text(self) -> str:
-        """The LLVM text, generated if its code is not in the cache."""
+        """The LLVM text of the model. It is generated only if the cache lacks its code."""
         text, fingerprint = self.kernels(self.model, self.layout).text(), "fingerprint"
         if self._symmetry:
             text, fingerprint = text + canonical(self.model, self.layout), "canonical"
@@ -118,14 +118,14 @@ class CompiledModel:
         self._fingerprint_all = machine.function("fingerprint_all", 3)
 
     def fingerprints(self, states: Words) -> Words:
-        """The fingerprints of packed states, a row each; with symmetry, of the least renaming."""
+        """The fingerprints of packed states, one state a row. With symmetry, the fingerprint of the least renaming."""
         states = np.ascontiguousarray(states)
         out: Words = np.empty(len(states), dtype=np.uint64)
         self._fingerprint_all(states.ctypes.data, len(states), out.ctypes.data)
         return out
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """Start to compile better code if this number of found states makes it pay off; it is used once it is ready.
+        """Start to compile better code if that pays off for this number of found states. It is used once it is ready.
 
         It pays off later if other searches run at the same time (``crowded``). Replaced code may still run: all
         versions use the same context. Another process compiles 1 MB of text in 1 to 3 seconds.
@@ -156,7 +156,7 @@ class CompiledModel:
         return self._beside is not None and self._beside.under_way
 
     def settle(self, states: int) -> None:
-        """End a search with this number of states: cancel better code, unless it would pay off for the next run."""
+        """End a search with this number of states: cancel better code, unless it will pay off for the next run."""
         if self._beside is not None and states * _PAYS < self.name.size:
             if self.compiling:
                 cache.keep(GivenUp(states), *self._key)
@@ -168,7 +168,7 @@ class CompiledModel:
         return 0 if found is None else found.states
 
     def bound_error(self, code: int) -> BoundError:
-        """The error for a step that left a type without a declared bound; ``code`` is the context's ``error``."""
+        """The error for a step that left a type without a declared bound; ``code`` is the ``error`` of the context."""
         instance = self.model.instances[(code - 1) >> 16]
         check = instance.checks[(code - 1) & 0xFFFF]
         return BoundError(f"{instance}: {check.message}", check.place)
@@ -186,14 +186,14 @@ class Program(CompiledModel):
         self._successors = machine.function("successors", 8, result=True)
 
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
-        """The steps of one state: the instance's number and the next state, without pruned steps.
+        """The steps of one state: pairs of the instance's number and the next state. Pruned steps are left out.
 
-        For tests and tools; a search expands many states in one call. Raises BoundError as a search does.
+        It is for tests and tools; a search expands many states in one call. Raises BoundError as a search does.
         """
         return [(number, self.layout.unpack(row[WORDS:])) for number, row in self._rows(state)]
 
     def broken(self, state: Scalars) -> list[tuple[int, list[str]]]:
-        """The step properties that each step of one state violates, in the order of ``steps``."""
+        """For each step of one state, in the order of ``steps``, the names of the step properties that it violates."""
         names = [p.name for p in self.model.step_properties]
         found = [(number, int(row[FINGERPRINT]) if names else 0) for number, row in self._rows(state)]
         return [(number, [n for i, n in enumerate(names) if bits >> i & 1]) for number, bits in found]
@@ -217,20 +217,20 @@ class Program(CompiledModel):
             yield int(row[PREDECESSOR]) & ((1 << PREDECESSOR_BITS) - 1), row
 
     def violated(self, state: Scalars) -> list[str]:
-        """The names of the properties that one state violates."""
+        """The names of the invariants that one state violates."""
         premises = np.zeros(max(1, len(self.model.safety)), dtype=np.int64)
         bits = self._judge(self.layout.pack(state).ctypes.data, premises.ctypes.data)
         return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
 
     def check_error(self, worker: Worker) -> None:
-        """Raise BoundError if a step of the worker's last call left a type without a declared bound."""
+        """Raises BoundError if a step of the worker's last call left a type without a declared bound."""
         code = worker["error"]
         if code:
             worker["error"] = 0
             raise self.bound_error(code)
 
     def totals(self, workers: Sequence[Worker]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """All workers' counters by name: steps by action, pruned steps by bound, true premises by property."""
+        """The sums of all workers' counters: steps by action, pruned steps by bound, true premises by property."""
         outline = self.outline
         actions = dict.fromkeys((a.name for a in self.model.actions), 0)
         for name, taken in zip(
@@ -243,12 +243,12 @@ class Program(CompiledModel):
         return actions, cut, premises
 
     def worker(self, want_deadlock: bool = False) -> Worker:
-        """Buffers for one thread."""
+        """Create the buffers for one thread."""
         return Worker(self.model, self.layout.words, want_deadlock=want_deadlock)
 
 
 def refuse_wide_numbers(model: Model) -> None:
-    """Raise WideNumberError if a number could need more than 64 bits; the error names the instance or property."""
+    """Raises WideNumberError if a number could need more than 64 bits; the error names the instance or property."""
     roots = {
         **{
             str(i): [

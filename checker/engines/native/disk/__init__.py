@@ -1,1 +1,1 @@
-"""Searches that exceed memory, or survive a kill: sorted runs of fingerprints, and checkpoints."""
+"""Searches that exceed memory or survive a kill: sorted runs of fingerprints on disk, and visited sets made of them."""

@@ -1,8 +1,8 @@
-"""Machine code for fingerprints, the same for all models: sorting tables, packing blocks, merging.
+"""Machine code for fingerprints, independent of the model: sorting tables, packing blocks, merging.
 
-A block packs fingerprints in order. The index has the first one. Each other one is stored as its distance from the
-one before, in as many bits as the largest distance needs. Fingerprints are uniformly distributed, so among n of them
-a distance needs little more than 64 - log2(n) bits.
+A block packs fingerprints in order. The index has the first fingerprint. Each other one is stored as its distance
+from the fingerprint before, in as many bits as the largest distance needs. Fingerprints are uniformly distributed, so
+among n of them a distance needs little more than 64 - log2(n) bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDEST = 57
 
 
 class Code:
-    """The compiled functions. Arguments and results are integers or addresses."""
+    """The compiled functions for tables and blocks. Arguments and results are integers or addresses."""
 
     def __init__(self) -> None:
         machine = Machine(text(), Effort.FULL)
@@ -44,7 +44,7 @@ class Code:
 
 @functools.cache
 def code() -> Code:
-    """The functions, compiled once a process."""
+    """The compiled functions. They are compiled once in a process."""
     return Code()
 
 
@@ -56,11 +56,11 @@ def text() -> str:
 
 
 def _tidy() -> str:
-    """Insertion sort of each run of taken slots, whose fingerprints are mostly near their final place.
+    """``@tidy``: sort each sequence of taken slots by insertion, because fingerprints are near their final place.
 
-    The runs themselves are in order, as home slots grow with the fingerprint. Nothing moves past an empty slot: 0 is
-    less than every fingerprint. Look-ups work in a sorted run: its k-th least fingerprint is never before its home
-    slot.
+    The sequences themselves are in order, as home slots grow with the fingerprint. Nothing moves past an empty slot:
+    0 is less than every fingerprint. Look-ups work in a sorted sequence: its k-th least fingerprint is never before
+    its home slot.
     """
     f = FunctionText("void @tidy(ptr %table, i64 %start, i64 %end)")
     with f.each("%start", "%end") as index:
@@ -123,7 +123,7 @@ def _distance(f: FunctionText, index: str) -> str:
 
 
 def _byte(f: FunctionText, pointer: str, place: str) -> str:
-    """The address of the byte that holds a bit."""
+    """The address of the byte that contains a bit."""
     return f.op(f"getelementptr inbounds i8, ptr {pointer}, i64 {f.op(f'lshr i64 {place}, 3')}")
 
 
@@ -144,7 +144,10 @@ def _unpack() -> str:
 
 
 def _merge() -> str:
-    """Both inputs are sorted; an empty slot, 0, is the least. Both sides advance without an unpredictable branch."""
+    """``@merge``: mark the fingerprints of a block that are in the table; returns their number.
+
+    Both inputs are sorted; an empty slot, 0, is the least. Both sides advance without an unpredictable branch.
+    """
     f = FunctionText("i64 @merge(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %fps, i64 %count)")
     with f.loop("i64 %start", "i64 0", "i64 0") as loop:
         slot, index, hits = loop.values

@@ -4,7 +4,7 @@
     index              a row of five words for each block: its first fingerprint, their number, the bits of
                        a distance, the block's offset in the file, and its CRC-32C
 
-The index stays in memory while a run is used: 40 bytes for 32,768 fingerprints. Reads are checked against it.
+The index stays in memory while a run is used: 40 bytes for 32,768 fingerprints. Reads are checked against the index.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ _AT_ONCE = 1 << 20
 
 
 class DamagedError(Exception):
-    """A file is damaged."""
+    """A file of a sorted run is damaged."""
 
 
 class SortedRun:
-    """A finished run.
+    """A finished file of sorted fingerprints.
 
-    ``index`` has a row per block: first fingerprint, count, bits of a distance, offset, checksum.
+    ``index`` has a row for each block: first fingerprint, number of fingerprints, bits of a distance, offset,
+    checksum.
     """
 
     def __init__(self, file: DataFile, index: Words) -> None:
@@ -44,7 +45,7 @@ class SortedRun:
 
     @classmethod
     def read(cls, file: DataFile, blocks: int) -> SortedRun:
-        """A run from a file with this number of blocks. Raises DamagedError if the index does not fit the file."""
+        """The run in a file with this number of blocks. Raises DamagedError if the index does not fit the file."""
         start = file.size - 8 * ROW * blocks
         if blocks < 0 or start < 0:
             raise DamagedError
@@ -66,11 +67,11 @@ class SortedRun:
 
     @property
     def blocks(self) -> int:
-        """The number of blocks."""
+        """The number of blocks in the run."""
         return len(self.index)
 
     def groups(self, wanted: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int]]:
-        """Ranges of adjacent wanted blocks, each for one read; None means all blocks."""
+        """Ranges (start, end) of adjacent blocks, each for one read. ``wanted`` has the blocks' numbers; None: all."""
         numbers = range(self.blocks) if wanted is None else wanted.tolist()
         start = end = size = 0
         for number in numbers:
@@ -88,9 +89,9 @@ class SortedRun:
         return 8 * int(_words(self.index[number, COUNT], self.index[number, WIDTH]))
 
     def unpacked(self, start: int, end: int, room: Room) -> Iterator[Words]:
-        """The fingerprints of some blocks, one block at a time; an array is valid until the next one.
+        """The fingerprints of the blocks from ``start`` to ``end``, one array per block.
 
-        Raises OSError, also if a block is damaged.
+        An array is valid until the next one. Raises OSError, also if a block is damaged.
         """
         offset = int(self.index[start, OFFSET])
         size = sum(map(self._bytes, range(start, end)))
@@ -108,17 +109,17 @@ class SortedRun:
             yield room.fingerprints[:count]
 
     def close(self) -> None:
-        """Close its file."""
+        """Close the file of the run."""
         self.file.close()
 
 
 def _words(counts: Any, widths: Any) -> Any:
-    """The number of words that blocks take; the first fingerprint of a block has no distance."""
+    """The number of words that the distances of each block take: a block has one distance fewer than fingerprints."""
     return ((counts - np.uint64(1)) * widths + np.uint64(63)) // np.uint64(64)
 
 
 class Room:
-    """A thread's buffers for reading and unpacking blocks."""
+    """The buffers in which one thread reads and unpacks blocks."""
 
     BYTES = _AT_ONCE + 8 * BLOCK
     """The bytes of a buffer of usual size."""
@@ -135,7 +136,7 @@ class Room:
 
 
 class RunWriter:
-    """Writes a run from sorted pieces of any length."""
+    """Writes a sorted run from sorted pieces of any length."""
 
     def __init__(self, file: DataFile) -> None:
         self._file = file
@@ -146,7 +147,10 @@ class RunWriter:
         self._index: list[tuple[int, int, int, int, int]] = []
 
     def add(self, fingerprints: Words) -> None:
-        """Append fingerprints. Raises InternalError if they do not ascend: a duplicate, or a wrong merge."""
+        """Append fingerprints.
+
+        Raises InternalError if they do not ascend: there is a duplicate, or a merge went wrong.
+        """
         if not len(fingerprints):
             return
         if not (int(fingerprints[0]) > self._last and (fingerprints[1:] > fingerprints[:-1]).all()):
@@ -173,7 +177,7 @@ class RunWriter:
         self._held = 0
 
     def finish(self) -> SortedRun:
-        """The run."""
+        """Write the index, and return the finished run."""
         self._flush()
         index: Words = np.array(self._index, dtype=np.uint64).reshape(-1, ROW)
         self._file.append(index)
@@ -181,7 +185,7 @@ class RunWriter:
 
 
 def written_run(file: DataFile, parts: Iterable[Words]) -> SortedRun:
-    """A run of sorted pieces. Raises OSError, and the errors of ``RunWriter.add``."""
+    """Write sorted pieces as a run, and return it. Raises OSError, and the errors of ``RunWriter.add``."""
     try:
         writer = RunWriter(file)
         for part in parts:

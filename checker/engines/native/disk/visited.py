@@ -1,8 +1,9 @@
 """The fingerprints of all visited states, on disk: a few sorted runs, each many times as long as the next.
 
-One pass over all runs finds the candidates of a table that were visited; both are sorted. For few candidates, only
-the blocks that can hold them are read. Each batch of new states adds a run. If there are too many runs, the shortest
-are merged. The number of times that a fingerprint is rewritten grows with the logarithm of the number of states.
+One pass over all runs finds the candidates of a table that were visited; runs and table are sorted. For few
+candidates, only the blocks that can hold them are read. Each batch of new states adds a run. If there are too many
+runs, the shortest are merged. The number of times that a fingerprint is rewritten grows with the logarithm of the
+number of states.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Task = TypeVar("Task")
 
 
 class VisitedRuns:
-    """Sorted runs of fingerprints; no fingerprint is in two of them."""
+    """The sorted runs of all visited fingerprints. No fingerprint is in two runs."""
 
     def __init__(self, new_file: NewFile, threads: int) -> None:
         self._new_file = new_file
@@ -48,21 +49,21 @@ class VisitedRuns:
 
     @property
     def count(self) -> int:
-        """Visited states."""
+        """The number of visited states."""
         return sum(run.count for run in self.runs)
 
     @property
     def bytes(self) -> int:
-        """Bytes of the runs on disk."""
+        """The number of bytes that the runs take on disk."""
         return sum(run.file.size for run in self.runs)
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of the read buffers and of the runs' indices."""
+        """The number of bytes that the read buffers and the runs' indices take in memory."""
         return len(self._rooms) * Room.BYTES + sum(run.index.nbytes for run in self.runs)
 
     def mark(self, table: Table, marks: Words) -> int:
-        """Sort a table, and mark each slot whose fingerprint was visited; returns the number of marks."""
+        """Sort a table, and mark each slot whose fingerprint was visited. Returns the number of marks."""
         self._tidy(table)
         return sum(self._shared(self._tasks(table), _Marking(table, marks)))
 
@@ -73,7 +74,7 @@ class VisitedRuns:
         self._shared(ranges, lambda room, part: code().tidy(table.address, *part) or 0)
 
     def _tasks(self, table: Table) -> Iterable[tuple[SortedRun, int, int]]:
-        """The blocks to read: all, or if there are few candidates, those that can hold one."""
+        """The ranges of blocks to read: all blocks or, if there are few candidates, blocks that can hold one."""
         sparse = None
         if table.taken < sum(run.blocks for run in self.runs):
             sparse = np.concatenate(list(in_order(table, None)) or [np.empty(0, dtype=np.uint64)])
@@ -86,7 +87,7 @@ class VisitedRuns:
                 yield run, start, end
 
     def _shared(self, tasks: Iterable[Task], work: Callable[[Room, Task], int]) -> Sequence[int]:
-        """Distribute all tasks to the threads; returns the sum of each thread's results."""
+        """Distribute all tasks to the threads. Returns the sum of each thread's results."""
         waiting = deque(tasks)
         failed = threading.Event()
 
@@ -108,7 +109,7 @@ class VisitedRuns:
         return [future.result() for future in futures]
 
     def add(self, table: Table, marks: Words | None) -> SortedRun:
-        """Add the unmarked fingerprints of a sorted table as a run."""
+        """Write the unmarked fingerprints of a sorted table as a new run, and return it."""
         run = written_run(self._new_file("visited"), in_order(table, marks))
         if run.count:
             self.runs.append(run)
@@ -117,12 +118,12 @@ class VisitedRuns:
         return run
 
     def dump(self, table: Table) -> SortedRun:
-        """Sort a table, and add all its fingerprints as a run."""
+        """Sort a table, and write all its fingerprints as a new run."""
         self._tidy(table)
         return self.add(table, None)
 
     def merge(self) -> None:
-        """Merge short runs until there are few enough, or the disk is full."""
+        """Merge short runs until at most MOST_RUNS are left, or the disk is full."""
         while len(self.runs) > MOST_RUNS:
             self.runs.sort(key=lambda run: run.count)
             total, number = 0, 0
@@ -140,7 +141,7 @@ class VisitedRuns:
             self.runs[:number] = [merged]
 
     def load(self, table: Table) -> int:
-        """Fill an empty table that has room; returns 0, or the error of ``fill``."""
+        """Load all runs into an empty table that has room. Returns 0, or the error of ``fill``."""
         room = self._rooms[0]
         for run in self.runs:
             for start, end in run.groups():
@@ -151,7 +152,7 @@ class VisitedRuns:
         return 0
 
     def close(self) -> None:
-        """Close all files."""
+        """Close the files of all runs."""
         self._pool.shutdown()
         for run in self.runs:
             run.close()
@@ -159,7 +160,7 @@ class VisitedRuns:
 
 
 class _Marking:
-    """Marks the fingerprints of a table that are in certain blocks of a run."""
+    """Marks the fingerprints of a table that are in a range of blocks of a run. Returns the number of marks."""
 
     def __init__(self, table: Table, marks: Words) -> None:
         self._table, self._marks = table, marks
@@ -176,7 +177,7 @@ class _Marking:
 
 
 def _gap(table: Table, slot: int) -> int:
-    """The first empty slot from ``slot`` on, or the end."""
+    """The first empty slot of a table from ``slot`` on, or the table's end."""
     end = table.capacity + SLACK
     while slot < end:
         part = table.slots[slot : min(slot + 4096, end)]
@@ -188,7 +189,7 @@ def _gap(table: Table, slot: int) -> int:
 
 
 def in_order(table: Table, marks: Words | None) -> Iterable[Words]:
-    """The unmarked fingerprints of a sorted table, in pieces."""
+    """The unmarked fingerprints of a sorted table, in pieces. ``marks`` None: no slot is marked."""
     end = table.capacity + SLACK
     if marks is None:
         marks = np.zeros(end // 64 + 1, dtype=np.uint64)
@@ -201,14 +202,14 @@ def in_order(table: Table, marks: Words | None) -> Iterable[Words]:
 
 
 class _Cursor:
-    """The rest of a run that is being merged."""
+    """The part of a run that a merge has not taken yet."""
 
     def __init__(self, run: SortedRun) -> None:
         self._run, self._room, self._next = run, Room(8 * BLOCK), 0
         self.left: Words = np.empty(0, dtype=np.uint64)
 
     def fill(self) -> bool:
-        """Read the next block if ``left`` is empty; False at the end."""
+        """Read the next block if ``left`` is empty. Returns False at the end of the run."""
         if not len(self.left) and self._next < self._run.blocks:
             (block,) = self._run.unpacked(self._next, self._next + 1, self._room)
             self.left = block.copy()
@@ -216,14 +217,14 @@ class _Cursor:
         return bool(len(self.left))
 
     def take(self, upto: int) -> Words:
-        """Remove and return the fingerprints up to ``upto``."""
+        """Remove and return the fingerprints up to ``upto`` from ``left``."""
         cut = int(np.searchsorted(self.left, np.uint64(upto), side="right"))
         taken, self.left = self.left[:cut], self.left[cut:]
         return taken
 
 
 def merged_run(runs: Sequence[SortedRun], new_file: NewFile) -> SortedRun:
-    """One run with the fingerprints of several."""
+    """Merge several runs to one. Raises InternalError if a fingerprint was lost."""
     merged = written_run(new_file("visited"), _together([_Cursor(run) for run in runs]))
     if merged.count != sum(run.count for run in runs):
         merged.close()
@@ -232,7 +233,7 @@ def merged_run(runs: Sequence[SortedRun], new_file: NewFile) -> SortedRun:
 
 
 def _together(cursors: list[_Cursor]) -> Iterator[Words]:
-    """All fingerprints of the runs, sorted, in pieces."""
+    """All fingerprints of the runs that are being merged, sorted, in pieces."""
     while cursors := [cursor for cursor in cursors if cursor.fill()]:
         upto = min(int(cursor.left[-1]) for cursor in cursors)
         part = np.concatenate([cursor.take(upto) for cursor in cursors])
@@ -260,7 +261,7 @@ _MORE = 2
 
 
 class Delayed:
-    """The candidates of a batch, and the visited states on disk."""
+    """Finds duplicates on disk: the candidates of a batch in memory, and all visited states in sorted runs."""
 
     def __init__(
         self, program: Program, table: Table, new_file: NewFile, directory: str | None, threads: int
@@ -274,18 +275,18 @@ class Delayed:
         self._lock = threading.Lock()
 
     def begin(self, to_expand: int) -> None:
-        """Move the full table's fingerprints to disk; the first batch expands ``to_expand`` states."""
+        """Move the full table's fingerprints to disk. The first batch expands ``to_expand`` states."""
         taken = self.table.taken
         if self.visited.dump(self.table).count != taken:
             raise InternalError("fingerprints were lost on the way from the table to the disk")
         self.table.clear(_MORE * to_expand)
 
     def too_many(self, wanted: int) -> bool:
-        """True if there are so many candidates that more than ``wanted`` of them can be new."""
+        """True if so many candidates have collected that more than ``wanted`` of them can be new."""
         return self.table.taken > max(wanted, _LEAST)
 
     def collect(self, worker: Worker) -> None:
-        """Take a worker's output. Raises OSError."""
+        """Add a worker's output to the candidates. Raises OSError."""
         count = worker["out_count"]
         if count:
             kept = self.candidates.put(worker.rows[:count])
@@ -294,7 +295,10 @@ class Delayed:
         worker.reset_output()
 
     def resolve(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None], to_expand: int) -> None:
-        """Find the new candidates, and pass them on; the next batch expands ``to_expand`` states. Raises OSError."""
+        """Find the new candidates of the batch, and pass them to ``hand_over``. Raises OSError.
+
+        The next batch expands ``to_expand`` states.
+        """
         if not self.table.taken:
             return
         hits = self.visited.mark(self.table, self.marks)
@@ -336,23 +340,26 @@ class Delayed:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory in addition to the table."""
+        """The number of bytes in memory, besides the table."""
         return self.marks.nbytes + self.visited.memory_bytes
 
     @property
     def disk_bytes(self) -> int:
-        """Bytes on disk."""
+        """The number of bytes on disk."""
         return self.visited.bytes + self.candidates.spilled_bytes
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files and end all threads."""
         self._pool.shutdown()
         self.candidates.close()
         self.visited.close()
 
 
 def reserved_bytes(workers: Sequence[object], rows: int, words: int) -> int:
-    """Memory for the search on disk, besides table and marks; each worker's output has ``rows`` rows."""
+    """The bytes of memory for duplicates on disk, besides table and marks.
+
+    Each worker's output has ``rows`` rows, and a state has ``words`` words.
+    """
     row = 8 * (2 + words)
     each = Room.BYTES + 2 * rows * row  # a worker's output, and the rows that it reads back
     return len(workers) * each + (MOST_RUNS + 1) * Room.BYTES // 2 + (8 << 20)

@@ -35,7 +35,7 @@ def operands(node: Node) -> tuple[Node, ...]:
 
 
 def _rank(node: Node) -> int:
-    """A number computed only from a node's content: from integers, whose hashes are the same in every process."""
+    """A number computed only from a node's content, by hashes of integers, which are equal in every process."""
     found = _ranks.get(node.id)
     if found is not None:
         return found
@@ -89,7 +89,7 @@ class WideNumberError(EngineError):
 
 
 class FunctionText:
-    """A function's text. ``op`` adds an instruction and returns the name of its result.
+    """The LLVM text of a function, under construction. ``op`` adds an instruction and returns its result's name.
 
     Results have the numbers that LLVM assigns to unnamed values. LLVM parses these in half the time of names.
     """
@@ -100,7 +100,7 @@ class FunctionText:
         self.block = "entry"
 
     def op(self, text: str) -> str:
-        """Add an instruction that has a result."""
+        """Add an instruction that has a result, and return the result's name."""
         name = f"%{self._results}"
         self._results += 1
         self._lines.append(f"  {name} = {text}")
@@ -111,7 +111,7 @@ class FunctionText:
         self._lines.append(f"  {text}")
 
     def fresh(self, hint: str) -> str:
-        """A label that is not in use yet."""
+        """A label that is not in use yet; it starts with ``hint``."""
         self._labels += 1
         return f"{hint}{self._labels}"
 
@@ -121,32 +121,35 @@ class FunctionText:
         self.block = label
 
     def jump(self, label: str) -> None:
-        """Go to a block."""
+        """Jump to a block."""
         self.do(f"br label %{label}")
 
     def branch(self, condition: str, yes: str, no: str) -> None:
-        """Go to one of two blocks."""
+        """Jump to one of two blocks."""
         self.do(f"br i1 {condition}, label %{yes}, label %{no}")
 
     def load(self, pointer: str) -> str:
-        """An i64 from memory."""
+        """Load an i64 from memory."""
         return self.op(f"load i64, ptr {pointer}, align 8")
 
     def store(self, value: str | int, pointer: str) -> None:
-        """An i64 to memory."""
+        """Store an i64 in memory."""
         self.do(f"store i64 {value}, ptr {pointer}, align 8")
 
     def at(self, pointer: str, index: str | int) -> str:
-        """The address of an i64 in an array."""
+        """The address of the i64 with this index in an array."""
         return self.op(f"getelementptr inbounds i64, ptr {pointer}, i64 {index}")
 
     def bump(self, pointer: str, by: str | int = 1) -> None:
-        """Add to an i64 in memory."""
+        """Add a number to an i64 in memory."""
         self.store(self.op(f"add i64 {self.load(pointer)}, {by}"), pointer)
 
     @contextmanager
     def when(self, condition: str, expect: bool | None = None) -> Iterator[None]:
-        """A context: its instructions run only if the condition holds."""
+        """While inside, instructions are added that run only if the condition holds.
+
+        ``expect`` tells LLVM the likely value of the condition.
+        """
         yes, done = self.fresh("when"), self.fresh("done")
         self.branch(condition, yes, done)
         self.start(yes)
@@ -155,19 +158,22 @@ class FunctionText:
         self.start(done)
 
     def join(self, type_: str, arrivals: Iterable[tuple[str, str]]) -> str:
-        """A phi node of pairs (value, the block it comes from)."""
+        """Add a phi node of pairs (value, the block it comes from)."""
         return self.op(f"phi {type_} " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
 
     @contextmanager
     def loop(self, *values: str) -> Iterator[LoopText]:
-        """A loop with values that change in each iteration; the arguments are the initial ones, as ``i64 %start``."""
+        """While inside, instructions are added to a loop. The arguments are its initial values, as ``i64 %start``."""
         loop = LoopText(self, values)
         yield loop
         loop.close()
 
     @contextmanager
     def each(self, start: str | int, end: str, by: int | None = None) -> Iterator[str]:
-        """An iteration for each number from ``start`` up to ``end``; with ``by``, for each row of this many words."""
+        """While inside, instructions are added to a loop over the numbers from ``start`` up to ``end``.
+
+        With ``by``, the loop is over rows of this many words.
+        """
         with self.loop(f"{'i64' if by is None else 'ptr'} {start}") as loop:
             (at,) = loop.values
             loop.while_(self.op(f"icmp ult {'i64' if by is None else 'ptr'} {at}, {end}"))
@@ -175,26 +181,26 @@ class FunctionText:
             loop.again(self.op(f"add i64 {at}, 1") if by is None else self.at(at, by))
 
     def end(self, result: str = "void") -> str:
-        """The finished text."""
+        """Return from the function, and return the finished text."""
         self.do(f"ret {result}")
         return self.text()
 
     def text(self) -> str:
-        """The text so far, closed."""
+        """The text so far with the closing brace."""
         return "\n".join([*self._lines, "}", ""])
 
     def hole(self) -> int:
-        """A placeholder for a line that is known later."""
+        """Add a placeholder for a line that is known later, and return its number."""
         self._lines.append("")
         return len(self._lines) - 1
 
     def fill(self, hole: int, text: str) -> None:
-        """Fill a placeholder with its line."""
+        """Replace a placeholder by its line."""
         self._lines[hole] = f"  {text}"
 
 
 class LoopText:
-    """A loop under construction: ``values`` are the values in this iteration; they remain available after the loop.
+    """A loop under construction. ``values`` are the values in this iteration; they stay available after the loop.
 
     The loop's text ends at the start of the next iteration (``again``), on each path that does not leave the loop.
     """
@@ -220,7 +226,7 @@ class LoopText:
         self._f.jump(self._done)
 
     def again(self, *values: str, when: str | None = None) -> None:
-        """The next iteration, with these values; if ``when`` does not hold, leave the loop."""
+        """Start the next iteration with these values; if ``when`` does not hold, leave the loop."""
         self._turns.append((self._f.block, values))
         if when is None:
             self._f.jump(self._head)
@@ -228,7 +234,7 @@ class LoopText:
             self._f.branch(when, self._head, self._done)
 
     def close(self) -> None:
-        """End the loop's text: later text is outside the loop."""
+        """End the loop: instructions added from now on are outside it."""
         for number, (type_, name, hole) in enumerate(zip(self._types, self.values, self._holes, strict=True)):
             turns = ", ".join(f"[ {values[number]}, %{block} ]" for block, values in self._turns)
             self._f.fill(hole, f"{name} = phi {type_} {turns}")
@@ -252,7 +258,7 @@ class ValueScope:
         self._end = len(self._order)
 
     def child(self) -> ValueScope:
-        """A scope for a block on only some paths."""
+        """A scope for a block that only some paths reach."""
         self._return()
         return ValueScope(self._function, self._layout, self._words, self)
 
@@ -263,7 +269,7 @@ class ValueScope:
         del self._order[self._end :]
 
     def values(self, nodes: Iterable[Node]) -> list[str]:
-        """The names of these nodes' values; missing values are computed."""
+        """The names of the nodes' values. Missing values are computed."""
         nodes = list(nodes)
         self._return()
         for node in nodes:
@@ -297,7 +303,7 @@ class ValueScope:
                 order.append(top.id)
 
     def value(self, node: Node) -> str:
-        """The name of one node's value."""
+        """The name of the node's value."""
         return self.values([node])[0]
 
     def _emit(self, node: Node, args: list[str]) -> str:
@@ -323,7 +329,7 @@ class ValueScope:
         raise NotImplementedError(node.op)
 
     def _divided(self, node: Node, number: str, by: str) -> str:
-        """A quotient rounded down, or its remainder; 0 if the divisor is 0."""
+        """The quotient rounded down, or its remainder; 0 if the divisor is 0."""
         f, divisor = self._function, node.args[1]
         zero = None
         if divisor.low <= 0 <= divisor.high:
@@ -354,7 +360,7 @@ class ValueScope:
         return f.op(f"add i64 {value}, {slot.low}") if slot.low else value
 
     def pack(self, node: Node, leaf: int) -> str:
-        """A node's value, shifted to the place of a scalar in its word."""
+        """The value of a node, shifted to the position of a scalar in its word."""
         f, slot = self._function, self._layout.slots[leaf]
         value = self.value(node)
         if node.sort == BOOL:

@@ -27,7 +27,7 @@ FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
 
 @dataclass(frozen=True)
 class Output:
-    """The place for candidates: the next one's address, the index part of their predecessor, and the state's words."""
+    """The place for the next candidate: its address, the index part of its predecessor, and the state's words."""
 
     start: str
     base: str
@@ -37,7 +37,7 @@ class Output:
 def _by_guard(
     instances: list[tuple[int, Instance]], depth: int
 ) -> Iterator[tuple[Node | None, list[tuple[int, Instance]]]]:
-    """Instances grouped by their guard at a depth, in order of first appearance; None if they have no such guard."""
+    """Group instances by the guard at this depth, in order of first appearance; None: they have no such guard."""
     groups: dict[int, tuple[Node | None, list[tuple[int, Instance]]]] = {}
     for number, instance in instances:
         guard = instance.guards[depth].node if depth < len(instance.guards) else None
@@ -46,11 +46,11 @@ def _by_guard(
 
 
 def combine(f: FunctionText, words: list[str]) -> str:
-    """The fingerprint of a state's words: 64 bits, never 0.
+    """Write code for the fingerprint of a state's words: 64 bits, never 0.
 
     Each pair of words is xored with its own keys and multiplied, and the halves of the product are xored. Pairs are
-    independent of each other, and one takes four instructions. A word that equals its key would hide the other word
-    of its pair. As the keys are pseudorandom, this is no likelier than a collision of fingerprints.
+    independent of each other, and one pair takes four instructions. A word that equals its key would hide the other
+    word of its pair. As the keys are pseudorandom, this is no likelier than a collision of fingerprints.
     """
     keys = _keys()
     parts = []
@@ -66,7 +66,7 @@ def combine(f: FunctionText, words: list[str]) -> str:
 
 
 def _folded(f: FunctionText, one: str, other: str) -> str:
-    """The two halves of a product, xored."""
+    """Write code for the product of two words, its two halves xored."""
     product = f.op(f"mul i128 {f.op(f'zext i64 {one} to i128')}, {f.op(f'zext i64 {other} to i128')}")
     high = f.op(f"trunc i128 {f.op(f'lshr i128 {product}, 64')} to i64")
     return f.op(f"xor i64 {f.op(f'trunc i128 {product} to i64')}, {high}")
@@ -83,7 +83,7 @@ def _keys() -> Iterator[int]:
 
 
 class Kernels:
-    """Generates the kernels of a model."""
+    """Generates the kernels of a model as LLVM text."""
 
     def __init__(self, model: Model, layout: Layout) -> None:
         self.model, self.layout = model, layout
@@ -91,12 +91,12 @@ class Kernels:
         self.bounds = {bound: i for i, bound in enumerate(model.bounds)}
 
     def text(self) -> str:
-        """The text of all kernels."""
+        """The LLVM text of all kernels."""
         large = [self._asked_apart(n) for n, p in enumerate(self.model.step_properties) if p.is_large]
         return "\n".join([self._fingerprint(), *large, self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
-        """``@fingerprint(words)``: the fingerprint of a state."""
+        """Write ``@fingerprint(words)``: the fingerprint of a state."""
         f = FunctionText("internal i64 @fingerprint(ptr %words) alwaysinline")
         return f.end(f"i64 {combine(f, self._load(f, '%words'))}")
 
@@ -104,12 +104,12 @@ class Kernels:
         return [f.load(f.at(pointer, w)) for w in range(self.layout.words)]
 
     def _successors(self) -> str:
-        """``@successors(state, index, out, counts, cuts, error, …)``: the end of the candidates written at ``out``.
+        """Write ``@successors(state, index, out, counts, cuts, error, …)``, which expands a state.
 
-        ``counts`` has a counter for each instance, ``cuts`` one for each bound. ``error`` becomes
-        1 + instance * 2**16 + check if a step leaves a type without a declared bound. ``enabled`` becomes 1 if the
-        guards of a step hold, even if it is pruned. ``premises`` counts, for each property, states or steps whose
-        premise holds; step properties come last.
+        It returns the end of the candidates that it writes at ``out``. ``counts`` has a counter for each instance,
+        ``cuts`` one for each bound. ``error`` becomes 1 + instance * 2**16 + check if a step leaves a type without a
+        declared bound. ``enabled`` becomes 1 if the guards of a step hold, even if it is pruned. ``premises`` counts,
+        for each property, states or steps whose premise holds; step properties come last.
         """
         f = FunctionText(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
@@ -132,7 +132,7 @@ class Kernels:
         depth: int,
         output: Output,
     ) -> str:
-        """Code for instances whose first ``depth`` guards hold; returns the end of the output.
+        """Write code for instances whose first ``depth`` guards hold; returns the end of the output.
 
         Instances with the same next guard share its branch, so a guard that refuses skips all of them.
         """
@@ -156,7 +156,7 @@ class Kernels:
     def _take(
         self, f: FunctionText, scope: ValueScope, number: int, instance: Instance, output: Output
     ) -> str:
-        """Code for an instance whose guards hold; returns the end of the output."""
+        """Write code for an instance whose guards hold; returns the end of the output."""
         f.store(1, "%enabled")
         done = f.fresh("taken")
         arrivals: list[tuple[str, str]] = []
@@ -198,7 +198,10 @@ class Kernels:
             f.start(fine)
 
     def _judged(self, f: FunctionText, scope: ValueScope, number: int) -> str:
-        """Code for the bits of the step properties that a step violates; counts the premises that hold."""
+        """Write code for the bits of the step properties that a step violates.
+
+        It also counts the premises that hold.
+        """
         first, mask = len(self.model.properties), "0"
         for judged in self.model.judged_in_place[number]:
             holds, premise = scope.values([judged.node, judged.premise])
@@ -208,7 +211,10 @@ class Kernels:
         return mask
 
     def _judged_apart(self, f: FunctionText, number: int, output: Output, mask: str) -> str:
-        """The same for large properties: after the step is written, and only if it changes a scalar that they read."""
+        """Write code for the bits of the large step properties that a step violates.
+
+        It runs after the step is written, and only if the step changes a scalar that the property reads.
+        """
         for at, prop in enumerate(self.model.step_properties):
             if not prop.is_large or number not in prop.asked:
                 continue
@@ -224,7 +230,10 @@ class Kernels:
         return mask
 
     def _touched(self, f: FunctionText, prop: TracedStepProperty, output: Output) -> str:
-        """True if a step changes a scalar that a property reads, computed from the bits of the words that differ."""
+        """Write code for the condition that a step changes a scalar that a property reads.
+
+        The condition comes from the bits of the words that differ.
+        """
         masks = [0] * self.layout.words
         for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):
             masks[slot.word] |= slot.mask
@@ -237,7 +246,7 @@ class Kernels:
         return f.op(f"icmp ne i64 {found}, 0")
 
     def _asked_apart(self, number: int) -> str:
-        """``@judge_step_N(before, after, premises)``: the bit of property N if the step violates it."""
+        """Write ``@judge_step_N(before, after, premises)``: the bit of property N if the step violates it."""
         f = FunctionText(
             f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline"
         )
@@ -248,7 +257,7 @@ class Kernels:
         return f.end(f"i64 {f.op(f'select i1 {holds}, i64 0, i64 {signed(1 << number)}')}")
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
-        """Code for a pruned step of an instance."""
+        """Write code that counts a step of an instance pruned at a bound."""
         f.bump(f.at("%cuts", self.bounds[bound]))
 
     def _write(
@@ -280,7 +289,10 @@ class Kernels:
         f.store(predecessor, f.at(out, PREDECESSOR))
 
     def _judge(self) -> str:
-        """``@judge(state, premises)``: a bit for each violated property; counts the premises that hold."""
+        """Write ``@judge(state, premises)``: a bit for each violated property.
+
+        It also counts the premises that hold.
+        """
         f = FunctionText("i64 @judge(ptr %state, ptr %premises)")
         scope = ValueScope(f, self.layout, self._load(f, "%state"))
         mask = "0"
@@ -296,14 +308,17 @@ class Kernels:
 
 
 def refuse_asymmetry(model: Model) -> None:
-    """Raise EngineError if sampled states show that the protocol or a property distinguishes renamed values."""
+    """Raises EngineError if sampled states show that the protocol or a property distinguishes renamed values."""
     reason = asymmetry(model)
     if reason:
         raise EngineError(f"symmetry cannot be used on {model.protocol.name}: {reason}")
 
 
 def canonical(model: Model, layout: Layout) -> str:
-    """``@canonical(words)``: the fingerprint of the least state, word by word, among all renamings."""
+    """The LLVM text of ``@canonical(words)``: the fingerprint of the least state among all renamings.
+
+    States are compared word by word.
+    """
     f = FunctionText("internal i64 @canonical(ptr %words)")
     words = [f.load(f.at("%words", w)) for w in range(layout.words)]
     scope = ValueScope(f, layout, words)

@@ -41,7 +41,7 @@ FIELDS = {
 
 
 class CutKernels(Kernels):
-    """Kernels that also record the pruned instances, as bits in the words before the counters of bounds."""
+    """Kernels that also record which instances are pruned, as bits in the words before the counters of bounds."""
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
         super()._cut(f, number, bound)
@@ -50,12 +50,12 @@ class CutKernels(Kernels):
 
 
 def cut_words(instances: int) -> int:
-    """The number of words before ``%cuts`` for these bits."""
+    """The number of words for the bits of pruned instances, in front of ``%cuts``."""
     return -(-instances // 64)
 
 
 class LinkRuntime(Runtime):
-    """Generates the search's functions and those that link states."""
+    """Generates the LLVM functions of a search, and those that link states."""
 
     places = FIELDS
 
@@ -68,7 +68,7 @@ class LinkRuntime(Runtime):
         return f.op(f"getelementptr inbounds i32, ptr {self._pointer(f, 'numbers')}, i64 {slot}")
 
     def _number_states(self) -> str:
-        """``@number(context)``: store the numbers of the states from start to end."""
+        """Write ``@number(context)``: store the numbers of the states from start to end."""
         f = FunctionText("void @number(ptr %context)")
         states = self._pointer(f, "states")
 
@@ -82,7 +82,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _note_cuts(self) -> str:
-        """``@note_cuts(context, place)``: write the instances pruned since the last call, as those of one state."""
+        """Write ``@note_cuts(context, place)``: record the instances pruned since the last call for one state."""
         f = FunctionText("internal void @note_cuts(ptr %context, i64 %place)")
         cuts, out = self._pointer(f, "cuts"), self._pointer(f, "out_cuts")
         total_field = self._field(f, "out_cut_total")
@@ -106,7 +106,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _resolve(self) -> str:
-        """``@resolve(context, end)``: look up the targets of the candidates before ``end``, and write the steps."""
+        """Write ``@resolve(context, end)``: look up the targets of candidates before ``end``, and store the steps."""
         f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, exact = self._pointer(f, "states"), self._number(f, "exact")
@@ -147,7 +147,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _link(self) -> str:
-        """``@link(context)``: the steps of the states from start to end."""
+        """Write ``@link(context)``: find the steps of the states from start to end."""
         f = FunctionText("void @link(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")

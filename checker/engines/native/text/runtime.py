@@ -64,7 +64,10 @@ _AHEAD = 16
 
 @contextmanager
 def probing(f: FunctionText, table: str, home: str, end: str, full: str) -> Iterator[tuple[str, str]]:
-    """The slots from ``home`` to ``end`` with their addresses, until the body jumps elsewhere; then ``full``."""
+    """While inside, code is added that visits the slots from ``home`` to ``end``, until it jumps elsewhere.
+
+    Yields the slot and its address. After the last slot the code jumps to ``full``.
+    """
     with f.loop(f"i64 {home}") as probe:
         (slot,) = probe.values
         yield slot, f.at(table, slot)
@@ -74,7 +77,7 @@ def probing(f: FunctionText, table: str, home: str, end: str, full: str) -> Iter
 
 
 def slot_function() -> str:
-    """``@slot(fingerprint, capacity)``: the home slot; slots grow with the fingerprint."""
+    """The LLVM text of ``@slot(fingerprint, capacity)``: the home slot, which grows with the fingerprint."""
     f = FunctionText("internal i64 @slot(i64 %fp, i64 %capacity) alwaysinline")
     product = f.op(f"mul i128 {f.op('zext i64 %fp to i128')}, {f.op('zext i64 %capacity to i128')}")
     high = f.op(f"lshr i128 {product}, 64")
@@ -82,7 +85,7 @@ def slot_function() -> str:
 
 
 def insert_function() -> str:
-    """``@insert(table, capacity, fingerprint)``: 1 new, 0 known, 2 no room."""
+    """The LLVM text of ``@insert(table, capacity, fingerprint)``: 1 if it is new, 0 if known, 2 if there is no room."""
     f = FunctionText("internal i64 @insert(ptr %table, i64 %capacity, i64 %fp)")
     home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
     end = f.op(f"add i64 %capacity, {SLACK}")
@@ -107,7 +110,10 @@ def insert_function() -> str:
 
 
 def find_function() -> str:
-    """``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1. The table must not change."""
+    """The LLVM text of ``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1.
+
+    The table must not change meanwhile.
+    """
     f = FunctionText("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
     home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
     end = f.op(f"add i64 %capacity, {SLACK}")
@@ -124,7 +130,7 @@ def find_function() -> str:
 
 
 class Runtime:
-    """Generates the functions around the kernels of one layout."""
+    """Generates the LLVM functions that call the kernels, for one layout of states."""
 
     places = CONTEXT
     """The positions of a context's fields."""
@@ -135,7 +141,7 @@ class Runtime:
         self.of_steps = of_steps
 
     def text(self) -> str:
-        """The text of all functions."""
+        """The LLVM text of all functions."""
         return "\n".join(
             [
                 slot_function(),
@@ -163,7 +169,10 @@ class Runtime:
         return f.load(self._field(f, name))
 
     def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
-        """Copy a candidate to place ``count`` of the output, as a row or a state; returns the address of its state."""
+        """Write code that copies a candidate to place ``count`` of the output, as a row or as a state.
+
+        Returns the address of its state.
+        """
         rows = self._pointer(f, "rows")
         whole, plain, kept = f.fresh("row"), f.fresh("state"), f.fresh("kept")
         f.branch(f.op(f"icmp ne ptr {rows}, null"), whole, plain)
@@ -183,9 +192,10 @@ class Runtime:
         return f.join("ptr", [(in_row, whole), (state, plain)])
 
     def _record(self, f: FunctionText, item: str, bits: str, known: str, pairs: str, number: str) -> None:
-        """Record a pair (item, newly violated bits), if there are such bits; from then on they are known.
+        """Write code that records a pair (item, newly violated bits), if there are such bits.
 
-        ``known``, ``pairs`` and ``number`` are fields: the known bits, the array of pairs, and its length.
+        From then on the bits are known. ``known``, ``pairs`` and ``number`` are fields: the known bits, the array of
+        pairs, and its length.
         """
         known_field, number_field = self._field(f, known), self._field(f, number)
         before = f.load(known_field)
@@ -210,7 +220,10 @@ class Runtime:
         cuts: str | None = None,
         error: str | None = None,
     ) -> str:
-        """Expand a state; returns the end of its candidates. Counters are the context's, unless others are given."""
+        """Write code that expands a state; returns the end of its candidates.
+
+        The counters are the context's, unless others are given.
+        """
         counts, cuts = counts or self._pointer(f, "counts"), cuts or self._pointer(f, "cuts")
         return f.op(
             f"call ptr @successors(ptr {state}, i64 {number}, ptr {out}, ptr {counts}, ptr {cuts}, "
@@ -224,9 +237,10 @@ class Runtime:
         fingerprint: Callable[[str], str],
         beside: Callable[[str], list[str]] = lambda home: [],
     ) -> Iterator[tuple[str, str]]:
-        """Each index from start to end, with the slot of its fingerprint. ``lost`` becomes 1 + an index without one.
+        """While inside, code is added that runs for each index from start to end, with the slot of its fingerprint.
 
-        The slot of a later index, and the memory at the same index of ``beside``, are prefetched.
+        ``lost`` becomes 1 + the index if a fingerprint is not in the table. The slot of a later index, and the memory
+        at the same index of ``beside``, are prefetched.
         """
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         start, end = self._number(f, "start"), self._number(f, "end")
@@ -247,7 +261,7 @@ class Runtime:
             f.start("more")
 
     def _sift(self) -> str:
-        """``@sift(context)``: keep the rows from start to end whose slot is not marked: they are new."""
+        """Write ``@sift(context)``: keep the rows from start to end whose slot is not marked, because they are new."""
         f = FunctionText("void @sift(ptr %context)")
         rows, marks = self._pointer(f, "states"), self._pointer(f, "marks")
 
@@ -263,7 +277,7 @@ class Runtime:
         return f.end()
 
     def _emit(self) -> str:
-        """``@emit(context, candidate)``: keep a candidate; judge its state if ``judging`` is set."""
+        """Write ``@emit(context, candidate)``: keep a candidate, and judge its state if ``judging`` is set."""
         f = FunctionText("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
         count_field = self._field(f, "out_count")
         count = f.load(count_field)
@@ -276,7 +290,7 @@ class Runtime:
         return f.end()
 
     def _look_up(self) -> str:
-        """``@look_up(context, end)``: look up all candidates before ``end`` and keep the new ones."""
+        """Write ``@look_up(context, end)``: look up all candidates before ``end`` and keep the new ones."""
         f = FunctionText("void @look_up(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         with f.each(self._pointer(f, "candidates"), "%end", self.width) as candidate:
@@ -289,7 +303,7 @@ class Runtime:
         return f.end()
 
     def _fingerprints(self, f: FunctionText, begin: str, end: str, table: str, capacity: str) -> None:
-        """Compute the fingerprints of the candidates from begin to end and prefetch their slots."""
+        """Write code that computes the fingerprints of the candidates from begin to end and prefetches their slots."""
         with f.each(begin, end, self.width) as item:
             fingerprint = f.op(f"call i64 @{self.canonical}(ptr {f.at(item, WORDS)})")
             f.store(fingerprint, f.at(item, FINGERPRINT))
@@ -297,7 +311,7 @@ class Runtime:
             f.do(f"call void @llvm.prefetch.p0(ptr {slot}, i32 1, i32 3, i32 1)")
 
     def _fingerprint_all(self) -> str:
-        """``@fingerprint_all(states, count, out)``: the fingerprints of some packed states."""
+        """Write ``@fingerprint_all(states, count, out)``: the fingerprints of packed states."""
         f = FunctionText("void @fingerprint_all(ptr %states, i64 %count, ptr %out)")
         with f.each(0, "%count") as index:
             state = f.at("%states", f.op(f"mul i64 {index}, {self.words}"))
@@ -305,13 +319,13 @@ class Runtime:
         return f.end()
 
     def _noting_steps(self) -> list[str]:
-        """``@note_steps``, if the model has step properties."""
+        """The text of ``@note_steps``; empty if the model has no step properties."""
         return [self._note_steps()] if self.of_steps else []
 
     def _note_steps(self) -> str:
-        """``@note_steps(context, begin, end)``: record the predecessor of the first violation of each step property.
+        """Write ``@note_steps(context, begin, end)``: record the first violation of each step property.
 
-        Candidates must not be fingerprinted yet.
+        It records the predecessor in the candidate. Candidates must not be fingerprinted yet.
         """
         f = FunctionText("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
         with f.each("%begin", "%end", self.width) as candidate:
@@ -322,7 +336,7 @@ class Runtime:
         return f.end()
 
     def _expand(self) -> str:
-        """``@expand(context)``: expand states from start on, until the end or until the output is full."""
+        """Write ``@expand(context)``: expand states from start on, until the end or until the output is full."""
         f = FunctionText("void @expand(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, base = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "base")
@@ -371,7 +385,7 @@ class Runtime:
         return f.end()
 
     def _admit(self) -> str:
-        """``@admit(context)``: take the states from start to end as candidates of the first level."""
+        """Write ``@admit(context)``: take the states from start to end as candidates of the first level."""
         f = FunctionText("void @admit(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, start = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "start")
@@ -387,10 +401,11 @@ class Runtime:
         return f.end()
 
     def _grow(self) -> str:
-        """``@grow(table, old_capacity, capacity, room, room_size)``: spread over more slots; 0, or 1 for no room.
+        """Write ``@grow(table, old_capacity, capacity, room, room_size)``: spread the table over more slots.
 
-        Runs of taken slots are copied to ``room``, from the last to the first, and written to their new places. These
-        are never before the run's start, so they never overlap a run that is still to be moved.
+        It returns 0, or 1 if there is no room. Sequences of taken slots are copied to ``room``, from the last to the
+        first, and written to their new places. These are never before the sequence's start, so they never overlap a
+        sequence that is still to be moved.
         """
         f = FunctionText("i64 @grow(ptr %table, i64 %old, i64 %capacity, ptr %room, i64 %size)")
         last = f.op(f"add i64 %old, {SLACK - 1}")
@@ -427,7 +442,7 @@ class Runtime:
         return f.end("i64 1")
 
     def _walk(self) -> str:
-        """``@walk(context)``: a random walk from states[start]; stops at a violation, an error or a dead end.
+        """Write ``@walk(context)``: a random walk from states[start], which stops at a violation, error or dead end.
 
         The last state replaces states[start]; a violation is recorded with the bits of its properties.
         """
