@@ -336,16 +336,15 @@ class BatchOrder:
         self.expected = last + 1
         return start, missing
 
-    def take(self, path: Path, batch: RecordBatch) -> Iterator[tuple[Path, RecordBatch] | Gap]:
+    def take(self, path: Path, batch: RecordBatch) -> tuple[tuple[Path, RecordBatch] | Gap, ...]:
         """The used part of a batch, preceded by the gap before it, if any."""
         base = batch.base_offset
         admitted = self.admit(base, batch.last_offset)
         if admitted is None:
-            return
+            return ()
         start, missing = admitted
-        if missing is not None:
-            yield Gap(path, batch.position, missing, base)
-        yield path, batch if start == base else _from_offset(batch, start)
+        used = (path, batch if start == base else _from_offset(batch, start))
+        return (used,) if missing is None else (Gap(path, batch.position, missing, base), used)
 
 
 def _read(source: Source, dump: bool, notes: list[str], *, last: bool) -> Iterator[RecordBatch]:

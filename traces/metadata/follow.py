@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -13,16 +13,15 @@ from highwater.traces.kafka.values import (
     CHANGE,
     KEYS,
     LATEST,
-    NO_KIND,
-    NO_OP,
     TYPES,
     DamagedRecord,
     UnknownRecord,
     api_key,
+    are_framed,
+    are_quick,
     change_of,
     decode,
     kind,
-    kinds,
     number_and_topic,
     partition_key,
     undefined,
@@ -36,7 +35,6 @@ from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
 from highwater.traces.reading import TraceError, printable
 from highwater.traces.reports.findings import Unexplained
 
-_QUICK = frozenset({CHANGE, NO_OP})
 _BEGIN, _END, _ABORT = (KEYS[f"{what}_TRANSACTION_RECORD"] for what in ("BEGIN", "END", "ABORT"))
 MAX_TRANSACTION = 1_000_000
 """The maximum number of records of a metadata transaction, which are kept until it ends."""
@@ -45,11 +43,6 @@ SPLIT = 10_000
 
 Record = tuple[int, int, bytes]
 """Offset, time in ms since the epoch, value."""
-
-
-def have_values(values: list[bytes | None], kinds: Set[int]) -> TypeGuard[list[bytes]]:
-    """True if each record of a batch with these API keys has a value."""
-    return NO_KIND not in kinds
 
 
 class RecordGroups:
@@ -72,17 +65,10 @@ class RecordGroups:
         """True if a group is incomplete."""
         return self._transaction is not None or self._held is not None
 
-    def kinds(self, offset: int, values: Sequence[bytes | None]) -> Set[int]:
-        """The API keys in a batch that begins at an offset. Raises TraceError if a record has no value."""
-        found = kinds(values)
-        if NO_KIND in found:
-            raise self._damaged(offset, "a record without a value")
-        return found
-
-    def are_alone(self, kinds: Set[int], count: int) -> bool:
+    def are_alone(self, values: list[bytes | None]) -> TypeGuard[list[bytes]]:
         """True if each record of a batch is a decision of its own: a change of a partition, or a skipped record."""
-        full = count % SPLIT == 0 and count > 0
-        return not full and kinds <= _QUICK and self._transaction is None and self._held is None
+        full = len(values) % SPLIT == 0 and len(values) > 0
+        return not full and self._transaction is None and self._held is None and are_quick(values)
 
     def take(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> Iterator[list[Record]]:
         """The groups that a batch completes. Raises TraceError."""
@@ -189,17 +175,17 @@ class MetadataFollower(Tracker):
             return
         if time > self.last_time:
             self.last_time = time
-        kinds = self.groups.kinds(batch.base_offset, values)
-        assert have_values(values, kinds)
-        if self.groups.are_alone(kinds, len(values)):
-            self.changes(batch.offsets, (time,) * len(values), values)
+        if self.groups.are_alone(values):
+            self.changes(batch.offsets, time, values)
+        elif not are_framed(values):
+            raise self.damaged(batch.base_offset, "a record without a value")
         else:
             for group in self.groups.take(batch.offsets, time, values):
                 self.group(group)
         if self.reporter.has_lines:
             self.publish()
 
-    def changes(self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes]) -> None:
+    def changes(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> None:
         """Follow changes of partitions that are decisions of their own. Raises TraceError."""
         partitions, changes, no_ops = self.image.partitions, 0, 0
         followed: set[int] = set()
@@ -213,41 +199,34 @@ class MetadataFollower(Tracker):
             key, change = found
             partition = partitions.get(key)
             if partition is None:
-                self._unknown_partition(offsets[position], times[position], value)
+                self._unknown_partition(offsets[position], time, value)
+                continue
+            done = partition.step(change)
+            if done is not None:
+                changes += done
                 continue
             transition = partition.transition(change)
-            if transition is not None and transition.is_plain and not partition.is_watched:
-                changes += transition.changes
-                partition.advance(transition)
-                continue
             observations, places = [Change(change)], [offsets[position]]
             if transition is None and self.follows_directories:
-                of_assignment = self._of_assignment(partition, change, position, times, values)
+                of_assignment = self._of_assignment(partition, change, position, values)
                 if of_assignment is not None:
                     other, more = of_assignment
                     followed.add(other)
                     observations.append(Change(more))
                     places.append(offsets[other])
-            self.follow(partition, observations, places, times[position], transition)
+            self.follow(partition, observations, places, time, transition)
             self.index()
         self.report.changes += changes
         if no_ops:
             self.reporter.skipped("NO_OP_RECORD", no_ops)
 
     def _of_assignment(
-        self,
-        partition: Partition,
-        change: bytes,
-        position: int,
-        times: Sequence[int],
-        values: Sequence[bytes],
+        self, partition: Partition, change: bytes, position: int, values: Sequence[bytes]
     ) -> tuple[int, bytes] | None:
         """The next change in the batch after an assignment to an offline directory, which belongs to that."""
         if not loses_replica(self.image, self.fields, partition, change):
             return None
         for other in range(position + 1, len(values)):
-            if times[other] != times[position]:
-                break
             found = change_of(values[other])
             if found is not None and found[0] == partition.key:
                 return other, found[1]

@@ -142,7 +142,10 @@ class Pending:
         self._with_brokers(observations)
         explained: list[_Explained] = []
         for partition, pairs in observations.items():
-            transition = partition.transition(*[content(found) for found, _ in pairs])
+            contents = [content(found) for found, _ in pairs]
+            transition = (
+                partition.transition(contents[0]) if len(contents) == 1 else partition.transition_by(contents)
+            )
             if transition is None or not transition.is_plain or partition.state is not None:
                 found, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
                 followed = tracker.follow(partition, found, offsets, self._time, transition)
