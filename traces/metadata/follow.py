@@ -304,14 +304,14 @@ class MetadataFollower(Tracker):
         pending = Pending(self, records[0][1])
         for offset, time, value in records:
             if isinstance(value, Elsewhere):
-                self.renew()
+                self.automaton()
                 self._elsewhere(pending, offset, value)
             else:
                 if kind(value) != _FEATURE:
-                    self.renew()
+                    self.automaton()
                 self._record(pending, offset, time, value)
         pending.flush()
-        self.renew()
+        self.automaton()
         after_group(self, pending, records[-1][1])
 
     def _record(self, pending: Pending, offset: int, time: int, value: bytes) -> None:

@@ -181,10 +181,10 @@ class Pending:
                     found.append((own, offset))
                 elif alone:
                     transition = partition.transition(own)
-                    if transition is None or not transition.is_plain or transition.changes:
+                    if transition is None or not transition.is_plain:
                         tracker.follow(partition, [own], [offset], self._time, transition)
                     else:
-                        partition.advance(transition)
+                        partition.belief = transition.after
                 else:
                     observations[partition] = [(own, offset)]
             if common.kind == "unfence":

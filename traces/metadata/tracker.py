@@ -249,7 +249,9 @@ class Tracker:
 
     def automaton(self) -> Automaton:
         """The automaton under the rules of the feature levels; partitions under former rules are converted."""
-        image = self.image
+        if not self.has_new_features:
+            return self._automaton
+        self.has_new_features, image = False, self.image
         sets = rule_sets(image.features, self._profile, self._switched, image.controllers)
         if sets != self.agreement.sets:
             self.agreement.renew(sets)
@@ -265,12 +267,6 @@ class Tracker:
                 )
                 partition.belief = self._automaton.adopted(partition.belief, before, offline)
         return self._automaton
-
-    def renew(self) -> None:
-        """Switch to the rules of new feature levels, if there are any."""
-        if self.has_new_features:
-            self.has_new_features = False
-            self.automaton()
 
     def after_failover(self) -> None:
         """Another controller writes from here on; if it began with a snapshot, it lacks entries of the ELR index."""
