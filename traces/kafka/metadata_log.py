@@ -322,29 +322,20 @@ class BatchOrder:
     expected: int
     skipped_below: int
 
-    def admit(self, base: int, last: int) -> tuple[int, int | None] | None:
-        """The offset to use a batch from, and the expected offset if there is a gap; None: skip the batch."""
-        start, missing = base, None
-        if base != self.expected:
-            if last < self.skipped_below:
-                return None
-            if base < self.skipped_below:
-                start = self.skipped_below
-            else:
-                missing = self.expected
-            self.skipped_below = 0
-        self.expected = last + 1
-        return start, missing
-
     def take(self, path: Path, batch: RecordBatch) -> tuple[tuple[Path, RecordBatch] | Gap, ...]:
         """The used part of a batch, preceded by the gap before it, if any."""
         base = batch.base_offset
-        admitted = self.admit(base, batch.last_offset)
-        if admitted is None:
-            return ()
-        start, missing = admitted
-        used = (path, batch if start == base else _from_offset(batch, start))
-        return (used,) if missing is None else (Gap(path, batch.position, missing, base), used)
+        gap: tuple[Gap, ...] = ()
+        if base != self.expected:
+            if batch.last_offset < self.skipped_below:
+                return ()
+            if base < self.skipped_below:
+                batch = _from_offset(batch, self.skipped_below)
+            else:
+                gap = (Gap(path, batch.position, self.expected, base),)
+            self.skipped_below = 0
+        self.expected = batch.last_offset + 1
+        return (*gap, (path, batch))
 
 
 def _read(source: Source, dump: bool, notes: list[str], *, last: bool) -> Iterator[RecordBatch]:

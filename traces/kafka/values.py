@@ -232,6 +232,8 @@ _NUMBER, _TOPIC, _REST = 3, 7, 23
 """The positions of the partition number, the topic id, and the other fields."""
 _NOBODY = bytes(_REST - _NUMBER)
 _KIND = itemgetter(1)
+KEY, BEFORE_KEY, AFTER_KEY = slice(_NUMBER, _REST), slice(_NUMBER), slice(_REST, None)
+"""Parts of a record about a partition: its key, the frame before it, and the other fields."""
 
 
 def kind(value: bytes) -> int:
@@ -281,7 +283,7 @@ def change_of(value: bytes) -> tuple[bytes, bytes] | None:
     """A change record's partition key, and the change without it; None if it is not a change record."""
     if value[1] != CHANGE:
         return None
-    return value[_NUMBER:_REST], value[:_NUMBER] + value[_REST:]
+    return value[KEY], value[BEFORE_KEY] + value[AFTER_KEY]
 
 
 def decode_change(change: bytes) -> MetadataRecord:

@@ -10,7 +10,10 @@ from typing import TypeGuard
 
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.values import (
+    AFTER_KEY,
+    BEFORE_KEY,
     CHANGE,
+    KEY,
     KEYS,
     LATEST,
     TYPES,
@@ -40,6 +43,9 @@ MAX_TRANSACTION = 1_000_000
 """The maximum number of records of a metadata transaction, which are kept until it ends."""
 SPLIT = 10_000
 """Kafka's limit of records in a batch; the controller appends a larger decision in several batches."""
+
+_new = tuple.__new__
+"""The same as the constructor of a NamedTuple with all its fields, in half the time."""
 
 Record = tuple[int, int, bytes]
 """Offset, time in ms since the epoch, value."""
@@ -190,22 +196,29 @@ class MetadataFollower(Tracker):
         partitions, changes, no_ops = self.image.partitions, 0, 0
         followed: set[int] = set()
         for position, value in enumerate(values):
-            found = change_of(value)
-            if found is None:
+            # The same as ``change_of`` and ``Partition.transition``, without calls.
+            if value[1] != CHANGE:
                 no_ops += 1
                 continue
             if followed and position in followed:
                 continue
-            key, change = found
-            partition = partitions.get(key)
+            partition = partitions.get(value[KEY])
             if partition is None:
                 self._unknown_partition(offsets[position], time, value)
                 continue
-            done = partition.step(change)
-            if done is not None:
-                changes += done
+            change = value[BEFORE_KEY] + value[AFTER_KEY]
+            transition = partition.belief.transitions.get(partition.binding.symbols.get(change))
+            if (
+                transition is not None
+                and transition.is_plain
+                and partition.state is None
+                and partition.resized is None
+            ):
+                partition.belief = transition.after
+                partition.partition_epoch += transition.changes
+                partition.leader_epoch += transition.bumps
+                changes += transition.changes
                 continue
-            transition = partition.transition(change)
             observations, places = [Change(change)], [offsets[position]]
             if transition is None and self.follows_directories:
                 of_assignment = self._of_assignment(partition, change, position, values)
@@ -322,7 +335,7 @@ class MetadataFollower(Tracker):
                 pending.elsewhere(offset)
                 self._unknown_partition(offset, time, value)
             else:
-                pending.add(partition, Change(found[1]), offset)
+                pending.add(partition, _new(Change, (found[1], None)), offset)
             return
         pending.other(offset)
         try:

@@ -91,25 +91,6 @@ class Partition:
         """As ``transition``, by several observations."""
         return self.belief.transitions.get(tuple(map(self.binding.symbols.get, contents)))
 
-    def step(self, content: Content) -> int | None:
-        """Take the cached transition by one observation; the number of changes in it.
-
-        None, and no step, if there is no such transition, or if something else depends on it.
-        """
-        transition = self.belief.transitions.get(self.binding.symbols.get(content))
-        if (
-            transition is None
-            or not transition.is_plain
-            or self.state is not None
-            or self.resized is not None
-        ):
-            return None
-        self.belief = transition.after
-        changes = transition.changes
-        self.partition_epoch += changes
-        self.leader_epoch += transition.bumps
-        return changes
-
     def advance(self, transition: Transition) -> None:
         """Take a transition: its belief state, and the growth of the epochs."""
         self.belief = transition.after

@@ -23,6 +23,10 @@ Variant = Callable[[Partition], BrokerChange | None]
 """The form of a broker's event for one partition; None if it does not concern the partition."""
 
 
+_new = tuple.__new__
+"""The same as the constructor of a NamedTuple with all its fields, in half the time."""
+
+
 class _Explained(NamedTuple):
     """An explained change, with the offsets of the brokers' records that stand directly before and after it."""
 
@@ -268,5 +272,5 @@ def _explained(
             before = pairs[at - 1][1] if at and isinstance(pairs[at - 1][0], BrokerChange) else None
             following = pairs[at + 1] if at + 1 < len(pairs) else None
             after = following[1] if following and isinstance(following[0], BrokerChange) else None
-            found.append(_Explained(pairs[at][1], span.causes, before, after, partition))
+            found.append(_new(_Explained, (pairs[at][1], span.causes, before, after, partition)))
     return found

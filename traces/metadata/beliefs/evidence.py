@@ -33,7 +33,7 @@ MAX_BROKERS = Controller.parameters["brokers"].high
 MAX_ENTRIES = 4
 """The maximum number of entries of a broker in the controller's index of a partition's ELR."""
 
-MAX_STEPS = 20_000
+MAX_STEPS = 5_000
 """The most steps whose result is kept, for one number of brokers and one set of rules."""
 
 PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORED), *FINDINGS, *CONDITIONS)
