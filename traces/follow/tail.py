@@ -20,7 +20,7 @@ from highwater.traces.reading import TraceError
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_AT_ONCE = 8 << 20
+_AT_ONCE = 4 << 20
 """So many bytes of a segment are read before the follower looks at the clock again."""
 _PATIENCE = 20
 """So many polls a batch with a wrong checksum may take to become a whole one."""

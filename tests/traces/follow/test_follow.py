@@ -44,7 +44,7 @@ def test_the_follower_rests_only_at_the_end_of_the_last_segment(log: bytes, clus
     starts = [0, *ends(log)[4:-1:5]]
     for start, end in zip(starts, [*starts[1:], len(log)], strict=True):
         cluster.grow(log[start:end], int.from_bytes(log[start : start + 8]))
-    reads = []
+    reads = list[int]()
     while cluster.follower.is_behind or not reads:
         list(cluster.follower.poll())
         reads.append(cluster.follower.counts.next_offset)
