@@ -16,6 +16,7 @@ from highwater.checker.base.problems import InputError, Status
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile, note
 from highwater.traces.follow.ledger import CLOSED, IncidentEvent
 from highwater.traces.follow.session import FollowerState, Following, Notice
+from highwater.traces.metadata.replay import rarely_collected
 from highwater.traces.reading import printable
 from highwater.traces.reports.incident_words import LABELS
 from highwater.traces.reports.text import moment
@@ -91,7 +92,7 @@ def follow(
         metrics.severities = {id: str(said["severity"]) for id, said in place.open.items()}
     stop, told = threading.Event(), 0
     try:
-        with _stopped_by_signals(stop) as signals:
+        with _stopped_by_signals(stop) as signals, rarely_collected():
             if not quiet:
                 note(f"follows {following.directory}; SIGTERM or Ctrl-C ends it")
             if metrics is not None and metrics.port:

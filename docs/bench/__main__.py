@@ -15,7 +15,7 @@ import click
 
 from docs.bench import cases
 from docs.bench.cases import Case
-from docs.bench.measure import Run, highwater, machine, spread
+from docs.bench.measure import Run, follow, highwater, machine, spread
 from highwater.checker.engines.cache import VARIABLE
 from highwater.checker.runner.kept import CI
 
@@ -49,6 +49,10 @@ def measure(case: Case, repeat: int) -> Measured:
             environment.pop(CI, None)
             if not case.unchanged:
                 environment[CI] = "1"
+            if case.follows:
+                found.again.append(follow(folder / "log"))
+                found.counts |= {0}
+                continue
             runs = [found.cold, found.again] if case.cold else [found.again]
             if not case.cold and not number and case.log is None:
                 highwater(arguments, case.status, environment)  # fills the cache
@@ -97,6 +101,8 @@ def _result(run: Run) -> str:
     first = run.results[0]
     if "distinct_states" in first:
         return f"{states(run):,} states"
+    if "idle" in first:
+        return f"{_amount(first):,} records, then {first['idle']:.1%} of a core"
     if "records" in first:
         return f"{_amount(first):,} records or lines, {first['unexplained_count']} do not conform"
     different = [r for r in run.results if r["verdict"] == "different"]

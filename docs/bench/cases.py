@@ -82,13 +82,17 @@ class Case:
     """TLC checks this in turn with us; both must count the same states."""
     log: Callable[[Path], object] | None = None
     """Writes the log that LOG stands for."""
+    follows: bool = False
+    """Follow the log to its end, without arguments, and then measure the idle follower."""
 
 
 def _generated(records: int) -> Callable[[Path], object]:
     def write(folder: Path) -> object:
+        from highwater.traces.kafka.metadata_log import PARTITION
         from tests.generation import write_log
 
-        return write_log(folder, records=records)
+        (folder / PARTITION).mkdir()
+        return write_log(folder / PARTITION, records=records)
 
     return write
 
@@ -235,6 +239,13 @@ PARTS: dict[str, tuple[Case, ...]] = {
             log=_generated(5_000_000),
         ),
         Case(
+            "following it; the rate is by processor time",
+            (),
+            "150,000 records a second; idle: 1% of a core, 150 MB",
+            log=_generated(1_000_000),
+            follows=True,
+        ),
+        Case(
             "generated request logs",
             ("replay", LOG),
             "30,000 lines a second",
@@ -250,6 +261,14 @@ PARTS: dict[str, tuple[Case, ...]] = {
         ),
     ),
     "large": (
+        Case(
+            "1 GB of metadata log",
+            ("replay", LOG),
+            "500 MB",
+            1,
+            status=1,
+            log=_generated(20_000_000),
+        ),
         Case("`replication/peer`: 248 million states", ("check", "replication/peer"), "12 bytes a state", 1),
         Case(
             "`replication/large`, given 0.45 GiB", ("check", "replication/large", "--memory", "0.45"), "", 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -72,6 +73,48 @@ def highwater(arguments: Sequence[str], status: int = 0, environment: Mapping[st
         ended = run(line, status, environment=environment)
         results = json.loads(result.read_text(encoding="utf-8"))
     return Run(ended.wall, ended.processor, ended.memory, ended.output, tuple(results))
+
+
+def follow(log: Path, idle: float = 10.0) -> Run:
+    """Follow a log to its end, and ``idle`` seconds longer.
+
+    The result has the number of records, the processor seconds until all were followed, and the share of a core that
+    the follower takes while nothing is written. Raises RuntimeError if it ends by itself.
+    """
+    with tempfile.TemporaryDirectory(prefix="highwater-bench-") as folder:
+        metrics, started = Path(folder) / "metrics", time.perf_counter()
+        process = subprocess.Popen(
+            [*HIGHWATER, "replay", "--follow", str(log), "--metrics", str(metrics), "--quiet"],
+            stdin=subprocess.DEVNULL,
+        )
+        memory, records, busy, since = _Memory(process.pid), 0, 0.0, started
+        try:
+            while not records or time.perf_counter() - since < idle:
+                time.sleep(0.1)
+                if process.poll() is not None:
+                    raise RuntimeError(f"the follower ended with status {process.returncode}")
+                if (now := _followed(metrics)) != records:
+                    records, busy, since = now, _processor(process.pid), time.perf_counter()
+            share = (_processor(process.pid) - busy) / (time.perf_counter() - since)
+        finally:
+            process.terminate()
+            process.wait()
+            most = memory.end()
+    return Run(since - started, busy, most, "", ({"records": records, "seconds": busy, "idle": share},))
+
+
+def _followed(metrics: Path) -> int:
+    """The records that were followed, by the follower's metrics; 0 before it writes them."""
+    found = re.search(
+        r"^highwater_records (\S+)", metrics.read_text() if metrics.exists() else "", re.MULTILINE
+    )
+    return int(float(found[1])) if found else 0
+
+
+def _processor(pid: int) -> float:
+    """The processor time of a process so far, in seconds."""
+    fields = (_PROC / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class _Memory:

@@ -10,7 +10,7 @@ no other order to walk a graph.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 BOOL, INT, BITS = "bool", "int", "bits"
@@ -613,17 +613,38 @@ def _operation(op: str) -> Callable[..., int]:
 
 def compile_nodes(roots: Sequence[Node]) -> Evaluate:
     """Compile a Python function from the scalars of a state to the values of the nodes (bools as bools)."""
-    lines = ["def evaluate(s):"]
-    for node in reachable(roots):
+    return _compiled([*_assignments(reachable(roots)), f"return ({''.join(f'v{r.id},' for r in roots)})"])
+
+
+def compile_conditions(conditions: Sequence[Node]) -> Evaluate:
+    """Compile a Python function from the scalars of a state to one value: True if all conditions hold.
+
+    The function stops at the first condition that does not hold.
+    """
+    lines: list[str] = []
+    known: set[int] = set()
+    for condition in conditions:
+        new = [node for node in reachable([condition]) if node.id not in known]
+        known |= {node.id for node in new}
+        lines += [*_assignments(new), f"if not v{condition.id}: return (False,)"]
+    return _compiled([*lines, "return (True,)"])
+
+
+def _assignments(nodes: Iterable[Node]) -> Iterator[str]:
+    """The statements that compute nodes from the scalars ``s``; arguments come before their users."""
+    for node in nodes:
         if node.op == "const":
             text = str(bool(node.value)) if node.sort == BOOL else str(node.value)
         elif node.op == "input":
             text = f"s[{node.value}] != 0" if node.sort == BOOL else f"s[{node.value}]"
         else:
             text = _PYTHON[node.op].format(*(f"v{a.id}" for a in node.args))
-        lines.append(f"    v{node.id} = {text}")
-    lines.append(f"    return ({''.join(f'v{r.id},' for r in roots)})")
+        yield f"v{node.id} = {text}"
+
+
+def _compiled(lines: Iterable[str]) -> Evaluate:
     scope: dict[str, Any] = {}
-    exec(compile("\n".join(lines), "<graph>", "exec"), scope)  # generated only from the graph
+    text = "\n    ".join(["def evaluate(s):", *lines])
+    exec(compile(text, "<graph>", "exec"), scope)  # generated only from the graph
     function: Evaluate = scope["evaluate"]
     return function

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.function import encoder
-from highwater.model.language.graph import Evaluate, Node, Values, compile_nodes, values_of
+from highwater.model.language.graph import (
+    Evaluate,
+    Node,
+    Values,
+    compile_conditions,
+    compile_nodes,
+    values_of,
+)
 from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Instance, state_inputs, trace_instance
 from highwater.model.language.protocol import Action, Protocol
@@ -49,11 +56,11 @@ class TracedStep:
 
     def enabled(self, state: Sequence[int]) -> bool:
         """True if every guard of the instance holds in the state."""
-        return bool(self._values("enabled", lambda: [self.instance.enabled], state)[0])
+        return all(self._values("enabled", self._guards, state, compile_conditions))
 
     def refusals(self, state: Sequence[int]) -> tuple[str, ...]:
         """The names of the instance's guards that do not hold in the state."""
-        results = self._values("guards", lambda: [g.node for g in self.instance.guards], state)
+        results = self._values("guards", self._guards, state)
         return tuple(name for name, holds in zip(self.guards, results, strict=True) if not holds)
 
     def after(self, state: Sequence[int]) -> Scalars:
@@ -67,6 +74,9 @@ class TracedStep:
         left = [c for c, is_left in zip(checks, results, strict=False) if is_left]
         return left, self._written(state, results[len(checks) :])
 
+    def _guards(self) -> list[Node]:
+        return [g.node for g in self.instance.guards]
+
     def _writes(self) -> list[Node]:
         return [w.node for w in self.instance.writes.values()]
 
@@ -76,14 +86,20 @@ class TracedStep:
             after[leaf] = int(value)
         return tuple(after)
 
-    def _values(self, part: str, roots: Callable[[], list[Node]], state: Sequence[int]) -> Values:
+    def _values(
+        self,
+        part: str,
+        roots: Callable[[], list[Node]],
+        state: Sequence[int],
+        compiled: Callable[[list[Node]], Evaluate] = compile_nodes,
+    ) -> Values:
         scalars = (*state, *self._arguments) if self._arguments else state
         function = self._functions.get(part)
         if function is None:
             if part not in self._functions:
                 self._functions[part] = None
                 return values_of(roots(), scalars)
-            function = self._functions[part] = compile_nodes(roots())
+            function = self._functions[part] = compiled(roots())
         return function(scalars)
 
 

@@ -11,7 +11,7 @@ import pytest
 from docs.bench import __main__ as bench
 from docs.bench import cases
 from docs.bench.cases import Case, Specification
-from docs.bench.measure import Run, highwater, run
+from docs.bench.measure import Run, follow, highwater, run
 from highwater.checker.engines.cache import VARIABLE
 from tests.slow import slow
 
@@ -42,6 +42,18 @@ def test_cold_has_an_empty_cache_and_again_a_full_one(monkeypatch: pytest.Monkey
     cold, again = bench.rows(SMALL, found)
     assert cold.startswith("| small, cold | 39,619 states | ")
     assert again.endswith(" a second | 1 s |")
+
+
+def test_a_follower_is_measured_to_the_end_of_its_log_and_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed = Case("followed", (), log=cases._generated(2_000), follows=True)
+    monkeypatch.setattr(bench, "follow", lambda log: follow(log, 1.5))
+    found = bench.measure(followed, 1)
+    (run,) = found.again
+    assert run.results[0]["records"] >= 2_000
+    assert 0 <= run.results[0]["idle"] < 1
+    (row,) = bench.rows(followed, found)
+    assert " of a core | " in row
+    assert row.endswith(" a second |  |")
 
 
 @pytest.fixture

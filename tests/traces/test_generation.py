@@ -14,7 +14,9 @@ from highwater.traces.inputs import inputs
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.kafka.values import decode, encode
 from highwater.traces.metadata.beliefs import automaton
-from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.follow import MetadataFollower
+from highwater.traces.metadata.replay import Reading, replay_metadata
+from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from tests.generation import write_log
@@ -103,6 +105,21 @@ def test_a_snapshot_that_differs_is_found(tmp_path: Path) -> None:
     report = replayed(tmp_path)
     assert report.unexplained_count > 0
     assert {u.position["offset"] for u in report.unexplained} == {int(first.name[:20])}
+
+
+def test_cached_transitions_lead_where_watched_ones_do(tmp_path: Path) -> None:
+    """A watch looks at each change of a partition; without one, most changes take a cached transition."""
+    write_log(tmp_path, partitions=2000, records=16_000, brokers=4, seed=5)
+    found = []
+    for watch in (NOBODY, Watch(every_partition, lambda change: None)):
+        log, report = open_metadata_log(tmp_path), Report("", "", "")
+        follower = MetadataFollower(report, watch=watch)
+        for _ in Reading(log, follower, report).followed():
+            pass
+        follower.finish()
+        states = {partition.name: partition.observed for partition in follower.image.of_topics()}
+        found.append((states, report.changes, report.figures))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("nth", [300, 1100])

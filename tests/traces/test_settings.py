@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.kafka.metadata_log import open_metadata_log
+from highwater.traces.metadata.follow import MetadataFollower
+from highwater.traces.metadata.replay import Reading
 from highwater.traces.replay import replay
 from highwater.traces.reports.observed import SettingChange
 from highwater.traces.reports.page import write_page
-from highwater.traces.reports.report import LIMIT_CHANGES, Timeline
+from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from tests.traces.metadata.made_logs import beginning, change, default, loss, setting, together, write
 from tests.traces.test_page import text_of
 
@@ -113,3 +116,21 @@ def test_the_second_reading_of_a_long_log_shows_in_its_progress(
     long = replay(log, timelines=True, progress=lambda report: shown.append(report.input))
     assert long.timelines == {"t-0": short.timelines["t-0"]}
     assert shown[-1].endswith("read again for its timelines")
+
+
+def test_a_smaller_min_isr_counts_until_the_isr_is_large_enough_again(tmp_path: Path) -> None:
+    """Also if the change that makes it so is a cached transition."""
+    shrunk, grown = change(0, isr=[0]), change(0, isr=[0, 1])
+    values = [change(0, isr=[0, 1]), shrunk, grown, shrunk, setting(MIN_ISR, "2"), setting(MIN_ISR, "1")]
+    cases: list[tuple[list[bytes], bool]] = [([], True), ([grown], False)]
+    for more, counts in cases:
+        folder = tmp_path / str(counts)
+        folder.mkdir()
+        log = open_metadata_log(write(folder, [*beginning(min_isr="1"), *values, *more]))
+        report = Report("", "", "")
+        follower = MetadataFollower(report)
+        for _ in Reading(log, follower, report).followed():
+            pass
+        assert not report.unexplained_count
+        is_resized = follower.image.names["t"].partitions[0].resized is not None
+        assert is_resized == counts

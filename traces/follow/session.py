@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -181,31 +181,45 @@ class Following:
 
     def _has_caught_up(self, pieces: int) -> bool:
         """True if the last poll reached the records of known events. A busy cluster always has more."""
-        is_there = not pieces or (self._tail.next_offset >= self._read_up_to and not self._tail.bytes_behind)
+        is_there = not pieces or (self._tail.next_offset >= self._read_up_to and not self._tail.has_more)
         return is_there and (self._tails is None or self._tails.has_caught_up)
 
     @property
     def is_behind(self) -> bool:
         """True if the last poll read something, and left more to read."""
-        return self._has_read and bool(self._tail.bytes_behind)
+        return self._has_read and self._tail.has_more
 
-    def _take(self, piece: Piece) -> Iterator[IncidentEvent | Notice]:
+    def _take(self, piece: Piece) -> Iterable[IncidentEvent | Notice]:
         if isinstance(piece, LogStart):
-            yield from self._begin(piece)
-            return
-        follower = self._follower
+            return self._begin(piece)
+        follower, counts = self._follower, self.counts
         assert follower is not None
         if isinstance(piece, Gap):
             follower.gap(piece.path, piece.expected_offset, piece.found_offset)
-            return
+            return ()
         path, batch = piece
+        wrong: TraceError | None = None
         try:
             follower.take(path, batch)
-        except TraceError as wrong:
+        except TraceError as raised:
+            wrong = raised
+        counts.records += len(batch.values)
+        counts.last_time = max(counts.last_time, batch.timestamp)
+        counts.next_offset = batch.last_offset + 1
+        report, ledger = self._report, self.ledger
+        if (
+            wrong is None
+            and not (report.found or report.nonconforming or ledger.open or ledger.reads_again)
+            and len(follower.doubts) == self._doubts
+            and len(report.controllers.elections) == ledger.elections
+        ):
+            return ()
+        return self._after(batch, wrong)
+
+    def _after(self, batch: RecordBatch, wrong: TraceError | None) -> Iterator[IncidentEvent | Notice]:
+        """The events behind a batch, with its error if it cannot be read."""
+        if wrong is not None:
             yield Notice("unreadable", str(wrong), batch.base_offset)
-        self.counts.records += len(batch.values)
-        self.counts.last_time = max(self.counts.last_time, batch.timestamp)
-        self.counts.delay = max(0.0, time.time() - batch.timestamp / 1000)
         yield from self._look(batch)
         if self._tails is None and self.ledger.reads_again and batch.last_offset + 1 >= self._read_up_to:
             yield from self._adopt()
@@ -220,7 +234,8 @@ class Following:
         self.ledger.settled = settled
         self.ledger.reads_again = bool(self._told) or self._read_up_to > 0
         self._why, self.counts.next_offset = piece.why, self._tail.next_offset
-        self._report, self._seen, self._doubts = _LiveReport(self.directory), {}, 0
+        self._report, self._seen = _LiveReport(self.directory), {}
+        self._doubts = self.counts.caveats = 0
         self._watermarks = Watermarks(())
         watch = NOBODY
         if self._tails is not None:
@@ -348,12 +363,15 @@ class Following:
             yield from self._look_at(follower, touched, self.counts.next_offset - 1, self.counts.last_time)
 
     def _doubted(self, follower: MetadataFollower) -> Iterator[Notice]:
-        listed = follower.doubts.listed() if follower.doubts else []
+        if len(follower.doubts) == self._doubts:
+            return
+        listed = follower.doubts.listed()
         for doubt in listed[self._doubts :]:
             yield Notice("caveat", f"{doubt.kind}: {doubt.summary}", doubt.position["offset"])
         self._doubts = self.counts.caveats = len(listed)
 
     def _count(self, follower: MetadataFollower) -> None:
+        self.counts.delay = max(0.0, time.time() - self.counts.last_time / 1000)
         counts = dict.fromkeys(STATES, 0)
         for partition in follower.image.of_topics():
             belief = partition.belief

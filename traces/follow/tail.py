@@ -20,7 +20,7 @@ from highwater.traces.reading import TraceError
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-_AT_ONCE = 8 << 20
+_AT_ONCE = 4 << 20
 """So many bytes of a segment are read before the follower looks at the clock again."""
 _PATIENCE = 20
 """So many polls a batch with a wrong checksum may take to become a whole one."""
@@ -81,21 +81,24 @@ class _Segment:
                 return f"the log was rewritten from offset {self.mark.base_offset} or before"
         return ""
 
-    def whole(self) -> int:
-        """The position of the end of the whole batches from the present one on. Raises TraceError for invalid bytes."""
-        at, size = self.position, self.size
-        while at - self.position < _AT_ONCE and size - at >= HEADER.size:
-            _, length, _, magic = HEADER.unpack(self.read(HEADER.size, at))[:4]
+    def whole(self) -> bytes:
+        """The whole batches from the position on, some megabytes at most. Raises TraceError for invalid bytes."""
+        data, at = self.read(_AT_ONCE, self.position), 0
+        while len(data) - at >= HEADER.size:
+            _, length, _, magic = HEADER.unpack_from(data, at)[:4]
             if not length and not magic:
                 break  # preallocated
             if magic != MAGIC or not LEAST <= length <= MAX_BATCH:
-                if at > self.position:
+                if at:
                     break
-                raise TraceError(self.path, None, None, f"byte {at}: not a record batch", at)
-            if at + PREFIX + length > size:
+                where = self.position
+                raise TraceError(self.path, None, None, f"byte {where}: not a record batch", where)
+            if not at and PREFIX + length > len(data):
+                data = self.read(PREFIX + length, self.position)
+            if at + PREFIX + length > len(data):
                 break
             at += PREFIX + length
-        return at
+        return data[:at]
 
 
 class LogTail:
@@ -120,9 +123,11 @@ class LogTail:
         self._segment = None
 
     @property
-    def bytes_behind(self) -> int:
-        """The number of bytes of the open segment that were not read yet."""
-        return 0 if self._segment is None else max(0, self._segment.size - self._segment.position)
+    def has_more(self) -> bool:
+        """True if the open segment has bytes that were not read yet, or if the next segment must be opened."""
+        if self._segment is None:
+            return self._has_begun
+        return self._segment.size > self._segment.position
 
     def poll(self) -> Iterator[Piece]:
         """Read the new batches, at most some megabytes of them.
@@ -186,8 +191,9 @@ class LogTail:
             yield from self._begin(why)
             return
         try:
-            end = segment.whole()
-            yield from self._batches(segment, end)
+            data = segment.whole()
+            end = segment.position + len(data)
+            yield from self._batches(segment, data)
         except TraceError as wrong:
             yield from self._damaged(wrong)
             return
@@ -212,16 +218,18 @@ class LogTail:
         path = self.directory / f"{self.next_offset:020d}.log"
         return path != segment.path and path.exists()
 
-    def _batches(self, segment: _Segment, end: int) -> Iterator[Piece]:
-        start = segment.position
-        data = segment.read(end - start, start)
-        for batch in read_batches(segment.path, _Bytes(data), last=False):
-            base, length, _, _, checksum = HEADER.unpack_from(data, batch.position)[:5]
-            segment.mark = _Mark(start + batch.position, base, checksum)
-            segment.position = start + batch.position + PREFIX + length
-            self.next_offset = max(self.next_offset, batch.last_offset + 1)
-            self._failures = 0
-            yield from segment.order.take(segment.path, batch)
+    def _batches(self, segment: _Segment, data: bytes) -> Iterator[Piece]:
+        last: RecordBatch | None = None
+        try:
+            for last in read_batches(segment.path, _Bytes(data), last=False):
+                self.next_offset = max(self.next_offset, last.last_offset + 1)
+                yield from segment.order.take(segment.path, last)
+        finally:
+            if last is not None:
+                self._failures = 0
+                base, length, _, _, checksum = HEADER.unpack_from(data, last.position)[:5]
+                at = segment.position + last.position
+                segment.mark, segment.position = _Mark(at, base, checksum), at + PREFIX + length
 
     def _damaged(self, wrong: TraceError) -> Iterator[Piece]:
         """Handle bytes that are no batch: they may still be on their way to the disk.

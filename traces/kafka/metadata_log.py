@@ -325,33 +325,20 @@ class BatchOrder:
     expected: int
     skipped_below: int
 
-    def admit(self, base: int, last: int) -> tuple[int, int | None] | None:
-        """The offset from which to use a batch, and the expected offset if there is a gap before it.
-
-        None means that the batch must be skipped.
-        """
-        start, missing = base, None
-        if base != self.expected:
-            if last < self.skipped_below:
-                return None
-            if base < self.skipped_below:
-                start = self.skipped_below
-            else:
-                missing = self.expected
-            self.skipped_below = 0
-        self.expected = last + 1
-        return start, missing
-
-    def take(self, path: Path, batch: RecordBatch) -> Iterator[tuple[Path, RecordBatch] | Gap]:
-        """The part of a batch to use, preceded by the gap before it, if there is one."""
+    def take(self, path: Path, batch: RecordBatch) -> tuple[tuple[Path, RecordBatch] | Gap, ...]:
+        """The part of a batch to use, preceded by the gap before it, if there is one; nothing if it must be skipped."""
         base = batch.base_offset
-        admitted = self.admit(base, batch.last_offset)
-        if admitted is None:
-            return
-        start, missing = admitted
-        if missing is not None:
-            yield Gap(path, batch.position, missing, base)
-        yield path, batch if start == base else _from_offset(batch, start)
+        gap: tuple[Gap, ...] = ()
+        if base != self.expected:
+            if batch.last_offset < self.skipped_below:
+                return ()
+            if base < self.skipped_below:
+                batch = _from_offset(batch, self.skipped_below)
+            else:
+                gap = (Gap(path, batch.position, self.expected, base),)
+            self.skipped_below = 0
+        self.expected = batch.last_offset + 1
+        return (*gap, (path, batch))
 
 
 def _read(source: Source, dump: bool, notes: list[str], *, last: bool) -> Iterator[RecordBatch]:

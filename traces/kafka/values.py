@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeGuard
 
 from highwater.traces.kafka.codec import (
     DAMAGE,
@@ -229,12 +230,13 @@ def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) ->
 # number in four bytes, and the topic id in sixteen. These twenty bytes are the partition's key here.
 
 CHANGE, NO_OP = KEYS["PARTITION_CHANGE_RECORD"], KEYS["NO_OP_RECORD"]
-NO_KIND = -1
-"""The kind of a record without an API key, that is, without a value."""
 _CREATION = KEYS["PARTITION_RECORD"]
 _NUMBER, _TOPIC, _REST = 3, 7, 23
 """The positions of the partition number, the topic id, and the other fields."""
 _NOBODY = bytes(_REST - _NUMBER)
+_KIND = itemgetter(1)
+KEY, BEFORE_KEY, AFTER_KEY = slice(_NUMBER, _REST), slice(_NUMBER), slice(_REST, None)
+"""Parts of a record about a partition: its key, the frame before it, and the other fields."""
 
 
 def kind(value: bytes) -> int:
@@ -242,12 +244,20 @@ def kind(value: bytes) -> int:
     return value[1]
 
 
-def kinds(values: Iterable[bytes | None]) -> set[int]:
-    """The API keys of records in the usual frame; NO_KIND stands for a record without a frame."""
+_QUICK = frozenset({CHANGE, NO_OP})
+
+
+def are_quick(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
+    """True if each record changes a partition, or is a NO_OP_RECORD."""
     try:
-        return {value[1] if value else NO_KIND for value in values}
-    except IndexError:
-        return {NO_KIND}
+        return _QUICK.issuperset(map(_KIND, values))  # type: ignore[arg-type]
+    except (IndexError, TypeError):
+        return False
+
+
+def are_framed(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
+    """True if each record has an API key."""
+    return all(value is not None and len(value) > 1 for value in values)
 
 
 def is_creation(value: bytes) -> bool:
@@ -276,7 +286,7 @@ def change_of(value: bytes) -> tuple[bytes, bytes] | None:
     """The partition's key in a change record, and the record without it; None if it is no change record."""
     if value[1] != CHANGE:
         return None
-    return value[_NUMBER:_REST], value[:_NUMBER] + value[_REST:]
+    return value[KEY], value[BEFORE_KEY] + value[AFTER_KEY]
 
 
 def decode_change(change: bytes) -> MetadataRecord:

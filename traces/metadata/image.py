@@ -83,19 +83,13 @@ class Partition:
         """Topic, dash, number, as Kafka writes it; empty for a stand-in."""
         return "" if self.topic is None else f"{self.topic.name}-{self.number}"
 
-    @property
-    def is_watched(self) -> bool:
-        """True if each change of the partition must be examined: a watch tracks it, or ``resized`` is set."""
-        return self.state is not None or self.resized is not None
+    def transition(self, content: Content) -> Transition | None:
+        """The cached transition by an observation with this content (``belief_states.content``); None without one."""
+        return self.belief.transitions.get(self.binding.symbols.get(content))
 
-    def transition(self, *contents: Content) -> Transition | None:
-        """The cached transition by observations with these contents (``belief_states.content``); None if not cached."""
-        symbols = self.binding.symbols
-        if len(contents) == 1:
-            symbol = symbols.get(contents[0])
-            return None if symbol is None else self.belief.transitions.get(symbol)
-        word = tuple([found for content in contents if (found := symbols.get(content)) is not None])
-        return self.belief.transitions.get(word) if len(word) == len(contents) else None
+    def transition_by(self, contents: Sequence[Content]) -> Transition | None:
+        """As ``transition``, by several observations."""
+        return self.belief.transitions.get(tuple(map(self.binding.symbols.get, contents)))
 
     def advance(self, transition: Transition) -> None:
         """Take a transition: adopt its belief state, and let the epochs grow."""
@@ -218,12 +212,12 @@ class Image:
         return TopicSettings(possible, allowed, min(known, MAX_BROKERS))
 
     def _values(self, topic: TopicImage, name: str, defined: re.Pattern[str]) -> list[str] | None:
-        """The possible values of a topic's setting as texts; None if any value is possible."""
-        own, cluster = (self.configs.get(of, {}).get(name) for of in ((TOPIC, topic.name), (BROKER, "")))
-        found = [own if own is not None else cluster]
-        if own is None:
+        """The possible values of a topic's setting; None for any."""
+        found = [self.configs.get((TOPIC, topic.name), {}).get(name)]
+        if found == [None]:
             of_nodes = (self.configs.get((BROKER, node), {}) for node in self.nodes)
-            found += [values[name] for values in of_nodes if name in values]
+            cluster = self.configs.get((BROKER, ""), {}).get(name)
+            found = [cluster, *(values[name] for values in of_nodes if name in values)]
         return [v for v in found if v is not None] if all(v and defined.fullmatch(v) for v in found) else None
 
     def settings_of(self, partition: Partition) -> TopicSettings:

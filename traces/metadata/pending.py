@@ -23,6 +23,10 @@ Variant = Callable[[Partition], BrokerChange | None]
 """The form of a broker's event for one partition; None if it does not concern the partition."""
 
 
+_new = tuple.__new__
+"""The same as the constructor of a NamedTuple with all its fields, in half the time."""
+
+
 class _Explained(NamedTuple):
     """An explained change, with the offsets of the brokers' records directly before and after it (None: none)."""
 
@@ -145,7 +149,10 @@ class Pending:
         self._with_brokers(observations)
         explained: list[_Explained] = []
         for partition, pairs in observations.items():
-            transition = partition.transition(*[content(found) for found, _ in pairs])
+            contents = [content(found) for found, _ in pairs]
+            transition = (
+                partition.transition(contents[0]) if len(contents) == 1 else partition.transition_by(contents)
+            )
             if transition is None or not transition.is_plain or partition.state is not None:
                 found, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
                 followed = tracker.follow(partition, found, offsets, self._time, transition)
@@ -181,10 +188,10 @@ class Pending:
                     found.append((own, offset))
                 elif alone:
                     transition = partition.transition(own)
-                    if transition is None or not transition.is_plain or transition.changes:
+                    if transition is None or not transition.is_plain:
                         tracker.follow(partition, [own], [offset], self._time, transition)
                     else:
-                        partition.advance(transition)
+                        partition.belief = transition.after
                 else:
                     observations[partition] = [(own, offset)]
             if common.kind == "unfence":
@@ -268,5 +275,5 @@ def _explained(
             before = pairs[at - 1][1] if at and isinstance(pairs[at - 1][0], BrokerChange) else None
             following = pairs[at + 1] if at + 1 < len(pairs) else None
             after = following[1] if following and isinstance(following[0], BrokerChange) else None
-            found.append(_Explained(pairs[at][1], span.causes, before, after, partition))
+            found.append(_new(_Explained, (pairs[at][1], span.causes, before, after, partition)))
     return found

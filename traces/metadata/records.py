@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from highwater.model.language.interpreter import differences
@@ -52,15 +52,21 @@ def creation(tracker: Tracker, replicas: Sequence[int]) -> Differences:
     order = list(dict.fromkeys(replicas))
     if not order or len(replicas) > MAX_BROKERS:
         return {}
-    flags = [tracker.image.flags(broker).to_plain() for broker in order]
-    size = len(replicas)
-    nobody = tracker.image.flags(-1).to_plain()
-    verdict = decisions(size, _rules(tracker)[0]).new_partition_checks(
-        replicas=[order.index(broker) for broker in replicas],
-        registrations=[*flags, *[nobody] * (size - len(flags))],
+    flags = tuple(tracker.image.flags(broker) for broker in order)
+    refused_by = _refusal(_rules(tracker)[0], tuple(order.index(broker) for broker in replicas), flags)
+    return {} if refused_by is None else {"replicas": (refused_by, list(replicas))}
+
+
+@lru_cache(maxsize=10_000)
+def _refusal(rules: frozenset[str], replicas: tuple[int, ...], flags: tuple[Flags, ...]) -> str | None:
+    """The check that refuses a partition with replicas on the brokers with these flags; None if none does."""
+    size, nobody = len(replicas), Flags().to_plain()
+    verdict = decisions(size, rules).new_partition_checks(
+        replicas=list(replicas),
+        registrations=[*(f.to_plain() for f in flags), *[nobody] * (size - len(flags))],
         factor=size,
     )
-    return {} if verdict.answer == "NONE" else {"replicas": (verdict.refused_by[0], list(replicas))}
+    return None if verdict.answer == "NONE" else str(verdict.refused_by[0])
 
 
 _CHECKS_FEATURES = "finalized_features_check"

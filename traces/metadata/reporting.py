@@ -56,8 +56,8 @@ class Doubts:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], _Doubt] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._found)
+    def __len__(self) -> int:
+        return len(self._found)
 
     def add(
         self,

@@ -96,10 +96,10 @@ class ShareFollower(MetadataFollower):
 
     # --- groups, with the same numbers in all shares ---------------------------------
 
-    def changes(self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes]) -> None:
+    def changes(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> None:
         """Follow the changes of the share's own partitions. Raises TraceError."""
         own = [at for at, value in enumerate(values) if kind(value) != CHANGE or self._own.owns(value)]
-        super().changes([offsets[at] for at in own], [times[at] for at in own], [values[at] for at in own])
+        super().changes([offsets[at] for at in own], time, [values[at] for at in own])
 
     def group(self, records: Sequence[SharedRecord]) -> None:
         """Follow records that belong together: the share's own and those about the cluster. Raises TraceError.

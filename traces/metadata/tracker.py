@@ -258,11 +258,10 @@ class Tracker:
         return Automaton(BeliefStates(tuple(s.rules for s in sets)), _decoded, self.image.flags)
 
     def automaton(self) -> Automaton:
-        """The automaton for the rules that follow from the present feature levels.
-
-        If these rules are new, all partitions are converted to them.
-        """
-        image = self.image
+        """The automaton under the rules of the feature levels; partitions under former rules are converted."""
+        if not self.has_new_features:
+            return self._automaton
+        self.has_new_features, image = False, self.image
         sets = rule_sets(image.features, self._profile, self._switched, image.controllers)
         if sets != self.agreement.sets:
             self.agreement.renew(sets)
@@ -278,12 +277,6 @@ class Tracker:
                 )
                 partition.belief = self._automaton.adopted(partition.belief, before, offline)
         return self._automaton
-
-    def renew(self) -> None:
-        """Switch to the rules of new feature levels, if there are any."""
-        if self.has_new_features:
-            self.has_new_features = False
-            self.automaton()
 
     def after_failover(self) -> None:
         """Note that another controller writes from here on.

@@ -41,6 +41,19 @@ def test_batches_that_arrive_in_pieces_change_no_event(
     assert cluster.events == events_of(log, tmp_path / "once")
 
 
+def test_the_follower_rests_only_at_the_end_of_the_last_segment(log: bytes, cluster: Cluster) -> None:
+    """While it catches up with several segments, each poll reads one of them."""
+    starts = [0, *ends(log)[4:-1:5]]
+    for start, end in zip(starts, [*starts[1:], len(log)], strict=True):
+        cluster.grow(log[start:end], int.from_bytes(log[start : start + 8]))
+    reads = list[int]()
+    while cluster.follower.is_behind or not reads:
+        list(cluster.follower.poll())
+        reads.append(cluster.follower.counts.next_offset)
+    assert len(reads) == len(starts) > 3
+    assert reads[-1] == cluster.follower.place.next_offset
+
+
 @needs("traces/kafka-4.2/clusters")
 @pytest.mark.parametrize("name", ["mixed-elr-8", "down-elr-unclean-210", "minisr-loss-elr", "deadleader-elr"])
 def test_a_restart_at_any_of_50_moments_repeats_and_omits_nothing(

@@ -63,6 +63,14 @@ MAX_RECORDS = 50_000
 """The number of different records that are kept decoded."""
 
 
+class _Decoded(NamedTuple):
+    """A PartitionChangeRecord, the brokers that it names, and the names of the fields that list brokers."""
+
+    fields: Mapping[str, Any]
+    names: frozenset[int]
+    sets: tuple[str, ...]
+
+
 class Automaton:
     """The automaton of one replay: it looks up transitions, and explains those that are not in its tables."""
 
@@ -73,7 +81,7 @@ class Automaton:
         self._grounds = Grounds(beliefs, self.record, flags)
         self._bindings: dict[Brokers, Binding] = {}
         self._by_content: dict[Any, Symbol] = {}
-        self._records: dict[bytes, Mapping[str, Any]] = {}
+        self._records: dict[bytes, _Decoded] = {}
         self._symbols = self._transitions = 0
         self.explained = 0
 
@@ -202,7 +210,7 @@ class Automaton:
         observation = observations[0]
         if len(observations) > 1 or not isinstance(observation, Change) or observation.raw in binding.symbols:
             return ()
-        return tuple(sorted({*named(self.record(observation.raw))}.difference(binding.brokers)))
+        return tuple(sorted(self._decoded(observation.raw).names.difference(binding.brokers)))
 
     def _content(self, binding: Binding, observation: Observation) -> Any:
         """The content of an observation, with slots instead of brokers; None if a broker has no slot."""
@@ -212,16 +220,15 @@ class Automaton:
         if isinstance(observation, BrokerChange):
             slot = slots.get(observation.broker)
             return None if slot is None else (observation.kind, slot, observation.flags, observation.offline)
-        record = self.record(observation.raw)
+        record, names, sets = self._decoded(observation.raw)
         parts: list[Any] = []
-        if not slots.keys() >= {*named(record)}:
+        if not slots.keys() >= names:
             return None
         if "replicas" in record:
             # The record of a reassignment also depends on the order of the brokers' ids.
             parts.append(tuple(sorted(slots.values(), key=binding.brokers.__getitem__)))
-        for name in FIELDS:
-            if record.get(name) is not None:
-                parts.append((name, tuple([slots.get(b, NO_LEADER) for b in record[name]])))
+        for name in sets:
+            parts.append((name, tuple([slots.get(b, NO_LEADER) for b in record[name]])))
         leader = record.get("leader")
         parts.append(
             (None if leader is None else slots.get(leader, NO_LEADER), record.get("leaderRecoveryState"))
@@ -232,11 +239,16 @@ class Automaton:
 
     def record(self, raw: bytes) -> Mapping[str, Any]:
         """The decoded fields of a PartitionChangeRecord. They are cached."""
+        return self._decoded(raw).fields
+
+    def _decoded(self, raw: bytes) -> _Decoded:
         found = self._records.get(raw)
         if found is None:
             if len(self._records) >= MAX_RECORDS:
                 self._records.clear()
-            found = self._records[raw] = self._decode(raw)
+            fields = self._decode(raw)
+            sets = tuple(name for name in FIELDS if fields.get(name) is not None)
+            found = self._records[raw] = _Decoded(fields, frozenset(named(fields)), sets)
         return found
 
 

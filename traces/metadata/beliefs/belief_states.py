@@ -202,7 +202,7 @@ Tagged = tuple[int, Scalars]
 """A model state, and the number of the set of rules under which it was reached."""
 Update = tuple[frozenset[Tagged], frozenset[str]]
 """The model states after evidence, and the names of the actions that lead there."""
-Word = Symbol | tuple[Symbol, ...]
+Word = Symbol | tuple[Symbol | None, ...] | None
 """The lookup key of a transition: the symbol of one observation, or those of several in their order."""
 
 
@@ -306,6 +306,7 @@ class BeliefStates:
 
     def __init__(self, rules: tuple[Rules, ...]) -> None:
         self.rules = rules
+        self._common = frozenset.intersection(*rules)
         self._interned: dict[tuple[int, frozenset[Tagged]], BeliefState] = {}
         self._initial: dict[Any, BeliefState] = {}
         self._derived: dict[tuple[BeliefState, Any], BeliefState] = {}
@@ -317,7 +318,7 @@ class BeliefStates:
 
     def has_rule(self, name: str) -> bool:
         """True if every set of rules has this rule."""
-        return all(name in rules for rules in self.rules)
+        return name in self._common
 
     def has_action(self, name: str) -> bool:
         """True if every set of rules has this action."""

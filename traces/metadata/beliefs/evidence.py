@@ -20,7 +20,7 @@ from highwater.model.language.function import encoder
 from highwater.model.language.initial import Scalars
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.state import State
-from highwater.model.language.step import Stepper, TracedStep
+from highwater.model.language.step import Memo, Stepper, TracedStep
 from highwater.model.replication.controller import Controller, registrations
 from highwater.model.replication.controller.types import NO_LEADER, ElectionType
 from highwater.traces.reports.observed import PartitionState
@@ -32,6 +32,9 @@ MAX_BROKERS = Controller.parameters["brokers"].high
 
 MAX_ENTRIES = 4
 """The maximum number of entries of a broker in the controller's index of a partition's ELR."""
+
+MAX_STEPS = 5_000
+"""The most steps whose result is kept, for one number of brokers and one set of rules."""
 
 PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORED), *FINDINGS, *CONDITIONS)
 """The properties that every state is checked for."""
@@ -89,7 +92,16 @@ class ControllerStepper(Stepper):
         self._epochs = [i for i, path in enumerate(self.paths) if path.endswith("epoch")]
         self._encode_partition = encoder(protocol.t.partition)
         self._has_offline = "offline" in protocol.t.partition.fields
+        self._after = Memo(MAX_STEPS)
         self._holds = self.functions([partial(self._property, p) for p in PROPERTIES])
+
+    def after(self, hypothesis: Hypothesis, state: Scalars) -> Scalars | None:
+        """The state after the step of a hypothesis; None if it cannot be taken."""
+        return self._after.of((hypothesis, state), self._taken, hypothesis, state)
+
+    def _taken(self, hypothesis: Hypothesis, state: Scalars) -> Scalars | None:
+        step = self.taken(hypothesis)
+        return None if step is None or not step.enabled(state) else step.after(state)
 
     def taken(self, hypothesis: Hypothesis) -> TracedStep | None:
         """The step of a hypothesis; None if it is never enabled."""

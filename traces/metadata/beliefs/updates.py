@@ -93,10 +93,9 @@ def _take(
         return _without_rule(actions, state, belief, hypothesis, evidence)
     if not actions.has(hypothesis.action) or not may_cause(actions, hypothesis, evidence):
         return None
-    step = actions.taken(hypothesis)
-    if step is None or not step.enabled(state):
+    scalars = actions.after(hypothesis, state)
+    if scalars is None:
         return None
-    scalars = step.after(state)
     if evidence.kind in _LISTING and not (evidence.kind == "lose_directory" and evidence.offline):
         # The broker alone decides which directories it lists.
         scalars = actions.with_offline(scalars, after_evidence(belief.observed, evidence).offline)
