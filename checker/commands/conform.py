@@ -308,7 +308,8 @@ class _Run:
             for line in lines_of_difference(difference):
                 self.output.say(line)
             self._save(number, request_file(comparison, difference))
-            del difference["all"], difference["seen"]
+            for name in ("all", "seen", "others"):
+                difference.pop(name, None)
 
     def _name_stop(self, result: ConformResult | WalkResult) -> None:
         if self.came is False and result.stopped_by == "interrupted":
