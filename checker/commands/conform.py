@@ -25,6 +25,7 @@ from highwater.checker.commands.options import (
 from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison
 from highwater.checker.conform.counterexamples import reproduce
+from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.report import (
     RequestFile,
     example,
@@ -81,6 +82,12 @@ _MOST_SHOWN = 5
     help="Write a file for each kind of difference, for --request.",
 )
 @click.option(
+    "--junit",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the first difference, or the request of --request, as a Java test.",
+)
+@click.option(
     "--sample", type=click.IntRange(1), metavar="N", help="Compare so many states, chosen by --seed."
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
@@ -103,6 +110,7 @@ def conform(
     before: tuple[str, ...],
     request_path: str | None,
     save: str | None,
+    junit: str | None,
     sample: int | None,
     seed: int,
     counterexamples: bool,
@@ -125,8 +133,13 @@ def conform(
     output = JsonOutput(json_file, quiet=quiet)
     if bool(names) == (request_path is not None):
         raise InputError("conform: name scenarios, or --request FILE")
+    if junit is not None and counterexamples:
+        raise InputError("conform: --junit writes a difference, not a counterexample")
     place = None if request_path is None else Path(request_path)
     file = None if place is None else read_request_file(place)
+    test = None if junit is None else JunitFile(Path(junit), output)
+    if test is not None and file is not None:
+        test.write(file)
     options = SearchOptions(
         workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
     )
@@ -141,7 +154,8 @@ def conform(
                 output.say(line)
             output.write({"same": same, "kafka": _kafka(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
-        run = _Run(bridge, options, output, sample, seed, other_paths, None if save is None else Path(save))
+        folder = None if save is None else Path(save)
+        run = _Run(bridge, options, output, sample, seed, other_paths, folder, test)
         statuses, results = [], []
         for request in requests:
             status, found = run.reproduce(request) if counterexamples else run.one(request)
@@ -169,9 +183,11 @@ class _Run:
         seed: int,
         other_paths: bool,
         save: Path | None,
+        test: JunitFile | None,
     ) -> None:
         self.bridge, self.options, self.output = bridge, options, output
         self.sample, self.seed, self.other_paths, self.save = sample, seed, other_paths, save
+        self.test = test
         self.came = False
         self.until = None if options.limit_seconds is None else time.monotonic() + options.limit_seconds
 
@@ -216,6 +232,8 @@ class _Run:
 
     def walk(self, request: Request, model: Model) -> tuple[Status, dict[str, Any]]:
         """Compare a scenario of whole clusters by walks; ``--sample`` is a number of random ones."""
+        if self.test is not None:
+            self.test.refuse_walks()
         name = request.scenario.name
         with ProgressReporter(name, quiet=self.output.quiet) as progress:
             comparison = WalkComparison(model, lambda m: engines.explore("native")(m, self.options, progress))
@@ -316,7 +334,9 @@ class _Run:
             result.stopped_by = "limit_seconds"
 
     def _save(self, number: int, content: RequestFile | WalkFile) -> None:
-        """Write a file that repeats a difference, for ``--save``."""
+        """Write a file that repeats a difference, for ``--save``, and the first one for ``--junit``."""
+        if self.test is not None:
+            self.test.write(content)
         if self.save is not None:
             self.save.mkdir(parents=True, exist_ok=True)
             file = self.save / f"difference-{number}.json"
