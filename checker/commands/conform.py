@@ -154,8 +154,7 @@ def conform(
                 output.say(line)
             output.write({"same": same, "kafka": _kafka(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
-        folder = None if save is None else Path(save)
-        run = _Run(bridge, options, output, sample, seed, other_paths, folder, test)
+        run = _Run(bridge, options, output, sample, seed, other_paths, save, test)
         statuses, results = [], []
         for request in requests:
             status, found = run.reproduce(request) if counterexamples else run.one(request)
@@ -182,12 +181,12 @@ class _Run:
         sample: int | None,
         seed: int,
         other_paths: bool,
-        save: Path | None,
+        save: str | None,
         test: JunitFile | None,
     ) -> None:
         self.bridge, self.options, self.output = bridge, options, output
-        self.sample, self.seed, self.other_paths, self.save = sample, seed, other_paths, save
-        self.test = test
+        self.sample, self.seed, self.other_paths = sample, seed, other_paths
+        self.save, self.test = None if save is None else Path(save), test
         self.came = False
         self.until = None if options.limit_seconds is None else time.monotonic() + options.limit_seconds
 

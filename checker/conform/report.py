@@ -40,7 +40,7 @@ class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
     expected: ExpectedOutcome
     fields: list[str]
     or_expected: list[ExpectedOutcome] = []
-    """What a request with two events may come to instead: the other order, and both on the state before."""
+    """Other allowed outcomes of two events: in the other order, and both decided on the state before."""
 
 
 def of_json(

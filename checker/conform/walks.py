@@ -218,7 +218,7 @@ class WalkResult:
     paths: int = 0
     reachable: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    """Steps of the graph that no path took, by the reason."""
+    """Steps that some path, or every path, could not take, by the reason."""
     taken: Counter[str] = field(default_factory=Counter)
     """Distinct steps, by action."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
@@ -419,7 +419,7 @@ class WalkComparison:
                 break
         for step in taken:
             result.taken[self.model.instances[self._instances[step]].action.name] += 1
-        beyond = len(self._targets) - len(taken) - sum(result.left_out.values())
+        beyond = len(self._targets) - len(taken | blocked)
         if beyond and not sample:
             result.left_out["beyond steps that are left out or differ"] = beyond
         result.seconds = time.perf_counter() - started
