@@ -36,8 +36,6 @@ _NEAR = 400
 _NOTHING, _REFUSED = -1, -2
 """Answers of the bridge: nobody can take the step; Kafka does the opposite of the step."""
 WALK_FORMAT = "highwater-conform-walk-1"
-_ROUNDS = 6
-"""Rounds of paths around the steps that differ."""
 
 _OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
     "change_min_isr": lambda p: {"name": "changeMinIsr", "value": p["value"]},
@@ -53,8 +51,8 @@ _OF_CLUSTER = frozenset({
     "fence_broker", "unfence_broker", "handle_alter_partition", "send_fetch", "receive_late_fetch", "answer_fetch",
     "refuse_fetch", "take_fetch_answer", "propose_expand", "propose_shrink", "propose_isr", "retry_alter_partition",
     "take_alter_answer", "lose_alter_partition", "write_acks_all", "write_acks_one", "acknowledge", "crash_broker",
-    "crash_and_lose", "lose_disk", "start_broker", "begin_shutdown", "finish_shutdown", "stop_unseen",
-    "stop_before_registration", "flush_log", "replay_metadata", "send_metadata",
+    "crash_and_lose", "lose_disk", "start_broker", "start_broker_in_part", "begin_shutdown", "finish_shutdown",
+    "stop_unseen", "stop_before_registration", "flush_log", "replay_metadata", "send_metadata",
 })  # fmt: skip
 """Actions that the bridge carries out by the same name."""
 
@@ -402,20 +400,20 @@ class WalkComparison:
                     result.left_out[why] += 1
         taken: set[int] = set()
         reached: set[int] = set()
-        for _ in range(1 if sample else _ROUNDS):
+        while True:  # a path ends at a difference; the next round of paths goes around it
             if sample:
                 paths: Iterator[list[int]] = self.random_paths(sample, _RANDOM, seed, blocked)
             else:
                 open_steps = set(range(len(self._targets))) - taken - blocked
                 paths = self.paths(open_steps, blocked)
-            before = len(taken)
+            before = len(taken), len(blocked)
             for path, walk in self._walked(bridge, paths, interrupted, result):
                 self._compare(path, walk, taken, reached, blocked, result)
                 result.states, result.transitions = len(reached), len(taken)
                 result.seconds = time.perf_counter() - started
                 if progress is not None:
                     progress(result)
-            if len(taken) == before or result.stopped_by:
+            if sample or (len(taken), len(blocked)) == before or result.stopped_by:
                 break
         for step in taken:
             result.taken[self.model.instances[self._instances[step]].action.name] += 1
