@@ -65,6 +65,10 @@ DECIDED_TOGETHER = {
 """Heartbeats with two events that Kafka decides on the state before, and how many."""
 
 
+FAILED = "AAAAAAAAA-gAAAAAAAAAAA"
+"""The directory that broker 0 begins with."""
+
+
 def test_a_broker_that_is_unfenced_and_loses_its_directory_is_elected(bridge: Bridge) -> None:
     """Kafka decides both events of the heartbeat on the state before it: nobody takes the leader away again."""
     setup = {"brokers": 2, "minIsr": 1, "unclean": False, "elr": 1, "partitions": [[0, 1]]}
@@ -73,7 +77,7 @@ def test_a_broker_that_is_unfenced_and_loses_its_directory_is_elected(bridge: Br
         {"name": "fenceStaleBroker", "broker": 0, "over": True},
     ]
     both = {"name": "brokerHeartbeat", "broker": 0, "losesDirectory": True}
-    again = {"name": "brokerHeartbeat", "broker": 0}
+    again = {"name": "brokerHeartbeat", "broker": 0, "offlineLogDirs": [FAILED]}
     leader, isr, offline = 0, 9, 12
     for more, heartbeat in ([], both), ([both], again):
         answer = bridge.ask({"explain": {"scenario": setup, "path": path + more, "op": heartbeat}})
