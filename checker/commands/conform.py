@@ -25,6 +25,7 @@ from highwater.checker.commands.options import (
 from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison
 from highwater.checker.conform.counterexamples import reproduce
+from highwater.checker.conform.junit import JunitFile
 from highwater.checker.conform.report import (
     RequestFile,
     example,
@@ -81,6 +82,12 @@ _MOST_SHOWN = 5
     help="Write a file for each kind of difference, for --request.",
 )
 @click.option(
+    "--junit",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the first difference, or the request of --request, as a Java test.",
+)
+@click.option(
     "--sample", type=click.IntRange(1), metavar="N", help="Compare so many states, chosen by --seed."
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
@@ -103,6 +110,7 @@ def conform(
     before: tuple[str, ...],
     request_path: str | None,
     save: str | None,
+    junit: str | None,
     sample: int | None,
     seed: int,
     counterexamples: bool,
@@ -125,8 +133,13 @@ def conform(
     output = JsonOutput(json_file, quiet=quiet)
     if bool(names) == (request_path is not None):
         raise InputError("conform: name scenarios, or --request FILE")
+    if junit is not None and counterexamples:
+        raise InputError("conform: --junit writes a difference, not a counterexample")
     place = None if request_path is None else Path(request_path)
     file = None if place is None else read_request_file(place)
+    test = None if junit is None else JunitFile(Path(junit), output)
+    if test is not None and file is not None:
+        test.write(file)
     options = SearchOptions(
         workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
     )
@@ -141,7 +154,7 @@ def conform(
                 output.say(line)
             output.write({"same": same, "kafka": _kafka(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
-        run = _Run(bridge, options, output, sample, seed, other_paths, None if save is None else Path(save))
+        run = _Run(bridge, options, output, sample, seed, other_paths, save, test)
         statuses, results = [], []
         for request in requests:
             status, found = run.reproduce(request) if counterexamples else run.one(request)
@@ -168,10 +181,12 @@ class _Run:
         sample: int | None,
         seed: int,
         other_paths: bool,
-        save: Path | None,
+        save: str | None,
+        test: JunitFile | None,
     ) -> None:
         self.bridge, self.options, self.output = bridge, options, output
-        self.sample, self.seed, self.other_paths, self.save = sample, seed, other_paths, save
+        self.sample, self.seed, self.other_paths = sample, seed, other_paths
+        self.save, self.test = None if save is None else Path(save), test
         self.came = False
         self.until = None if options.limit_seconds is None else time.monotonic() + options.limit_seconds
 
@@ -219,6 +234,8 @@ class _Run:
 
         ``--sample`` is the number of random walks.
         """
+        if self.test is not None:
+            self.test.refuse_walks()
         name = request.scenario.name
         with ProgressReporter(name, quiet=self.output.quiet) as progress:
             comparison = WalkComparison(model, lambda m: engines.explore("native")(m, self.options, progress))
@@ -314,14 +331,17 @@ class _Run:
             for line in lines_of_difference(difference):
                 self.output.say(line)
             self._save(number, request_file(comparison, difference))
-            del difference["all"], difference["seen"]
+            for name in ("all", "seen", "others"):
+                difference.pop(name, None)
 
     def _name_stop(self, result: ConformResult | WalkResult) -> None:
         if self.came is False and result.stopped_by == "interrupted":
             result.stopped_by = "limit_seconds"
 
     def _save(self, number: int, content: RequestFile | WalkFile) -> None:
-        """Write a file that repeats a difference to the directory of ``--save``, if it is given."""
+        """Write a file that repeats a difference for ``--save``, and the first difference as a test for ``--junit``."""
+        if self.test is not None:
+            self.test.write(content)
         if self.save is not None:
             self.save.mkdir(parents=True, exist_ok=True)
             file = self.save / f"difference-{number}.json"

@@ -57,6 +57,11 @@ class ConformResult:
     """Compared requests, by kind, expected error, and True if the request changes something."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
     """Differences by the request's kind and the differing parts."""
+    decided_together: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
+    """Requests with two events that Kafka decides on the state before, and not as either order of the events.
+
+    By the request's kind and the parts that differ from the first order.
+    """
     examples: dict[tuple[str, tuple[str, ...]], KafkaDifference] = field(default_factory=dict)
     """The first difference of each kind, in the state with the shortest path."""
     seconds: float = 0.0
@@ -198,7 +203,8 @@ class KafkaComparison:
         result: ConformResult,
     ) -> None:
         before, errors, after = answers
-        now, expected, described, then = self.expectation(self.graph.states[block])
+        all_orders = self.expectation(self.graph.states[block])
+        now, expected, described, then = self._choose_order(block, answers, all_orders, codes, result)
         self._check_steps(block, then)
         result.states += len(block)
         result.transitions += int((self.graph.offsets[block + 1] - self.graph.offsets[block]).sum())
@@ -217,13 +223,55 @@ class KafkaComparison:
         row, number = rows[:, 0], rows[:, 1]
         bits = layout.differing(after[number, row], then[number, row]) << 1
         bits |= wrong_error[number, row]
-        groups = np.stack([self._kind_of[number], bits], axis=1)
+        for key, first, count in self._grouped(number, bits):
+            result.differences[key] += count - 1
+            self._note(result, key, block, paths, int(row[first]), int(number[first]))
+
+    def _choose_order(
+        self,
+        block: NDArray[Any],
+        answers: tuple[Numbers, Numbers, Numbers],
+        expected: tuple[Numbers, Numbers, NDArray[np.bool_], Numbers],
+        codes: Numbers,
+        result: ConformResult,
+    ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
+        """For each request with two events, keep the expectation of the order that Kafka followed, else the first.
+
+        Counts the requests for which Kafka follows neither order and decides both events on the state before.
+        """
+        before, seen_errors, seen = answers
+        now, errors, described, then = expected
+        two = self.expectation.two_events
+        if not len(two):
+            return expected
+        end = len(self.requests)
+        rows = np.stack([two, np.arange(end, end + len(two)), np.arange(end + len(two), len(errors))])
+        same = (codes[errors[rows]] == seen_errors[two]) & (then[rows] == seen[two]).all(axis=-1)
+        known = described[rows].all(axis=0) & (before == now).all(axis=1)
+        number, row = np.nonzero(same[2] & ~same[0] & ~same[1] & known)
+        bits = self.expectation.observations.differing(then[two[number], row], seen[two[number], row]) << 1
+        for key, _, count in self._grouped(two[number], bits):
+            result.decided_together[key] += count
+        order = np.where(same.any(axis=0), same.argmax(axis=0), 0)
+        chosen = rows[order, np.arange(len(two))[:, None]]
+        states = np.arange(len(block))
+        errors[two], then[two] = errors[chosen, states], then[chosen, states]
+        described[two] = described[rows].all(axis=0)
+        return now, errors[:end], described[:end], then[:end]
+
+    def _grouped(
+        self, numbers: NDArray[Any], bits: Numbers
+    ) -> Iterator[tuple[tuple[str, tuple[str, ...]], int, int]]:
+        """Requests by kind and differing parts: the key, the place of the first one, and how many.
+
+        ``bits``: 1 for the error, and twice the bit of each field.
+        """
+        groups = np.stack([self._kind_of[numbers], bits], axis=1)
         for group, first, count in zip(
             *np.unique(groups, axis=0, return_index=True, return_counts=True), strict=True
         ):
             key = (self.kinds[group[0]], self._names(int(group[1]) >> 1, bool(group[1] & 1)))
-            result.differences[key] += int(count) - 1
-            self._note(result, key, block, paths, int(row[first]), int(number[first]))
+            yield key, int(first), int(count)
 
     def _names(self, bits: int, error: bool) -> tuple[str, ...]:
         fields = self.expectation.observations.fields

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.conform.requests import KafkaRequest
+from highwater.checker.conform.requests import Event, KafkaRequest
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.state_graph import Layout, Words
@@ -94,23 +94,34 @@ class Traced:
     after: list[tuple[str, Node]]
 
 
-def trace(model: Model, request: KafkaRequest) -> Traced:
-    """Trace a request's expectation on the model's symbolic state."""
-    protocol, inputs = model.protocol, list(model.inputs)
+def trace(model: Model, request: KafkaRequest) -> list[Traced]:
+    """Trace a request on the model's symbolic state: a result for each of ``KafkaRequest.orders``."""
+    return [_trace(model, request, order) for order in request.orders]
+
+
+def _trace(model: Model, request: KafkaRequest, events: Sequence[Event]) -> Traced:
+    protocol, state = model.protocol, list(model.inputs)
     assert isinstance(protocol, Controller)
-    with tracing(protocol.on) as found, when(as_bool(True)):
-        expected = request.expect(protocol, State(protocol.state, inputs))
-    fails = graph.any_(graph.not_(g.node) for g in found.guards if g.name in _FAILS)
-    needed = graph.all_(g.node for g in found.guards if g.name in request.needs)
-    after = [
-        graph.select(fails, old, found.writes[leaf].node) if leaf in found.writes else old
-        for leaf, old in enumerate(inputs)
-    ]
-    unknown = graph.const(Error.UNKNOWN_SERVER_ERROR.node.value, INT)
-    error = graph.select(fails, unknown, expected.error.node)
+    error, described = graph.const(Error.NONE.node.value, INT), as_bool(True).node
+    before = State(protocol.state, state)
+    for event in events:
+        with tracing(protocol.on) as found, when(as_bool(True)):
+            expected = event(protocol, before, State(protocol.state, state))
+        fails = graph.any_(graph.not_(g.node) for g in found.guards if g.name in _FAILS)
+        needed = graph.all_(g.node for g in found.guards if g.name in request.needs)
+        state = [
+            graph.select(fails, old, found.writes[leaf].node) if leaf in found.writes else old
+            for leaf, old in enumerate(state)
+        ]
+        own = graph.select(
+            fails, graph.const(Error.UNKNOWN_SERVER_ERROR.node.value, INT), expected.error.node
+        )
+        none = graph.eq(error, graph.const(Error.NONE.node.value, INT))
+        error = graph.select(none, own, error)
+        described = graph.all_([described, needed, expected.described.node])
     with tracing(protocol.on):
-        seen = observed(protocol, State(protocol.state, after))
-    return Traced(error, graph.and_(needed, expected.described.node), seen)
+        seen = observed(protocol, State(protocol.state, state))
+    return Traced(error, described, seen)
 
 
 @dataclass(frozen=True)
@@ -197,7 +208,11 @@ class ExpectedAnswers:
     """The expected errors and observations of all requests, compiled to functions of packed states."""
 
     def __init__(self, model: Model, requests: Sequence[KafkaRequest]) -> None:
-        traced = [trace(model, request) for request in requests]
+        orders = [trace(model, request) for request in requests]
+        self.two_events = np.array([n for n, traced in enumerate(orders) if len(traced) > 1], dtype=np.int64)
+        """The numbers of requests with two events."""
+        traced = [first for first, *_ in orders]
+        traced += [orders[n][number] for number in (1, 2) for n in self.two_events]
         protocol = model.protocol
         assert isinstance(protocol, Controller)
         with tracing(protocol.on):
@@ -226,7 +241,9 @@ class ExpectedAnswers:
     def __call__(self, states: Words) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
         """The observations of states and, for each request, its error, if it is described, and the new observation.
 
-        The shapes are (states, words), (requests, states), (requests, states), (requests, states, words).
+        The shapes are (states, words), (requests, states), (requests, states), (requests, states, words). After the
+        requests come those of ``two_events`` again in the other order, and then with both events decided on the state
+        before.
         """
         table = np.stack([c.astype(np.int64, copy=False) for part in self._parts for c in part(states)])
         now = table[self._now].T

@@ -39,6 +39,8 @@ class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
     request: dict[str, Any]
     expected: ExpectedOutcome
     fields: list[str]
+    or_expected: list[ExpectedOutcome] = []
+    """Other allowed outcomes of two events: in the other order, and both decided on the state before."""
 
 
 def of_json(
@@ -58,6 +60,10 @@ def of_json(
         "differences": [
             {"request": kind, "differs": list(fields), "count": count}
             for (kind, fields), count in result.differences.most_common()
+        ],
+        "decided_together": [
+            {"request": kind, "differs": list(fields), "count": count}
+            for (kind, fields), count in sorted(result.decided_together.items())
         ],
         "examples": examples,
         "stopped_by": result.stopped_by,
@@ -86,6 +92,11 @@ def lines_of(name: str, result: ConformResult, version: str) -> Iterator[str]:
     if result.not_compared:
         left = sum(result.not_compared.values())
         yield f"  not compared: {left:,} requests that cannot be sent, or that the model does not describe"
+    together = Counter[str]()
+    for (kind, _), number in result.decided_together.items():
+        together[kind] += number
+    for kind, number in together.most_common():
+        yield f"  both events decided on the state before, as in neither order: {kind}: {number:,}"
     for (kind, fields), number in result.differences.most_common():
         yield f"  differs: {kind}: {', '.join(fields)}: {number:,}"
 
@@ -119,8 +130,7 @@ def example(comparison: KafkaComparison, difference: KafkaDifference, bridge: Br
         found["model"] = {"state": {name: expected[name] for name in differing}}
         found["kafka"] = {"state": {name: seen[name] for name in differing}}
         return found | {"all": expected, "seen": seen}
-    one = trace(comparison.model, request)
-    error, after = _evaluated(one, state)
+    (error, after), *others = [_evaluated(one, state) for one in trace(comparison.model, request)]
     differing = [name for name in fields if after[name] != seen[name]]
     found["model"] = {"error": error, "after": {name: after[name] for name in differing}}
     found["refused_by"] = _guards(comparison, difference, state)
@@ -130,7 +140,7 @@ def example(comparison: KafkaComparison, difference: KafkaDifference, bridge: Br
         "records": answer["records"],
         **{k: answer[k] for k in ("exception", "message") if k in answer},
     }
-    return found | {"all": after, "seen": seen}
+    return found | {"all": after, "seen": seen, "others": others}
 
 
 def _evaluated(one: Traced, state: tuple[int, ...]) -> tuple[str, dict[str, Any]]:
@@ -193,6 +203,7 @@ def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestF
         found["request"] or {"name": "failover"},
         ExpectedOutcome(model.get("error", "NONE"), found["all"]),
         list(found["differs"]),
+        [ExpectedOutcome(*other) for other in found.get("others", ())],
     )
 
 
@@ -223,15 +234,18 @@ def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple
     except InternalError as wrong:
         raise InputError(f"{place}: the request cannot be repeated: {wrong}") from None
     names = {code: name for name, code in bridge.errors.items()}
-    after = file.expected.after
-    if len(after) != len(answer["after"]):
-        raise InputError(
-            f"{place}: expected.after has {len(after)} fields, and the bridge sees {len(answer['after'])}"
-        )
-    seen = dict(zip(after, answer["after"], strict=True))
-    rows = {"error": file.expected.error, **after}
-    kafka = {"error": names[answer["error"]], **seen}
-    differing = {name: value for name, value in rows.items() if kafka[name] != value}
+    outcomes = [file.expected, *file.or_expected]
+    for outcome in outcomes:
+        if len(outcome.after) != len(answer["after"]):
+            raise InputError(
+                f"{place}: expected.after has {len(outcome.after)} fields, and the bridge sees {len(answer['after'])}"
+            )
+    kafka = {
+        "error": names[answer["error"]],
+        **dict(zip(file.expected.after, answer["after"], strict=True)),
+    }
+    rows, *others = [{"error": outcome.error, **outcome.after} for outcome in outcomes]
+    differing = {} if kafka in others else {n: v for n, v in rows.items() if kafka[n] != v}
     lines = [
         *(f"  {n}. {json.dumps(op)}" for n, op in enumerate(file.path, 1)),
         f"  then: {json.dumps(file.request)}",

@@ -16,7 +16,6 @@ from highwater.model.language import (
     Bool,
     Number,
     SeqValue,
-    SetValue,
     State,
     StructValue,
     Truth,
@@ -61,6 +60,8 @@ _WRITTEN = frozenset({
 """Guards of a topic's ``register_in_part``: they determine which records of a registration can be written."""
 
 Expect = Callable[[Controller, State], ExpectedAnswer]
+Event = Callable[[Controller, State, State], ExpectedAnswer]
+"""An event that is decided on the first state and carried out on the second."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,32 @@ class KafkaRequest:
     action: tuple[str, tuple[Any, ...]] | None = None
     needs: frozenset[str] = frozenset()
     """Guards of the action that must hold for the request to be sent."""
+    second: Event | None = None
+    """Another event of the same request."""
 
     @property
     def kind(self) -> str:
-        """The kind of request for reports: the action's name, or the operation's if no action corresponds."""
+        """The kind of request for reports: the name of the action or operation; for two events also the flags."""
+        if self.second is not None:
+            said = [name for name, value in self.operation.items() if value is True]
+            return f"{self.operation['name']} {'+'.join(said)}"
         return self.action[0] if self.action else f"{self.operation['name']} (no action)"
+
+    @property
+    def orders(self) -> list[list[Event]]:
+        """The events in each order, each decided on the state after the event before; then both on the first state."""
+
+        def first(p: Controller, before: State, s: State) -> ExpectedAnswer:
+            return self.expect(p, s)
+
+        if self.second is None:
+            return [[first]]
+        together = self.second
+
+        def other(p: Controller, before: State, s: State) -> ExpectedAnswer:
+            return together(p, s, s)
+
+        return [[first, other], [other, first], [first, together]]
 
 
 def requests_of(protocol: Protocol) -> list[KafkaRequest]:
@@ -276,45 +298,42 @@ class _Table:
         """
         if place is not None:
             return
-        if not self.p.on("offline_directory_check"):  # losing a directory has no effect
-            for number in self.brokers:
-                yield KafkaRequest(
-                    {"name": "loseDirectory", "broker": number, "environment": True},
-                    lambda p, s: ExpectedAnswer(Error.NONE),
-                )
-            return
         for number in self.brokers:
-            broker = self.t.broker.lift(number)
-            only = self.t.brokers.lift([number])
+            if self.p.on("offline_directory_check"):
+                yield from self.directory(number)
+            else:  # losing a directory has no effect
+                op = {"name": "loseDirectory", "broker": number, "environment": True}
+                yield KafkaRequest(op, lambda p, s: ExpectedAnswer(Error.NONE))
 
-            def has_directory(s: Any, number: int = number) -> Truth:
-                registered: Truth = self.state_of(s, number).registered
-                replica = self.p.assigned(s.partition).has(number) & ~s.partition.offline.has(number)
-                found: Truth = registered & replica
-                return found
+    def directory(self, number: int) -> Iterator[KafkaRequest]:
+        """The directory of a broker's replica: a heartbeat reports it as failed, or the replica moves to another."""
+        broker, only = self.t.broker.lift(number), self.t.brokers.lift([number])
 
-            def lose(p: Controller, s: Any, broker: Number = broker) -> Handled:
-                return registrations.remove(p.context(s), broker)
+        def lose(p: Controller, before: State, s: State) -> ExpectedAnswer:
+            record = registrations.remove(p.context(before), broker).record
+            p.carry_out(s, replace(p.decision(s, record), offline=only))
+            replica = p.assigned(before.partition).has(number) & ~before.partition.offline.has(number)
+            return ExpectedAnswer(Error.NONE, self.state_of(before, number).registered & replica)
 
-            def assign(p: Controller, s: Any, broker: Number = broker, number: int = number) -> Handled:
-                epoch = self.state_of(s, number).epoch
-                return handlers.assign_directory(p.context(s), broker, epoch, changes=Bool.lift(True))
+        def assign(p: Controller, s: Any) -> Handled:
+            epoch = self.state_of(s, number).epoch
+            return handlers.assign_directory(p.context(s), broker, epoch, changes=Bool.lift(True))
 
-            def this(s: Any, only: SetValue = only) -> SetValue:
-                return only
-
-            op = {"broker": number, "environment": True}
-            yield self.of_partition(
-                place,
-                {"name": "loseDirectory", **op},
-                lose,
-                ("lose_directory", (number,)),
-                has_directory,
-                offline=this,
-            )
-            yield self.of_partition(
-                place, {"name": "assignDirectory", **op}, assign, ("assign_directory", (number,)), online=this
-            )
+        op = {"broker": number, "environment": True}
+        yield KafkaRequest(
+            {"name": "loseDirectory", **op}, lambda p, s: lose(p, s, s), ("lose_directory", (number,))
+        )
+        for fence, stop, behind in itertools.product((False, True), repeat=3):
+            heartbeat = self.heartbeat(number, fence, stop, behind)
+            both = {**heartbeat.operation, "losesDirectory": True}
+            yield KafkaRequest(both, heartbeat.expect, second=lose)
+        yield self.of_partition(
+            None,
+            {"name": "assignDirectory", **op},
+            assign,
+            ("assign_directory", (number,)),
+            online=lambda s: only,
+        )
 
     # --- elections and reassignments ------------------------------------------------------------------------
 

@@ -40,8 +40,6 @@ _NEAR = 400
 _NOTHING, _REFUSED = -1, -2
 """Answers of the bridge: nobody can take the step; Kafka does the opposite of the step."""
 WALK_FORMAT = "highwater-conform-walk-1"
-_ROUNDS = 6
-"""Rounds of paths around the steps that differ."""
 
 _OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
     "change_min_isr": lambda p: {"name": "changeMinIsr", "value": p["value"]},
@@ -57,8 +55,8 @@ _OF_CLUSTER = frozenset({
     "fence_broker", "unfence_broker", "handle_alter_partition", "send_fetch", "receive_late_fetch", "answer_fetch",
     "refuse_fetch", "take_fetch_answer", "propose_expand", "propose_shrink", "propose_isr", "retry_alter_partition",
     "take_alter_answer", "lose_alter_partition", "write_acks_all", "write_acks_one", "acknowledge", "crash_broker",
-    "crash_and_lose", "lose_disk", "start_broker", "begin_shutdown", "finish_shutdown", "stop_unseen",
-    "stop_before_registration", "flush_log", "replay_metadata", "send_metadata",
+    "crash_and_lose", "lose_disk", "start_broker", "start_broker_in_part", "begin_shutdown", "finish_shutdown",
+    "stop_unseen", "stop_before_registration", "flush_log", "replay_metadata", "send_metadata",
 })  # fmt: skip
 """Actions that the bridge carries out by the same name."""
 
@@ -244,7 +242,7 @@ class WalkResult:
     paths: int = 0
     reachable: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    """Steps of the graph that no path took, by the reason."""
+    """Steps that some path, or every path, could not take, by the reason."""
     taken: Counter[str] = field(default_factory=Counter)
     """Distinct steps, by action."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
@@ -432,24 +430,24 @@ class WalkComparison:
                     result.left_out[why] += 1
         taken: set[int] = set()
         reached: set[int] = set()
-        for _ in range(1 if sample else _ROUNDS):
+        while True:  # a path ends at a difference; the next round of paths goes around it
             if sample:
                 paths: Iterator[list[int]] = self.random_paths(sample, _RANDOM, seed, blocked)
             else:
                 open_steps = set(range(len(self._targets))) - taken - blocked
                 paths = self.paths(open_steps, blocked)
-            before = len(taken)
+            before = len(taken), len(blocked)
             for path, walk in self._walked(bridge, paths, interrupted, result):
                 self._compare(path, walk, taken, reached, blocked, result)
                 result.states, result.transitions = len(reached), len(taken)
                 result.seconds = time.perf_counter() - started
                 if progress is not None:
                     progress(result)
-            if len(taken) == before or result.stopped_by:
+            if sample or (len(taken), len(blocked)) == before or result.stopped_by:
                 break
         for step in taken:
             result.taken[self.model.instances[self._instances[step]].action.name] += 1
-        beyond = len(self._targets) - len(taken) - sum(result.left_out.values())
+        beyond = len(self._targets) - len(taken | blocked)
         if beyond and not sample:
             result.left_out["beyond steps that are left out or differ"] = beyond
         result.seconds = time.perf_counter() - started

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
-from highwater.checker.conform.bridge import Jars
+from highwater.checker.conform.bridge import Bridge, Jars
 from highwater.model.replication.controller.rules import PROFILES, RULES
 from tests.slow import slow
 
@@ -44,6 +45,44 @@ def test_every_request_in_every_state_gets_kafkas_answer(kafka: Path, tmp_path: 
     assert one["requests"] > 40_000
     errors = {outcome["error"] for outcome in one["outcomes"]}
     assert {"NONE", "STALE_BROKER_EPOCH", "NOT_CONTROLLER", "INELIGIBLE_REPLICA", "INVALID_CONFIG"} < errors
+    kinds = {outcome["request"] for outcome in one["outcomes"]}
+    assert len({kind for kind in kinds if kind.endswith("losesDirectory")}) == 8
+    together = Counter[str]()
+    for row in one["decided_together"]:
+        together[row["request"]] += row["count"]
+    assert dict(together) == DECIDED_TOGETHER
+
+
+DECIDED_TOGETHER = {
+    "brokerHeartbeat losesDirectory": 140,
+    "brokerHeartbeat wantFence+losesDirectory": 119,
+    "brokerHeartbeat wantFence+behind+losesDirectory": 119,
+    "brokerHeartbeat wantFence+wantShutDown+losesDirectory": 119,
+    "brokerHeartbeat wantFence+wantShutDown+behind+losesDirectory": 119,
+    "brokerHeartbeat wantShutDown+losesDirectory": 119,
+    "brokerHeartbeat wantShutDown+behind+losesDirectory": 119,
+}
+"""Heartbeats with two events that Kafka decides on the state before, and how many."""
+
+
+FAILED = "AAAAAAAAA-gAAAAAAAAAAA"
+"""The directory that broker 0 begins with."""
+
+
+def test_a_broker_that_is_unfenced_and_loses_its_directory_is_elected(bridge: Bridge) -> None:
+    """Kafka decides both events of the heartbeat on the state before it: nobody takes the leader away again."""
+    setup = {"brokers": 2, "minIsr": 1, "unclean": False, "elr": 1, "partitions": [[0, 1]]}
+    path = [
+        {"name": "alterPartition", "newIsr": [0]},
+        {"name": "fenceStaleBroker", "broker": 0, "over": True},
+    ]
+    both = {"name": "brokerHeartbeat", "broker": 0, "losesDirectory": True}
+    again = {"name": "brokerHeartbeat", "broker": 0, "offlineLogDirs": [FAILED]}
+    leader, isr, offline = 0, 9, 12
+    for more, heartbeat in ([], both), ([both], again):
+        answer = bridge.ask({"explain": {"scenario": setup, "path": path + more, "op": heartbeat}})
+        after = answer["after"]
+        assert (after[leader], after[isr], after[offline]) == (0, 0b01, 0b01)
 
 
 @pytest.mark.parametrize(

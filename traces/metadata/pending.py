@@ -23,8 +23,8 @@ Variant = Callable[[Partition], BrokerChange | None]
 """The form of a broker's event for one partition; None if it does not concern the partition."""
 
 
-_new = tuple.__new__
-"""The same as the constructor of a NamedTuple with all its fields, in half the time."""
+new_tuple = tuple.__new__
+"""Make a NamedTuple from its class and a tuple of all fields, in half the time of its constructor."""
 
 
 class _Explained(NamedTuple):
@@ -275,5 +275,5 @@ def _explained(
             before = pairs[at - 1][1] if at and isinstance(pairs[at - 1][0], BrokerChange) else None
             following = pairs[at + 1] if at + 1 < len(pairs) else None
             after = following[1] if following and isinstance(following[0], BrokerChange) else None
-            found.append(_new(_Explained, (pairs[at][1], span.causes, before, after, partition)))
+            found.append(new_tuple(_Explained, (pairs[at][1], span.causes, before, after, partition)))
     return found

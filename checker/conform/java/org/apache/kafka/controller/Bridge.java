@@ -191,6 +191,11 @@ public final class Bridge {
 
     // --- one operation in full -----------------------------------------------------------------------------
 
+    /** What a line {@code {"explain": …}} is answered, for a test. */
+    static JsonNode explained(String request) throws IOException {
+        return new Bridge().tell(JSON.readTree(request));
+    }
+
     private ObjectNode tell(JsonNode request) {
         BridgedController controller = fresh(request.get("scenario"));
         BridgeOperations to = new BridgeOperations(controller);

@@ -368,13 +368,18 @@ final class BridgeOperations {
         long epoch = longNumber(op, "brokerEpoch", epoch(broker)) + number(op, "brokerEpochBy", 0);
         long offset = flag(op, "behind", false) ? to.cluster.registerBrokerRecordOffset(broker).orElse(0) - 1
             : longNumber(op, "currentMetadataOffset", to.nextOffset - 1);
+        Uuid lost = flag(op, "losesDirectory", false) ? onlineDirectory(op) : null;
+        if (lost != null) {
+            list(broker, List.of(lost, nextDirectory(broker)));
+        }
         BrokerHeartbeatRequestData request = new BrokerHeartbeatRequestData().
             setBrokerId(broker).
             setBrokerEpoch(epoch).
             setCurrentMetadataOffset(offset).
             setWantFence(flag(op, "wantFence", false)).
             setWantShutDown(flag(op, "wantShutDown", false)).
-            setOfflineLogDirs(op.has("offlineLogDirs") ? uuids(op.get("offlineLogDirs")) : List.of());
+            setOfflineLogDirs(lost != null ? List.of(lost)
+                : op.has("offlineLogDirs") ? uuids(op.get("offlineLogDirs")) : List.of());
         to.cluster.trackBrokerHeartbeat(broker, epoch);
         if (!flag(op, "elsewhere", false)) {
             return beat(request);
@@ -420,6 +425,18 @@ final class BridgeOperations {
             setBrokerId(broker).setBrokerEpoch(epoch(broker)).setLogDirs(directories));
     }
 
+    /** The directory of a broker's replica if it is online, else null. */
+    private Uuid onlineDirectory(JsonNode op) {
+        int broker = op.get("broker").intValue();
+        PartitionRegistration partition = to.partition(number(op, "partition", 0));
+        BrokerRegistration known = to.cluster.registration(broker);
+        if (known == null || !BridgedController.contains(partition.replicas, broker)) {
+            return null;
+        }
+        Uuid directory = partition.directory(broker);
+        return known.directories().contains(directory) ? directory : null;
+    }
+
     private Uuid nextDirectory(int broker) {
         return BridgedController.directory(broker, 1 + to.nextOffset);
     }
@@ -430,15 +447,10 @@ final class BridgeOperations {
      */
     private Outcome loseDirectory(JsonNode op) {
         int broker = op.get("broker").intValue();
-        PartitionRegistration partition = to.partition(number(op, "partition", 0));
         BrokerRegistration known = to.cluster.registration(broker);
-        Outcome nothing = new Outcome();
-        if (known == null || !BridgedController.contains(partition.replicas, broker)) {
-            return nothing;
-        }
-        Uuid lost = partition.directory(broker);
-        if (!known.directories().contains(lost)) {
-            return nothing;
+        Uuid lost = onlineDirectory(op);
+        if (lost == null) {
+            return new Outcome();
         }
         list(broker, List.of(lost, nextDirectory(broker)));
         // Another active broker has not replayed the log, so that no controlled shutdown ends by this heartbeat.

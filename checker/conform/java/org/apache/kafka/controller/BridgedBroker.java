@@ -35,6 +35,7 @@ import org.apache.kafka.image.MetadataProvenance;
 import org.apache.kafka.metadata.LeaderAndIsr;
 import org.apache.kafka.server.common.KRaftVersion;
 import org.apache.kafka.server.common.TopicIdPartition;
+import org.apache.kafka.storage.internals.checkpoint.CleanShutdownFileHandler;
 import org.apache.kafka.storage.internals.log.CleanerConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
@@ -122,6 +123,11 @@ final class BridgedBroker implements AlterPartitionManager {
         OptionalLong found = logs.readBrokerEpochFromCleanShutdownFiles();
         replicas = new BridgedFetcher.Manager(config(id), METRICS, all.time, logs, cache, failures, this);
         return found;
+    }
+
+    /** The broker epoch of the CleanShutdownFile on the disk; −1 where there is none. */
+    long stoppedEpoch() {
+        return directory == null ? -1 : new CleanShutdownFileHandler(directory.toString()).read().orElse(-1);
     }
 
     /** Begin to work: as BrokerMetadataPublisher does at its first image. */

@@ -224,6 +224,7 @@ final class BridgedCluster implements AutoCloseable {
                 yield done;
             }
             case "start_broker" -> start(b);
+            case "start_broker_in_part" -> register(b, broker.stoppedEpoch(), true);
             case "flush_log" -> {
                 broker.flush();
                 yield DONE;
@@ -503,11 +504,19 @@ final class BridgedCluster implements AutoCloseable {
         metadataSent[b] = 0;
     }
 
-    private int start(int b) throws IOException {
-        long previous = brokers[b].load().orElse(-1);
+    /** {@code inPart}: the controller fails before it writes the registration. */
+    private int register(int b, long previous, boolean inPart) {
         ObjectNode operation = JsonNodeFactory.instance.objectNode().put("name", "registerBroker").put("broker", b).
             put("previousBrokerEpoch", previous);
-        int asked = error(operations.run(operation));
+        if (inPart) {
+            operation.putArray("written").add(0);
+        }
+        return error(operations.run(operation));
+    }
+
+    private int start(int b) throws IOException {
+        long previous = brokers[b].load().orElse(-1);
+        int asked = register(b, previous, false);
         if (asked == DONE) {
             brokers[b].begin(controller.cluster.registration(b).epoch());
         }

@@ -1,0 +1,115 @@
+"""A difference as a test for Kafka's sources: JUnit 5, in the package of the control managers.
+
+The test sends the path and the request through the Java program of ``java/``, whose sources it needs beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from textwrap import wrap
+from typing import NoReturn
+
+from highwater.checker.base.files import JsonOutput, write_text
+from highwater.checker.base.problems import InputError
+from highwater.checker.conform.report import ExpectedOutcome, RequestFile
+from highwater.checker.conform.walks import WalkFile
+
+_NAME = re.compile(r"[A-Z][A-Za-z0-9]*Test")
+_TEST = '''\
+package org.apache.kafka.controller;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import org.apache.kafka.common.protocol.Errors;
+import org.junit.jupiter.api.Test;
+
+import static org.junit.jupiter.api.Assertions.{assertion};
+
+/**
+ * A request on which Kafka and the model of Highwater differ, written by highwater conform --junit.
+ *
+ * <p>Compile it with Kafka's jars, JUnit 5, and the sources in checker/conform/java of Highwater. The numbers of
+ * replicas and brokers in sets are written as bits.
+ */
+public class {name} {{
+    @Test
+    public void testAnswer() throws Exception {{
+        JsonNode answer = Bridge.explained("""
+            {{
+              "scenario": {scenario},
+              "path": [{path}],
+              "op": {request}
+            }}""");
+        String error = Errors.forCode(answer.get("error").shortValue()).name();
+        JsonNode after = answer.get("after");
+{checks}
+    }}
+}}
+'''
+
+
+class JunitFile:
+    """The file of ``--junit``, written once. Raises InputError if its name is no name of a Java test."""
+
+    def __init__(self, target: Path, output: JsonOutput) -> None:
+        if target.suffix != ".java" or not _NAME.fullmatch(target.stem):
+            raise InputError(f"--junit {target}: name it as a Java test, such as DirectoryTest.java")
+        self.target, self.output, self.written = target, output, False
+
+    def refuse_walks(self) -> NoReturn:
+        """Raise InputError: a test has no brokers."""
+        raise InputError("--junit: the control managers alone cannot repeat a walk of a whole cluster")
+
+    def write(self, file: RequestFile | WalkFile) -> None:
+        """Write the test of a difference, unless it has one. Raises InputError for a walk of a whole cluster."""
+        if isinstance(file, WalkFile):
+            self.refuse_walks()
+        elif not self.written:
+            write_text("--junit", self.target, junit_test(self.target.stem, file))
+            self.output.say(f"  as a Java test: {self.target}")
+            self.written = True
+
+
+def junit_test(name: str, file: RequestFile) -> str:
+    """The Java source of a class with one test: it fails while Kafka does not answer as the file expects."""
+    outcomes = [file.expected, *file.or_expected]
+    alone = len(outcomes) == 1
+    checks = _fields(file.expected) if alone else _any_of(outcomes)
+    steps = "".join(f"\n                {_text(op)}," for op in file.path)
+    return _TEST.format(
+        name=name,
+        scenario=_text(file.scenario),
+        path=steps[:-1],
+        request=_text(file.request),
+        assertion="assertEquals" if alone else "assertTrue",
+        checks="\n".join(f"        {line}" for line in checks),
+    )
+
+
+def _text(value: object) -> str:
+    """JSON inside a Java text block."""
+    return json.dumps(value).replace("\\", "\\\\")
+
+
+def _fields(outcome: ExpectedOutcome) -> list[str]:
+    lines = [f'assertEquals({json.dumps(outcome.error)}, error, "error");']
+    for number, (field, value) in enumerate(outcome.after.items()):
+        if value is not None:
+            lines.append(f"assertEquals({value}, after.get({number}).intValue(), {json.dumps(field)});")
+    return lines
+
+
+def _any_of(outcomes: list[ExpectedOutcome]) -> list[str]:
+    """The check of a request with two events, which Kafka may carry out in either order."""
+    texts = [f"{one.error} {json.dumps(list(one.after.values()), separators=(',', ':'))}" for one in outcomes]
+    *others, last = [f"    {json.dumps(text)}" for text in texts]
+    fields = wrap(json.dumps(", ".join(outcomes[0].after)), 100)
+    lines = [f"// {line}" for line in fields]
+    lines += ['String seen = error + " " + after;', "boolean allowed = java.util.List.of("]
+    return [
+        *lines,
+        *(f"{text}," for text in others),
+        f"{last}).contains(seen);",
+        "assertTrue(allowed, seen);",
+    ]
