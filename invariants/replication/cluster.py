@@ -217,10 +217,10 @@ def enough_are_electable(m: Replication, s: State) -> Truth:
 
 
 def unclean_registrations(m: Replication, s: State) -> Number:
-    """966.5. The largest number of registrations after an unclean shutdown that can have happened.
+    """966.5. The most registrations after an unclean shutdown that there can have been.
 
-    It is the number of unclean shutdowns and early stops, minus the brokers that are still down after one. With K14 a
-    failover can also split a registration.
+    Each crash and each early stop can lead to one, except for brokers that are still down. With K14 a failover can also
+    split a registration.
     """
     split = ("failovers",) if m.on("registration_may_be_split") else ()
     shutdowns = spent(m, s, *CRASHES, "early_stops", *split)

@@ -59,7 +59,10 @@ def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("a_pre_vote_is_won", ["reachability goal, of steps, of quorum, source 996.1", "A voter that requests"]),
+        (
+            "a_pre_vote_is_won",
+            ["reachability goal, of steps, of quorum, source 996.1", "A voter that requests"],
+        ),
         ("registrations_are_the_brokers", ["invariant of replication, source B8, 966.12", "a helper: "]),
         ("has_min_isr", ["asked by replay of the metadata log (source 966.19)"]),
         ("deadlock", ["a property of every protocol", "In every state some step can be taken."]),

@@ -258,7 +258,7 @@ class Following:
         yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
 
     def _adopt(self) -> Iterator[IncidentEvent]:
-        """Continue from here: the records that were known before have been read again."""
+        """Report incidents from now on: the records before the restart have been read again."""
         ledger, counts = self.ledger, self.counts
         ledger.seq = self._seq_before
         yield from ledger.adopt(
