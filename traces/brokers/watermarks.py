@@ -225,7 +225,7 @@ class Watermarks:
         self._touched.clear()
 
     def _failed(self, event: ControllerResigned | RegistrationFailed) -> None:
-        """Count the cause of a controller's resignation, or a broker registration that failed because of one."""
+        """Count the exception of a controller that resigned, or the broker whose registration failed."""
         if isinstance(event, ControllerResigned):
             counts, key = self.controllers.failures, f"{event.event}: {event.exception}"
         else:

@@ -82,7 +82,7 @@ class Union:
         return [state[place] for place in self.places[which]]
 
     def with_version(self, which: int, before: Scalars, after: Scalars | None) -> Scalars | None:
-        """A state of the whole in which the scalars of version ``which`` are replaced by ``after``; None stays None."""
+        """The state ``before`` with ``after`` in place of version ``which``; None if ``after`` is None."""
         if after is None:
             return None
         scalars = list(before)
