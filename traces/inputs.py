@@ -210,7 +210,7 @@ def _without_dumps(found: Sequence[Input]) -> list[Input]:
 
 
 def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Iterator[Input]:
-    """Attach each broker's file to the metadata logs with which its path has the longest common beginning."""
+    """Attach each broker's file to the metadata logs that share the longest path prefix with it."""
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     chosen: dict[Input, list[Path]] = {}
     for log in dict.fromkeys(logs):

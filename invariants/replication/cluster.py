@@ -217,10 +217,10 @@ def enough_are_electable(m: Replication, s: State) -> Truth:
 
 
 def unclean_registrations(m: Replication, s: State) -> Number:
-    """966.5. The most registrations after an unclean shutdown that there can have been.
+    """966.5. An upper bound on the registrations after an unclean shutdown so far.
 
-    Each crash and each early stop can lead to one, except for brokers that are still down. With K14 a failover can also
-    split a registration.
+    It is the number of crashes and early stops, minus the brokers that are down after a crash. If a failover can split
+    a registration (K14), each failover adds one.
     """
     split = ("failovers",) if m.on("registration_may_be_split") else ()
     shutdowns = spent(m, s, *CRASHES, "early_stops", *split)

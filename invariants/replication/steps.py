@@ -18,7 +18,10 @@ from highwater.model.replication.controller.types import (
 
 
 def favours_availability(m: Controller, s: State) -> Truth:
-    """966.13, 966.16. True if the recovery strategy is Aggressive, by its own setting or by unclean election."""
+    """966.13, 966.16. True if the recovery strategy is Aggressive.
+
+    If the model has no strategy setting, unclean.leader.election.enable decides.
+    """
     if m.has_strategy:
         chosen: Truth = s.recovery_strategy == RecoveryStrategy.AGGRESSIVE
         return chosen

@@ -175,7 +175,7 @@ def a_replica_joins_at_the_hwm(m: Truncation, before: State, after: State) -> Tr
 
 @reachable("B5")
 def a_replica_joins_below_the_log_end(m: Truncation, before: State, after: State) -> Truth:
-    """A replica joins the ISR while the leader has a record that its HWM has not passed."""
+    """A replica joins the ISR while the leader's HWM is below the end of the leader's log."""
     return _changes_isr(m, before, after, True, lambda x, r: before.replicas[x].hwm < before.logs[x].length)
 
 

@@ -294,7 +294,7 @@ class Watermarks:
     def _over_epochs(self, name: str, known: Epochs, views: dict[int, BrokerView]) -> list[Finding]:
         """Check the leader epochs of a partition in order.
 
-        Each leader's log at its start is compared with the offsets that were committed before.
+        At the start of each epoch, the new leader's log must hold every offset that an earlier leader committed.
         """
         findings: list[Finding] = []
         stints = [stint for broker in sorted(views) for stint in views[broker].stints]

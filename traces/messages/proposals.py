@@ -367,7 +367,7 @@ def _registrations(
 
 
 def missing(context: Context, first: float, last: float) -> None:
-    """Report changes of ISRs between the first and the last proposal that no logged proposal made."""
+    """Count the ISR changes between the first and the last proposal that no logged AlterPartition proposed."""
     for topic in context.asked.topics():
         for history in context.index.partitions(topic):
             for version in history.versions:

@@ -110,8 +110,8 @@ class TopicImage:
 class Broker:
     """A broker's registration, with the log directories that it lists.
 
-    ``partition`` is the stand-in that follows the registration. ``supported`` has the lowest and the highest level of
-    each feature that the broker supports.
+    ``partition`` is a placeholder partition whose only replica is this broker; it tracks the registration in the model.
+    ``supported`` has the lowest and the highest level of each feature that the broker supports.
     """
 
     epoch: int

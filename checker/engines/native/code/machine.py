@@ -1,4 +1,4 @@
-"""The machine code of LLVM text, as functions that Python can call."""
+"""Compile LLVM IR to machine code, cache it, and load it as functions that Python can call."""
 
 from __future__ import annotations
 
