@@ -25,12 +25,12 @@ _COUNTED = {
     DATA_DUMP: ("dump of data segments", "dumps of data segments"),
     REQUEST_LOG: ("request log", "request logs"),
 }
-"""Names, one and several, of the inputs that need a metadata log beside them."""
+"""Singular and plural of the inputs that are replayed only together with a metadata log."""
 _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata-0 of a controller)"
 _FORMATTED = "bootstrap.checkpoint"
-"""The file that ``kafka-storage format`` writes into a data directory: a snapshot of no log."""
+"""A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""
 MAX_FILES = 100_000
-"""The most files below the given paths that are inspected."""
+"""The most files below a given directory."""
 _HEAD = 1 << 16
 _METADATA = {
     metadata_log.SEGMENT: METADATA_LOG,
@@ -42,11 +42,12 @@ _METADATA = {
 
 @dataclass(frozen=True)
 class Input:
-    """An input to replay: a file or the directory of a metadata log, with the brokers' logs that belong to it.
+    """One input to replay: a file or the directory of a metadata log, with other logs of the same cluster.
 
-    ``data_dumps`` are dumps of the brokers' data segments, ``request_logs`` the request logs of the nodes. ``dumps``
-    are dumps of the metadata log itself; they add no information, so the replay skips them. ``raft_logs`` are the
-    raft logs of one cluster's nodes; they are an input of their own.
+    - ``kind`` is one of the constants above, such as METADATA_LOG.
+    - ``broker_logs``, ``request_logs`` and dumps of data segments (``data_dumps``) are replayed with a metadata log.
+    - ``dumps`` are dumps of the metadata log itself, which the replay skips.
+    - ``raft_logs`` are the raft logs of one cluster, if ``kind`` is RAFT_LOG.
     """
 
     path: Path
@@ -59,15 +60,16 @@ class Input:
 
     @property
     def notes(self) -> list[str]:
-        """A note for each dump of the metadata log that was skipped."""
+        """A note for each skipped dump of the metadata log."""
         return [f"{dump}: skipped: a dump of this metadata log" for dump in self.dumps]
 
 
 @dataclass
 class Inputs:
-    """The inputs in the order of the paths. ``passed_over`` is the number of unrecognized files.
+    """The inputs found in the given paths, and the files that cannot be replayed.
 
-    ``alone`` has, by kind, the files that are useful only beside a metadata log, if there is no such log.
+    ``passed_over`` is the number of unrecognized files. If there is no metadata log, ``alone`` has by kind the files
+    that need one.
     """
 
     found: list[Input] = field(default_factory=list)
@@ -76,7 +78,7 @@ class Inputs:
 
     @property
     def skipped(self) -> list[str]:
-        """A line for each kind of file that was skipped."""
+        """A line of text for each kind of skipped file, with the number of files."""
         lines = [
             f"skipped {count(len(files), *_COUNTED[kind])}: {_NEEDS}" for kind, files in self.alone.items()
         ]
@@ -86,7 +88,7 @@ class Inputs:
 
 
 def kind_of(file: Path) -> str | None:
-    """The kind of input in a file; None if it cannot be replayed. Raises TraceError if it cannot be read."""
+    """The kind of input in a file; None for an unrecognized file. Raises TraceError if the file cannot be read."""
     known = metadata_log.recognise(file)
     if known is not None:
         return _METADATA[known]
@@ -94,7 +96,7 @@ def kind_of(file: Path) -> str | None:
         try:
             head = source.read(_HEAD)
         except TraceError:
-            # A file that is damaged from the start can only be a recording, whose reader reports the damage clearly.
+            # The reader of recordings reports the damage of a compressed file.
             return OPERATIONS if source.compressed else None
     if is_raft_log(head):
         return RAFT_LOG
@@ -117,11 +119,11 @@ def kind_of(file: Path) -> str | None:
 
 
 def inputs(paths: Iterable[Path]) -> Inputs:
-    """The inputs in files and directories. A given file must be an input; in a directory, other files are skipped.
+    """Find the inputs in files and directories. Unrecognized files in a directory are skipped.
 
-    The files of one metadata log form one input, its directory. A log and its dump also form one input. A broker's
-    log belongs to the metadata logs with the nearest path. Raises TraceError if a path does not exist, or has nothing
-    that can be replayed.
+    The files of one metadata log form one input. A metadata log and its dump also form one input. Brokers'
+    logs, request logs and data dumps belong to the metadata logs with which they share the longest path prefix. Raises
+    TraceError if a path does not exist or has nothing that can be replayed.
     """
     result = Inputs()
     logs: dict[str, list[Path]] = {kind: [] for kind in _COUNTED}
@@ -189,7 +191,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _raft_together(found: Sequence[Input]) -> list[Input]:
-    """The inputs with the raft logs of one cluster grouped: those in one directory, or in sibling directories."""
+    """Join raft logs in one directory, or alone in sibling directories, to one input for each cluster."""
     files = [i.path for i in found if i.kind == RAFT_LOG]
     beside = [file.parent for file in files]
     clusters: dict[Path, list[Path]] = {}
@@ -201,7 +203,7 @@ def _raft_together(found: Sequence[Input]) -> list[Input]:
 
 
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
-    """The inputs with each dump attached to the metadata log from which it was made."""
+    """The inputs, with each metadata log dump moved into the input of the dumped log."""
     logs = [i.path for i in found if i.kind == METADATA_LOG]
     same = metadata_log.same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
     kept = [i for i in found if i.kind != METADATA_DUMP or i.path not in same]
@@ -210,7 +212,7 @@ def _without_dumps(found: Sequence[Input]) -> list[Input]:
 
 
 def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Iterator[Input]:
-    """Attach each broker's file to the metadata logs that share the longest path prefix with it."""
+    """Attach each file in ``logs`` to the metadata logs that share the longest path prefix with the file."""
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     chosen: dict[Input, list[Path]] = {}
     for log in dict.fromkeys(logs):

@@ -1,4 +1,4 @@
-"""Readers of untrusted files: their lines, the fields in a line, and the error for an unreadable place."""
+"""Read untrusted files: lines, JSON fields with checked types and ranges, and errors with their place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from highwater.errors import HighwaterError
 
 
 class TraceError(HighwaterError):
-    """Raised for a file that is not a trace, is cut off, or does not have its declared format.
+    """Raised if a file cannot be read, is cut off, or does not have the expected format.
 
     ``line`` counts from 1; it is None if the error is not about one line. ``field`` is the path of the field in the
     line (``records[0].data.isr``), or None. ``byte`` is the position of the error in a binary file, or None.
@@ -44,7 +44,7 @@ class OutOfRangeError(TraceError):
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """Text from a trace, safe for a terminal: control characters are escaped, and long text is cut."""
+    """A value from a trace as text for a terminal: without control characters, at most ``limit`` characters."""
     shown = str(text)
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
@@ -69,7 +69,7 @@ class Place:
         return Place(self.path, self.line, f"{self.field}.{name}" if self.field else name)
 
     def item(self, position: int) -> Place:
-        """The place of an item of this list."""
+        """The place of the item at a position of this list, counted from 0."""
         return Place(self.path, self.line, f"{self.field}[{position}]")
 
     def wrong(self, message: str) -> TraceError:
@@ -82,7 +82,7 @@ class Place:
 
 
 class Fields:
-    """The fields of an object in a line. A field that no reader expects is an error."""
+    """The fields of a JSON object in a trace. Raises TraceError if a field is missing or unknown."""
 
     def __init__(self, place: Place, value: Any, known: Sequence[str], optional: Sequence[str] = ()) -> None:
         if not isinstance(value, dict):
@@ -96,7 +96,6 @@ class Fields:
         self.place, self._value = place, value
 
     def __contains__(self, name: str) -> bool:
-        """True if an optional field is present."""
         return name in self._value
 
     def raw(self, name: str) -> Any:
@@ -146,9 +145,9 @@ class Fields:
 
 
 Reader = Callable[[Fields, str], Any]
-"""Reads the field of a name."""
+"""Reads the value of a field, given the object and the field's name."""
 Form = Mapping[str, Reader]
-"""The fields of an object, each with its reader: a method of ``Fields``, or one of the functions below."""
+"""The readers of an object's fields, by field name: methods of ``Fields`` or functions below."""
 
 
 def whole(low: int, high: int = INT32) -> Reader:
@@ -167,7 +166,7 @@ def choice(*allowed: str) -> Reader:
 
 
 def in_order(read: Reader) -> Reader:
-    """The reader for a list whose order has no meaning; it sorts the list."""
+    """The reader that sorts a list, for lists whose order has no meaning."""
     return lambda f, name: sorted(read(f, name))
 
 
@@ -182,7 +181,7 @@ def each(form: Form) -> Reader:
 
 
 def read_form(place: Place, value: Any, form: Form, optional: Form | None = None) -> dict[str, Any]:
-    """The fields of an object that must have all fields of the form, and can have the optional ones.
+    """The values of an object's fields, by name. All fields of ``form`` must be present.
 
     Raises TraceError.
     """
@@ -219,15 +218,15 @@ def _shown(value: Any) -> str:
 GZIP_MAGIC = b"\x1f\x8b"
 CHUNK = 1 << 16
 MAX_LINE = 1 << 22
-"""The longest line that is read, in bytes."""
+"""The most bytes of a line."""
 MAX_VALUES = 500_000
 """The most JSON values of a line. A value takes up to a hundred bytes of memory."""
 MAX_BYTES = 1 << 33
-"""The most that is read of one file, in bytes after decompression."""
+"""The most bytes of a file, after decompression."""
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file with their line numbers, counted from 1. Blank lines at the end are skipped.
+    """Yield each line of a file as line number (from 1) and JSON object. Blank lines at the end are skipped.
 
     Raises TraceError if the file cannot be read, is cut off, is not JSON, or exceeds a limit.
     """
@@ -250,7 +249,7 @@ def _split(path: Path) -> Iterator[bytes]:
 
 
 def split(source: Source) -> Iterator[bytes]:
-    """The lines of a file; the last line may end without a newline."""
+    """Yield the lines of a file without newlines, and set ``source.terminated``. Raises TraceError."""
     path, rest, number = source.path, b"", 1
     for chunk in source.chunks():
         rest += chunk
@@ -270,7 +269,7 @@ def split(source: Source) -> Iterator[bytes]:
 class Source:
     """A file that can be read once, from its start. A gzip file is decompressed.
 
-    Its methods raise TraceError if the file cannot be read, is damaged, or holds more than MAX_BYTES.
+    The methods raise TraceError if the file cannot be read or is damaged; ``chunks`` also after MAX_BYTES.
     """
 
     def __init__(self, path: Path) -> None:
@@ -279,7 +278,7 @@ class Source:
         """True if the last line from ``split`` ended with a newline."""
         try:
             with readable(path):
-                # Opening does not wait for a writer: the file may be a pipe.
+                # O_NONBLOCK: the file may be a pipe, and opening must not wait for a writer.
                 self._file = open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")  # noqa: SIM115
                 if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                     self._file.close()
@@ -307,7 +306,7 @@ class Source:
                 yield chunk
 
     def read(self, size: int, /) -> bytes:
-        """Read ``size`` bytes; fewer are returned only at the end of the file."""
+        """The next ``size`` bytes; fewer only at the end of the file."""
         if not self.compressed:
             with readable(self.path):
                 return self._file.read(size)
@@ -332,7 +331,7 @@ class Source:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """While inside, turn an OSError into a TraceError that names the path."""
+    """Context manager that turns an OSError into a TraceError with the path."""
     try:
         yield
     except OSError as wrong:
@@ -345,7 +344,7 @@ def _plain(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Decompress one chunk at a time; a gzip stream may have several members."""
+    """Yield decompressed bytes in chunks; a gzip stream may have several members."""
     member = zlib.decompressobj(wbits=31)
     pending = b""
     try:
@@ -368,7 +367,7 @@ def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
 
 
 def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    """The JSON object of a line. Raises TraceError for anything else."""
+    """The JSON object in a line. Raises TraceError if the line is anything else."""
     if sum(map(line.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:
@@ -399,7 +398,7 @@ def refuse_constant(constant: str) -> Any:
 
 @lru_cache(maxsize=1024)
 def start_of_day(day: str) -> int | None:
-    """The start of a day in ms since the epoch, as if the log's times were UTC; None if there is no such day."""
+    """The start of a day (``2026-11-21``), read as UTC, in ms since the epoch; None if there is no such day."""
     try:
         return (date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal()) * 86_400_000
     except ValueError:
@@ -407,9 +406,9 @@ def start_of_day(day: str) -> int | None:
 
 
 def log_time(head: re.Match[str] | re.Match[bytes]) -> int | None:
-    """The local time of a log4j line in ms, as if it were UTC; None if there is no such time.
+    """The time of a log4j line, read as UTC, in ms since the epoch; None if there is no such time.
 
-    The groups of the match are the day, the hour, the minute, the second and the ms.
+    The first five groups of ``head`` are day, hour, minute, second and ms.
     """
     day, *time = head.groups()[:5]
     start = start_of_day(day if isinstance(day, str) else day.decode("ascii"))

@@ -1,4 +1,4 @@
-"""Replay, which checks if the protocol explains the run of a system.
+"""Replay: check whether the protocol allows a recorded run of a system.
 
 A metadata log is replayed together with the logs of its brokers.
 """
@@ -29,9 +29,9 @@ from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.runs.replay import RunHistory, replay_run
 
 SMALL = 16 << 20
-"""The largest log, in bytes, whose timelines are all collected in one pass. A larger log is read twice."""
+"""The largest metadata log, in bytes, that is read only once for all timelines."""
 MAX_TIMELINES = 500
-"""The most timelines of a log above SMALL. They are those of partitions that the report mentions."""
+"""The most timelines of a log above SMALL. Only partitions that the report mentions get a timeline."""
 
 Progress = Callable[[Report], None]
 
@@ -67,7 +67,7 @@ def _watch(
     on_changes: Sequence[Callable[[PartitionChange], None]] = (),
     on_setting: Callable[[str | None], None] | None = None,
 ) -> Watch:
-    """A watch of all changes of partitions and settings; ``on_changes`` are called before ``listening``."""
+    """A Watch that passes partition changes and settings to the listeners; ``on_changes`` come first."""
     changed = [*on_changes, *(one.change for one in listening)]
 
     def change(change: PartitionChange) -> None:
@@ -106,7 +106,7 @@ def _follow(
     min_isr = replay_metadata(log, report, profile, rules, watch, progress)
     findings = watermarks.finish(min_isr)
     _mark_complete(report, watermarks.complete)
-    # The dumps show the elections that the brokers' logs report, too.
+    # If brokers' logs and dumps show the same violation, report it once.
     known = {_named(finding) for finding in findings}
     for finding in (*findings, *(f for f in data.finish() if _named(f) not in known)):
         is_reliable = not report.is_doubted(finding.partition)
@@ -127,7 +127,7 @@ def _follow(
 
 
 def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
-    """Mark each election whose leader had every committed record, according to the brokers' logs."""
+    """Add the fact ``complete`` to each election finding whose leader had every committed record."""
     for place, found in enumerate(report.findings):
         held = complete.get((found.partition or "", found.position.get("offset", -1)))
         if held is not None and found.facts:
@@ -145,7 +145,7 @@ def _read_again(
     rules: Mapping[str, bool] | None,
     progress: Progress | None,
 ) -> None:
-    """Read the log a second time, to get the timelines of the partitions that the report mentions."""
+    """Read the log a second time, for the timelines of the partitions that the report mentions."""
     interesting: dict[str, None] = {}
     names = [*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)]
     for name in names:
@@ -160,7 +160,7 @@ def _read_again(
 
 
 class _Timelines:
-    """Collects the changes of partitions, a limited number for each."""
+    """Adds timelines to a report: at most LIMIT_CHANGES changes of each partition."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -170,13 +170,13 @@ class _Timelines:
         return Watch(tracks, self.change, on_setting_in_force=self.setting)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
-        """Record the value of a partition's setting from here on."""
+        """Record a setting change that concerns a partition."""
         timeline = self._report.timelines.get(name)
         if timeline is not None and len(timeline.settings) < LIMIT_CHANGES:
             timeline.settings.append(setting)
 
     def change(self, change: PartitionChange) -> None:
-        """Record the change of a partition."""
+        """Record a change of a partition."""
         timeline = self._report.timelines.setdefault(change.name, Timeline(change.name))
         timeline.total += 1
         if len(timeline.changes) < LIMIT_CHANGES:
@@ -192,12 +192,15 @@ def replay(
     broker_logs: Sequence[str | PathLike[str]] = (),
     timelines: bool = False,
 ) -> Report:
-    """Replay the content of a path: a metadata log or its dump, recorded operations of a controller, or a model's run.
+    """Replay one input: a metadata log or its dump, recorded controller operations, raft logs, or a run of a model.
 
-    A directory must hold one of them. Brokers' logs, dumps of data segments and request logs below it are read with a
-    metadata log, and so are ``broker_logs``, which can be any of these. ``rules`` switches single rules on or off,
-    and overrides the profile. With ``timelines`` the report also has the history of the partitions. After
-    KeyboardInterrupt the report has the results so far (``Report.interrupted``). Raises TraceError if something
+    - ``path`` is a file, or a directory with exactly one input. Brokers' logs, request logs and dumps of data segments
+      in the directory are replayed with the metadata log.
+    - ``broker_logs`` are further files of these three kinds.
+    - ``rules`` switches single rules on or off, and overrides the profile.
+    - With ``timelines``, the report also has the history of the partitions.
+
+    After KeyboardInterrupt the report has the results so far (``Report.interrupted``). Raises TraceError if a file
     cannot be read, and LanguageError if the profile or a rule does not exist.
     """
     found = inputs([Path(path), *(Path(log) for log in broker_logs)]).found
@@ -215,9 +218,9 @@ def replay_input(
     timelines: bool = False,
     history: RunHistory | None = None,
 ) -> Report:
-    """Replay one of the inputs that ``highwater.traces.inputs.inputs`` found; in all else like ``replay``.
+    """Replay one input that ``highwater.traces.inputs.inputs`` found. The other arguments are those of ``replay``.
 
-    The replay of a run records its lines in ``history``, if given.
+    The lines of a model's run are recorded in ``history``, if given.
     """
     if found.kind == OPERATIONS:
         return replay_recording(found.path, profile, rules, progress)

@@ -1,5 +1,5 @@
-"""Recorded operations of a controller: reading a recording, and comparing its decisions with the model's.
+"""Recorded operations of a controller, compared with the model's decisions.
 
-``read_recording`` reads a line, ``decide`` makes the model's decision from the ``state`` before it, and ``replay``
-compares the decision with the recorded one.
+``read_recording`` reads an operation, ``decide`` makes the model's decision from the ``state`` before the operation,
+and ``replay`` compares the decision with the recorded one.
 """

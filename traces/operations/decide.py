@@ -1,7 +1,7 @@
-"""The model's decision about an operation: its answer, its records, and the state after it.
+"""The model's decision about a recorded operation: error, response, records, and the controller's state afterwards.
 
-The controller's handlers decide (``Decisions``). This module adds the rest of a recorded line: names and identifiers,
-batches of records, and responses in their written form.
+The model's handlers (``Decisions``) decide on plain values. This module adds what a recorded line also has: topic
+names and ids, batches of records, and responses in their recorded form.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ Response = dict[str, Any] | None
 
 
 class NotKnown(Exception):
-    """Raised if the model has no rules for an operation, or for a case of one; the message names it."""
+    """Raised if the model has no rules for an operation, or for a case of it. The message names the operation."""
 
 
 @dataclass
 class Decided:
-    """A decision: its answer, the appended records, and the expected values of the operation's own annotations.
+    """The model's decision about an operation, in recorded form.
 
-    ``records`` are groups in the order of the batch. The controller goes through the partitions of a group in the
-    order of a hash table, so any order within a group conforms. ``refused_by`` and ``passed`` are names of checks.
+    - ``records``: groups in the order of the batch. The controller visits the partitions of a group in hash table
+      order, so any order within a group conforms.
+    - ``annotations``: expected values of arguments that the recorder added, such as ``sessionExpired``.
+    - ``refused_by``, ``passed``: names of checks.
     """
 
     error: str = "NONE"
@@ -42,7 +44,7 @@ class Decided:
     passed: tuple[str, ...] = ()
 
     def refuse(self, verdict: ChecksVerdict, respond: Callable[[str], Response]) -> bool:
-        """Store the verdict of the checks and the response to its error; returns True if the checks refuse."""
+        """Store the result of the checks, and the response to a failed check; returns True if a check failed."""
         self.error, self.refused_by, self.passed = verdict.answer, verdict.refused_by, verdict.passed
         self.response = None if self.error == "NONE" else respond(self.error)
         return bool(self.error != "NONE")
@@ -63,7 +65,7 @@ def _if_stale(error: str) -> Response:
 
 
 def _message(error: str) -> Response:
-    # An error's default text is not sent.
+    # Kafka does not send the default text of an error.
     return None if error == "NO_REASSIGNMENT_IN_PROGRESS" else {"message": ANY_TEXT}
 
 
@@ -77,7 +79,7 @@ def _config_record(kind: str, name: str, key: str, value: str | None) -> Record:
 
 
 def _clear_elr_record(topic: str) -> Record:
-    """The record that empties the ELR of a topic's partitions, or of all topics if the name is empty."""
+    """The record that empties the ELR of each partition of a topic; an empty name means all topics."""
     return ("CLEAR_ELR_RECORD", 0, {"topicName": topic})
 
 
@@ -92,7 +94,7 @@ _REPLY = {
 
 
 def register_broker(state: ControllerState, op: Operation) -> Decided:
-    """Register a broker. Raises TraceError for a broker that is not in the meta line."""
+    """Register a broker. Raises TraceError if the broker is not in the meta line."""
     args, outcome = op.arguments, Decided()
     broker, incarnation = args["broker"], args["incarnation"]
     if broker >= state.count:
@@ -165,8 +167,8 @@ def unregister_broker(state: ControllerState, op: Operation) -> Decided:
 def fence_stale_broker(state: ControllerState, op: Operation) -> Decided:
     """Run the periodic check, which fences the broker whose session ended first.
 
-    The heartbeat tracker has its entries in no particular order. It drops the entries of former epochs and of removed
-    brokers.
+    With a heartbeat tracker, the check instead removes one expired entry, in no particular order. The entry's broker
+    is fenced only if it is registered in the entry's broker epoch.
     """
     if state.tracks_contacts:
         return _drop_contact(state, op)
@@ -270,12 +272,12 @@ def broker_heartbeat(state: ControllerState, op: Operation) -> Decided:
 def _lose_directories(
     state: ControllerState, decision: BrokerDecision, lost: list[str]
 ) -> list[list[Record]]:
-    """KIP-858. Remove the broker's replicas in the lost directories from the ISR, then change its registration."""
+    """KIP-858. The records that take the replicas in lost directories out of the ISR and change the registration."""
     broker, groups = decision.broker, []
     for directory in lost:
         within = [key for key, replicas in state.directories.items() if replicas.get(broker) == directory]
         groups.append(decision.change(within, state.model.removal))
-    # A record that lists no directory leaves the registration as it was.
+    # A record without directories does not change the registered ones.
     state.listed[broker] = [d for d in state.listed[broker] if d not in lost] or state.listed[broker]
     return [*groups, [decision.registration_change(2)]]
 
@@ -283,11 +285,11 @@ def _lose_directories(
 # --- partitions -------------------------------------------------------------------------------------------
 
 _NO_EPOCH = -2
-"""Stands for every epoch below −1 in a request: no broker has such an epoch."""
+"""Replaces each broker epoch below −1 in a request: no broker has such an epoch."""
 
 
 def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, dict[str, Any]]:
-    """A partition's key, whether the partition exists, and the inputs of the rules about it."""
+    """The key of a partition, True if the partition exists, and the inputs of its rules by name."""
     key = (topic, number)
     known = key in state.partitions
     settings = state.settings(topic) if known else {"min_isr": 0, "unclean_election": False}
@@ -297,10 +299,10 @@ def _about(state: ControllerState, topic: str, number: int) -> tuple[Key, bool, 
 
 
 def alter_partition(state: ControllerState, op: Operation) -> Decided:
-    """Handle a leader's proposal of an ISR."""
+    """Handle an AlterPartition request, in which a leader proposes an ISR."""
     args, outcome = op.arguments, Decided()
     key, known, inputs = _about(state, args["topic"], args["partition"])
-    # A list that is longer than the number of brokers repeats a broker, and so does the part kept here.
+    # A list longer than the number of brokers repeats a broker, even after the cut.
     members = args["newIsr"][: state.model.t.proposed_isr.maximum]
     order = [state.slot(m["id"]) for m in members]
     epochs = [None if m["epoch"] == -1 else max(_NO_EPOCH, m["epoch"]) for m in members]
@@ -335,9 +337,9 @@ def alter_partition(state: ControllerState, op: Operation) -> Decided:
 
 
 def elect_leaders(state: ControllerState, op: Operation) -> Decided:
-    """Handle a request for an election of one partition or of all partitions.
+    """Handle an ElectLeaders request for one partition, or for all if the request names no topic.
 
-    If the request is for all, the answer omits the partitions that need no election.
+    The response to a request for all omits the partitions that need no election.
     """
     args, outcome = op.arguments, Decided()
     every = args["topic"] is None
@@ -386,9 +388,9 @@ def alter_partition_reassignments(state: ControllerState, op: Operation) -> Deci
 
 
 def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Decided:
-    """KIP-858. Handle a broker's report of the log directory of one of its replicas.
+    """KIP-858. Handle a broker's report of a replica's log directory.
 
-    An offline directory takes the replica out of the ISR.
+    If the directory is offline, the replica leaves the ISR.
     """
     args, outcome = op.arguments, Decided()
     broker, directory = state.slot(args["broker"]), args["dir"]
@@ -414,14 +416,14 @@ def assign_replicas_to_dirs(state: ControllerState, op: Operation) -> Decided:
 
 
 def incremental_alter_configs(state: ControllerState, op: Operation) -> Decided:
-    """Set or remove one configuration. Raises NotKnown for a case for which an older version has no rules."""
+    """Set or remove one configuration. Before metadata version 4.1, raises NotKnown for cases without rules."""
     args, outcome = op.arguments, Decided()
     name, key, value = args["resource"], args["key"], args["value"]
     of_topic = args["resourceType"] == "TOPIC"
     if not state.meta.knows_elr_feature and (not can_be(key, value) or (not of_topic and name)):
         raise NotKnown(f"{op.name} of a single broker, or with a value that {key} cannot have")
     before = (state.topic_configs if of_topic else state.broker_configs).get(name, {})
-    # A value that is already set is not written again, except for brokers: its record makes them reload.
+    # A topic's value that is already set is not written again. For brokers it is: the record makes them reload.
     same = of_topic and before.get(key) == value
     if key == MIN_ISR and not same:
         resource = "TOPIC" if of_topic else "CLUSTER" if name == CLUSTER else "BROKER"
@@ -456,9 +458,9 @@ def _exists(state: ControllerState, broker: str) -> bool:
 
 
 def _min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -> list[Record]:
-    """966.8. The records that follow a change of min.insync.replicas.
+    """966.8. The partitions' records after a change of min.insync.replicas.
 
-    ``topic`` is empty if the change is for the whole cluster.
+    ``topic`` is empty if the change is not for one topic.
     """
     clears, records = state.model.clears_elr, list[Record]()
     for key in concerned:
@@ -471,16 +473,16 @@ def _min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -
 
 
 def update_features(state: ControllerState, op: Operation) -> Decided:
-    """KIP-584. Change the level of a feature, after writing the settings that make ELR safe."""
+    """KIP-584. Change a feature level. Settings of min.insync.replicas that ELR needs are written first."""
     args, outcome = op.arguments, Decided()
     name, level = args["feature"], args["level"]
     if name != ELR_VERSION:
-        # Recordings have other features only if Kafka refuses them: an unknown one, an older metadata version.
+        # Recordings have other features only in refused requests: an unknown feature, an older metadata version.
         return _refused("INVALID_UPDATE_VERSION")
     brokers = [b for b in range(state.count) if state.registrations[b]["registered"]]
     knows_level = level <= 1 and (level == 0 or not any(state.without_feature.get(b) for b in brokers))
     has_own = [b for b, configs in state.broker_configs.items() if b != CLUSTER and MIN_ISR in configs]
-    # The rules of the requested level decide what else is written.
+    # The rules of the requested level decide which settings are written.
     rules = state.rules.with_elr() if level else state.rules.without_elr()
     found = rules.feature(
         before=state.elr_version,
@@ -508,10 +510,10 @@ def update_features(state: ControllerState, op: Operation) -> Decided:
 
 
 def create_topic(state: ControllerState, op: Operation) -> Decided:
-    """Create a topic with its partitions; the topic gets the recorded identifier.
+    """Create a topic with its partitions; the topic gets the recorded id.
 
-    In an older recording, raises NotKnown for an existing topic, and for a configuration with an invalid value.
-    Raises TraceError for more replicas than brokers.
+    Raises TraceError for more replicas than brokers. Before metadata version 4.1, raises NotKnown for an existing topic
+    and for an invalid configuration value.
     """
     args, outcome, is_new = op.arguments, Decided(), state.meta.knows_elr_feature
     topic, configs, identity = args["topic"], args["configs"], (op.response or {}).get("topicId")
@@ -538,7 +540,7 @@ def create_topic(state: ControllerState, op: Operation) -> Decided:
     state.topic_ids[topic], state.topic_configs[topic] = identity or "", dict(configs)
     outcome.response = {"topicId": identity or "an identifier"}
     written = [_config_record("TOPIC", topic, key, value) for key, value in configs.items()]
-    # The topic has no partition yet, so there is nothing to clear.
+    # The record is written although a new topic has no ELR; the state does not change.
     cleared = [_clear_elr_record(topic)] if MIN_ISR in configs and state.model.clears_elr else []
     created: list[Record] = []
     for number, replicas in enumerate(args["assignments"]):
@@ -586,14 +588,14 @@ DECIDED_BY: dict[str, Callable[[ControllerState, Operation], Decided]] = {
 """The handlers by the operation's name, as in ``read_recording.OPERATIONS``."""
 
 NEWER = frozenset({"unregisterBroker", "assignReplicasToDirs", "updateFeatures"})
-"""Operations with rules only for versions with the feature eligible.leader.replicas.version."""
+"""Operations with rules only from metadata version 4.1 on."""
 
 
 def decide(state: ControllerState, op: Operation) -> Decided:
     """The model's decision about an operation; changes ``state`` to the state after the operation.
 
-    Raises LanguageError if a value leaves its type, TraceError if the operation is invalid, and NotKnown if there are
-    no rules for it.
+    Raises LanguageError if a value leaves its type, TraceError if the operation is invalid, and NotKnown if the model
+    has no rules for the operation.
     """
     if op.name not in DECIDED_BY or (op.name in NEWER and not state.meta.knows_elr_feature):
         raise NotKnown(op.name)
@@ -611,7 +613,10 @@ def decide(state: ControllerState, op: Operation) -> Decided:
 
 
 def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Decided:
-    """The outcome if the decision throws: an error response, or the failure of the active controller."""
+    """The outcome if the handler throws: an error response, or the failure of the active controller.
+
+    ``kept`` is the state before the operation.
+    """
     vars(state).update(vars(kept))
     if op.name == "brokerHeartbeat":
         state.heard_of(op.arguments["broker"], op.arguments["brokerEpoch"])
@@ -625,7 +630,7 @@ def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Dec
 
 
 def _fail_over(state: ControllerState) -> None:
-    """Let another controller take over from the log; it has received no heartbeat."""
+    """Set the sessions as a new active controller has them, which has received no heartbeat yet."""
     state.contacts = {}
     for broker in range(state.count):
         registration = state.registrations[broker]

@@ -1,6 +1,6 @@
-"""Recordings of a controller's operations: their types, and the reader, which refuses unknown fields.
+"""Read recordings of a controller's operations: a meta line, then one operation per line.
 
-A recording is a meta line, then one operation per line.
+An unknown field is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})-IV([0-9]{1,3})")
 
 
 def metadata_version(text: str) -> tuple[int, int, int]:
-    """The parts of a metadata version such as 4.0-IV3, for comparisons. Raises ValueError."""
+    """The three numbers of a metadata version such as 4.0-IV3. Raises ValueError."""
     match = _VERSION.fullmatch(text)
     if match is None:
         raise ValueError("not a metadata version such as 4.0-IV3")
@@ -53,13 +53,13 @@ RECOVERY_STATES = ("RECOVERED", "RECOVERING")
 """Leader recovery states; a record has the index in this tuple."""
 
 RESOURCES = {"TOPIC": 2, "BROKER": 4}
-"""The owners of a configuration, with their numbers in a record."""
+"""The resource types of a configuration, with their numbers in a record."""
 
 ANY_TEXT = "a text"
-"""Stands for a text that is read but not compared."""
+"""Replaces a recorded text that is not compared."""
 
 CONFIGS = (MIN_ISR, UNCLEAN)
-"""The known configurations."""
+"""The configurations that a recording can have."""
 
 OUTSIDE = {
     "op.kind": "why the recorder chose the operation",
@@ -85,7 +85,7 @@ OUTSIDE = {
     "meta.bootstrapRecords": "what the controller wrote at first; of it the configurations of all brokers count",
     "meta.randomOps": "how many operations the recorder meant to choose",
 }
-"""Fields that the replay reads but does not compare, with the reason. The first entries are whole subtrees."""
+"""Paths of fields that the replay reads but does not compare, each with the reason. A path covers its subfields."""
 
 Key = tuple[str, int]
 """A partition: its topic and its number."""
@@ -95,7 +95,7 @@ Record = tuple[str, int, dict[str, Any]]
 
 @dataclass(frozen=True)
 class RecordingMeta:
-    """The fields of the meta line that the controller's decisions depend on.
+    """The fields of a recording's meta line that the controller's decisions depend on.
 
     ``elr_enabled`` is True if ELR is enabled at the start.
     """
@@ -108,18 +108,18 @@ class RecordingMeta:
     kafka_version: str | None = None
     controller_id: int | None = None
     broker_configs: Mapping[str, str] = field(default_factory=dict)
-    """The configuration of all brokers that the controller wrote when it became active."""
+    """The cluster's default broker configuration, which the controller wrote when it became active."""
     static_min_isr: int = 1
     """The controller's own min.insync.replicas."""
 
     @property
     def knows_elr_feature(self) -> bool:
-        """True from metadata version 4.1 on, where ELR is the feature eligible.leader.replicas.version."""
+        """True from metadata version 4.1 on, which has the feature eligible.leader.replicas.version."""
         return self.metadata_version >= (4, 1, 0)
 
     @property
     def elr_supported(self) -> bool:
-        """True if the metadata version supports ELR, which begins with 4.0-IV1."""
+        """True from metadata version 4.0-IV1 on, the first that supports ELR."""
         return self.metadata_version >= (4, 0, 1)
 
     @property
@@ -133,9 +133,9 @@ class RecordingMeta:
 
     @property
     def profile(self) -> str:
-        """The profile of the rules in force, or else the nearest profile.
+        """The name of the profile that is closest to the recorded version and ELR setting.
 
-        Clean registrations are not taken into account.
+        ``clean_aware_registration`` has no influence.
         """
         if not self.elr_supported:
             return "before_kip_966"
@@ -146,12 +146,13 @@ class RecordingMeta:
 
 @dataclass(frozen=True)
 class Operation:
-    """One line: the arguments of an operation, the controller's response, its records, and the state after it.
+    """One line of a recording: an operation, the controller's response and records, and the state afterwards.
 
-    ``line`` counts from 1 with the meta line, ``step`` from 0 without it. ``next_offset`` is the offset of the next
-    record before the operation. ``partitions`` and ``brokers`` are the whole state after it. If the recording has
-    them, ``elr_version`` is the level of eligible.leader.replicas.version, and ``elr_index`` has the stale entries
-    (broker, topic, partition) of the controller's index of ELR members: those that match no partition.
+    - ``line`` is the line number, from 1; ``step`` counts operations, from 0.
+    - ``next_offset`` is the metadata log's end offset before the operation.
+    - ``partitions`` and ``brokers`` are the whole state after the operation.
+    - ``elr_version`` is the level of eligible.leader.replicas.version, None if not recorded.
+    - ``elr_index`` has the entries (broker, topic, partition) of the controller's ELR index that match no ELR member.
 
     The arguments and the response of an unknown operation are not read.
     """
@@ -173,7 +174,7 @@ class Operation:
 
 
 def can_be(key: str, value: str | None) -> bool:
-    """True if a configuration can have a value; the value None removes the configuration."""
+    """True if a value is valid for a configuration. None, which removes the configuration, is valid."""
     if value is None:
         return True
     return re.fullmatch(r"[0-9]{1,9}", value) is not None if key == MIN_ISR else value in ("true", "false")
@@ -227,7 +228,7 @@ _BROKER: tuple[Form, Form] = (
 def _by_key(
     f: Fields, name: str, forms: tuple[Form, Form], key: Callable[[dict[str, Any]], Any], what: str
 ) -> dict[Any, dict[str, Any]]:
-    """The objects of a list by their keys. Raises TraceError if two objects have the same key."""
+    """The objects of a field's list, by key. Raises TraceError if two objects have the same key."""
     found: dict[Any, dict[str, Any]] = {}
     for place, item in f.items(name):
         state = read_form(place, item, *forms)
@@ -238,7 +239,7 @@ def _by_key(
 
 
 def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
-    """The stale entries (broker, topic, partition) of the index of ELR members. Raises TraceError."""
+    """The entries (broker, topic, partition) of the ELR index that match no ELR member. Raises TraceError."""
     found = []
     for place, item in line.items("elrIndexExtra"):
         if not isinstance(item, list) or len(item) != 3:
@@ -284,7 +285,7 @@ _DATA: Form = {
     **dict.fromkeys(_FLAGS, Fields.flag),
     "value": Fields.text_or_null,
 }
-"""The readers of a record's fields that are not texts, and of fields that only some record types have."""
+"""The readers of the record fields that are not texts. ``_DATA_OF`` has readers for single record types."""
 _DATA_OF: dict[str, Form] = {
     "BROKER_REGISTRATION_CHANGE_RECORD": dict.fromkeys(_FLAGS, whole(-1, 1)),
     "BEGIN_TRANSACTION_RECORD": {"name": Fields.text_or_null},
@@ -292,7 +293,7 @@ _DATA_OF: dict[str, Form] = {
 
 
 def read_record(place: Place, value: Any) -> Record:
-    """A record, without the fields that are not compared. Raises TraceError."""
+    """Read a metadata record, without the fields that the replay does not compare. Raises TraceError."""
     f = Fields(place, value, ("type", "version", "data"))
     kind, raw = f.choice("type", tuple(_RECORDS)), f.raw("data")
     data, readers = Fields(place.at("data"), raw, *_RECORDS[kind]), {**_DATA, **_DATA_OF.get(kind, {})}
@@ -308,10 +309,7 @@ def _removed(f: Fields, name: str) -> dict[str, Any] | None:
 
 
 def _results(f: Fields, name: str) -> dict[str, str]:
-    """The errors by partition name.
-
-    They are a mapping because their order has no meaning.
-    """
+    """The error of each partition, by partition name. The recorded order has no meaning."""
     found = _by_key(
         f, name, (_RESULT, {}), lambda r: f"{r['topic']}-{r['partition']}", "result for a partition"
     )
@@ -432,7 +430,7 @@ _NEWER: dict[str, Form] = {
     "fenceStaleBroker": {"kind": Fields.text, "meant": Fields.number},
     "alterPartitionReassignments": {"allowReplicationFactorChange": Fields.flag},
 }
-"""Additional arguments in newer recordings, except the brokers whose sessions were renewed."""
+"""The readers of additional arguments in newer recordings, without ``renewed``, which every operation can have."""
 
 
 # --- the file ------------------------------------------------------------------------------------------------
@@ -493,7 +491,7 @@ def _meta(line: Fields) -> RecordingMeta:
 
 
 def _broker_configs(meta: Fields, name: str) -> dict[str, str]:
-    """The configuration of all brokers that the controller wrote when it became active."""
+    """The cluster's default broker configuration, which the controller wrote when it became active."""
     found = {}
     for place, item in meta.items(name):
         kind, _, data = read_record(place, item)

@@ -1,10 +1,12 @@
-"""Replay of recorded operations: the model decides each, and its decision is compared with the recorded one.
+"""Replay recorded operations: compare the model's decision about each operation with the recorded decision.
 
-It also reports properties of partitions that an operation violates. No recording has the logs of the replicas, so the
-set of replicas with every committed record is tracked under two assumptions:
+Replay also reports the partition properties that an operation violates. A recording has no replica logs, so replay
+computes the replicas with every committed record under two assumptions:
 
-- No broker has lost a record. A property that fails even then is certainly violated.
+- No broker has lost a record.
 - Each broker with an unclean shutdown has lost its log.
+
+A property that fails under both is certainly violated, a property that fails under one of them is possibly violated.
 """
 
 from __future__ import annotations
@@ -41,10 +43,9 @@ Difference = tuple[str, tuple[Any, Any]]
 
 
 def differences(state: ControllerState, op: Operation, outcome: Decided) -> Iterator[Difference]:
-    """The differences between a recorded line, and the model's outcome and state after it.
+    """Yield the differences between a recorded line and the model's decision and state; none if the line conforms.
 
-    There are none if the line conforms. Raises LanguageError, perhaps after some differences, if the state has no
-    recorded form.
+    Raises LanguageError, perhaps after some differences, if the state has no recorded form.
     """
     assert state.next_offset is not None
     yield from _unequal("i", state.step, op.step)
@@ -114,11 +115,11 @@ def _by_partition(record: Record) -> tuple[str, str, int]:
 _CHOSEN = (
     "alterPartitionReassignments", "incrementalAlterConfigs", "unregisterBroker", "updateFeatures", "registerBroker",
 )  # fmt: skip
-"""Operations that can leave fewer than min ISR by an operator's choice, or because a broker lost its log.
+"""Operations that can leave fewer than min ISR copies by an operator's choice, or because a broker lost its log.
 
-A clean restart can count as an unclean one; it then also takes the broker out of ISR and ELR."""
+If a clean restart counts as unclean, it also takes the broker out of ISR and ELR."""
 Logs = Mapping[str, Any]
-"""``complete``: the replicas with every committed record; ``diminished``: fewer than min ISR may have them."""
+"""``complete``: the replicas with every committed record. ``diminished``: True if there may be fewer than min ISR."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,9 @@ class PartitionWatch:
         self._known: dict[Key, _Watched] = {}
 
     def after(self, op: Operation, before: ControllerState, state: ControllerState) -> Iterator[Finding]:
-        """The properties that an operation violates.
+        """The properties whose violation begins, or becomes certain, with an operation.
 
-        ``before`` and ``state`` are the controller's states before and after it.
+        ``before`` and ``state`` are the controller's states before and after the operation.
         """
         lost = _lost(op, before)
         for key in state.partitions:
@@ -196,10 +197,7 @@ class PartitionWatch:
 
 
 def _lost(op: Operation, before: ControllerState) -> list[int]:
-    """The brokers that may have lost their logs by an operation.
-
-    That is a broker which registers with a new incarnation after an unclean shutdown.
-    """
+    """The broker that registers with a new incarnation after an unclean shutdown, so its log may be lost; else none."""
     if op.name != "registerBroker" or op.error != "NONE":
         return []
     args = op.arguments
@@ -213,16 +211,16 @@ def _lost(op: Operation, before: ControllerState) -> list[int]:
 
 
 class ControllerReplay:
-    """The model's controller, which decides about recorded operations."""
+    """The model's controller. It decides recorded operations one after another."""
 
     def __init__(self, meta: RecordingMeta, rules: frozenset[str]) -> None:
         self.state = ControllerState.at_start(meta, rules)
 
     def take(self, op: Operation) -> Unexplained | None:
-        """Run one operation; returns the differences between model and recording, or None if it conforms.
+        """Decide one operation; returns its differences from the recording, or None if the operation conforms.
 
         If the decision can depend on facts that the recording lacks, each possibility is tried. Raises NotKnown if
-        there are no rules for the operation; the replay then continues from the recorded state.
+        the model has no rules for the operation. After NotKnown or a difference, ``state`` is the recorded state.
         """
         kept, before = self.state, self.state.recorded_form()
         candidates: list[Candidate] = []
@@ -249,11 +247,11 @@ class ControllerReplay:
 
 
 def _as_recorded(state: ControllerState) -> None:
-    """Assume nothing beyond the recording; stands in the list of suppositions."""
+    """The supposition that assumes nothing beyond the recording."""
 
 
 def _unexplained(op: Operation, before: Mapping[str, Any], candidates: list[Candidate]) -> Unexplained:
-    """The report of a line that does not conform, with the earlier state of the partitions concerned."""
+    """The report entry for a line that does not conform; ``before`` is the recorded form of the state before it."""
     nearest = candidates[0].differences
     concerned = [
         k for k in sorted(before["partitions"]) if any(f"partitions[{k}]" in path for path in nearest)
@@ -275,7 +273,7 @@ def _unexplained(op: Operation, before: Mapping[str, Any], candidates: list[Cand
 def replay_operations(
     meta: RecordingMeta, operations: Iterator[Operation], rules: frozenset[str], report: Report
 ) -> Iterator[int]:
-    """Replay a recording and write into a report; yields the number of operations after each one.
+    """Replay operations and add the results to ``report``; yields the number of operations after each.
 
     Raises TraceError if the recording cannot be read.
     """
@@ -316,7 +314,7 @@ PROGRESS_EVERY = 100
 def rules_in_force(
     meta: RecordingMeta, profile: str | None = None, rules: Mapping[str, bool] | None = None
 ) -> RuleSet:
-    """The rules to replay with: those of the recording, unless a profile or rules override them.
+    """The rules to replay with: those of ``profile``, or else of the recording; ``rules`` switches single rules.
 
     Raises LanguageError for a profile or a rule that does not exist.
     """
@@ -331,10 +329,11 @@ def replay_recording(
     rules: Mapping[str, bool] | None = None,
     progress: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Replay a recording. After KeyboardInterrupt the report has the results so far (``Report.interrupted``).
+    """Replay a recording of controller operations.
 
-    ``profile`` and ``rules`` override the recording's. Raises TraceError if the file cannot be read, and
-    LanguageError if the profile or a rule does not exist.
+    ``profile`` and ``rules`` override the rules of the recording. After KeyboardInterrupt the report has the results
+    so far (``Report.interrupted``). Raises TraceError if the file cannot be read, and LanguageError if the profile or a
+    rule does not exist.
     """
     if file.exists() and not file.is_file():
         raise TraceError(file, None, None, "not a file")

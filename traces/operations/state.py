@@ -1,4 +1,4 @@
-"""The controller's state between recorded operations, the records of its decisions, and facts that are not recorded."""
+"""The controller's state between recorded operations, the records of its decisions, and facts that recordings omit."""
 
 from __future__ import annotations
 
@@ -31,31 +31,33 @@ from highwater.traces.rules.decisions import (
 )
 
 UNKNOWN = "unknown broker"
-"""The id of the slot that stands for all ids without a broker."""
+"""Replaces the id of any broker that does not exist."""
 CLUSTER = ""
-"""The name of the configuration of all brokers."""
+"""The resource name of the cluster's default broker configuration."""
 Contact = tuple[int, int]
-"""A broker and its epoch, as in its heartbeats."""
+"""The broker id and the broker epoch in a heartbeat."""
 Rule = Callable[..., Any]
 """A rule about a partition, from ``Decisions``."""
 
 
 class DecisionFails(Exception):
-    """Raised if a decision throws an exception in the controller, which then writes no records and changes nothing."""
+    """Raised if the controller's handler throws an exception. The controller then writes no record."""
 
 
 @dataclass
 class ControllerState:
-    """The controller's state; partitions, registrations and sessions are plain values of the rules' types.
+    """The controller's state between operations, as plain values of the model's types.
 
-    ``incarnations`` are by broker, ``topic_ids`` and ``topic_configs`` by topic, ``broker_configs`` by the name of
-    the resource. ``next_offset`` and ``step`` are None until the first operation. ``orders`` are the orders of the
-    ISRs, which matter only for a request with the same members in another order. ``contacts`` are the sessions of the
-    heartbeat tracker, ``entries`` the index of ELR members. ``without_feature`` are the brokers that do not support
-    eligible.leader.replicas.version.
-
-    ``listed`` are the log directories that each broker lists. A recording without directories lists none, and all its
-    replicas are online. ``directories`` are the log directories of a partition's replicas, by broker.
+    - ``registrations``, ``sessions``: by slot (see ``slot``). ``incarnations``: incarnation ids by broker.
+    - ``topic_ids``, ``topic_configs``: by topic name. ``broker_configs``: by resource name.
+    - ``orders``: the order of each ISR, by which a request that only reorders the ISR is recognized.
+    - ``contacts``: the heartbeat tracker, with the time of each contact in ms.
+    - ``entries``: the index of ELR members, as the number of entries for (broker, topic, partition).
+    - ``without_feature``: True for a broker that does not support eligible.leader.replicas.version.
+    - ``listed``: each broker's online log directories. A recording without directories has none; all replicas are then
+      online.
+    - ``directories``: the log directory of each replica, by partition and broker.
+    - ``next_offset``, ``step``: None until the first operation.
 
     Values in mappings and lists are replaced, never changed.
     """
@@ -84,7 +86,7 @@ class ControllerState:
 
     @classmethod
     def at_start(cls, meta: RecordingMeta, rules: frozenset[str]) -> ControllerState:
-        """The state before the first operation of a recording, if these rules are in force."""
+        """The state before the first operation of a recording, with the given rules."""
         slots = meta.brokers + 1
         model = decisions(slots, rules)
         return cls(
@@ -105,11 +107,11 @@ class ControllerState:
         return replace(self, **own)
 
     def offset_before(self, op: Operation) -> int:
-        """The offset of the next record; before the first operation, the recorded offset."""
+        """The metadata log's end offset before an operation; as recorded for the first operation."""
         return op.next_offset if self.next_offset is None else self.next_offset
 
     def follow_records(self, before: ControllerState, op: Operation) -> None:
-        """Copy topics and configurations from the state before an operation, and apply the operation's records."""
+        """Copy topics and configurations from the state before an operation, then apply the recorded records."""
         self.topic_ids, self.topic_configs = dict(before.topic_ids), dict(before.topic_configs)
         self.broker_configs = dict(before.broker_configs)
         for kind, _, data in op.records:
@@ -121,7 +123,7 @@ class ControllerState:
 
     @property
     def model(self) -> Decisions:
-        """The decisions under the rules now in force, which are without ELR while the ELR feature is at level 0."""
+        """The decision functions for the rules in force: without ELR while the ELR feature is at level 0."""
         if not self.meta.knows_elr_feature:
             return self.rules
         return self.rules.with_elr() if self.elr_version else self.rules.without_elr()
@@ -159,7 +161,7 @@ class ControllerState:
         return sorted(members) == sorted(order) and list(members) != order
 
     def stale_entries(self) -> list[tuple[int, str, int]]:
-        """The entries of the index of ELR members that match no partition, one for each surplus entry."""
+        """The surplus entries (broker, topic, partition) of the ELR index: those that match no ELR member, sorted."""
         found = []
         for (broker, topic, number), entries in self.entries.items():
             partition = self.partitions.get((topic, number))
@@ -168,7 +170,7 @@ class ControllerState:
         return sorted(found)
 
     def as_seen(self, key: Key) -> dict[str, Any]:
-        """A partition with the list of its replicas in offline log directories, which the rules need."""
+        """A partition as its rules need it: ``offline`` lists the replicas in offline log directories."""
         partition = self.partitions[key]
         if "offline" not in partition:
             return partition
@@ -179,7 +181,7 @@ class ControllerState:
     def place(self, key: Key, replicas: Iterable[int]) -> None:
         """Update the log directories of a partition's replicas.
 
-        Existing replicas keep their directory; each new one gets the default of its broker.
+        Existing replicas keep their directory; each new replica gets its broker's default directory.
         """
         before = self.directories.get(key, {})
         self.directories[key] = {
@@ -193,7 +195,7 @@ class ControllerState:
         directory: tuple[int, str] | None = None,
         order: Sequence[int] | None = None,
     ) -> list[Record]:
-        """Store the partition after a change; returns the change's record, or no record if nothing changed.
+        """Apply the result of a rule (``change``) to a partition; returns its record, or no record if nothing changed.
 
         ``directory`` is a broker and the new log directory of its replica, ``order`` the requested order of the ISR.
         Raises DecisionFails.
@@ -238,11 +240,11 @@ class ControllerState:
     # --- sessions ---------------------------------------------------------------------------------
 
     def heard_of(self, broker: int, epoch: int) -> None:
-        """Note a heartbeat of a broker, which counts as contact whatever the controller answers."""
+        """Record a heartbeat as contact, even if the controller refuses the heartbeat."""
         self.contacts[(broker, epoch)] = self.now_ms
 
     def session(self, broker: int) -> dict[str, Any]:
-        """A broker's session, with the time of the last contact in the broker's registered epoch."""
+        """A broker's session, with the time of the last contact in the registered broker epoch."""
         session = self.sessions[broker]
         if not self.tracks_contacts:
             return session
@@ -251,27 +253,27 @@ class ControllerState:
 
     @property
     def tracks_contacts(self) -> bool:
-        """True if sessions are kept in the heartbeat tracker, by broker and epoch."""
+        """True if the controller has a heartbeat tracker: a session for each broker id and broker epoch."""
         return self.rules.t.on("fenced_broker_has_session")
 
     @property
     def clock(self) -> dict[str, int]:
-        """The present time and the session timeout, as inputs of a rule."""
+        """The present time and the session timeout in ms, as inputs of a rule."""
         return {"now_ms": self.now_ms, "timeout_ms": self.meta.session_timeout_ms}
 
     # --- slots and ids ----------------------------------------------------------------------------
 
     @property
     def count(self) -> int:
-        """The number of brokers, which is also the slot of every id that is no broker."""
+        """The number of brokers in the meta line; also the slot of all unknown broker ids."""
         return self.meta.brokers
 
     def slot(self, broker: int) -> int:
-        """The slot of a broker id."""
+        """A broker's index in ``registrations`` and ``sessions``. All unknown brokers share the last index."""
         return min(broker, self.count)
 
     def ids(self, slots: Iterable[int]) -> list[Any]:
-        """The broker ids of slots."""
+        """The recorded form of brokers: their ids, or UNKNOWN for a broker that does not exist."""
         return [UNKNOWN if slot == self.count else slot for slot in slots]
 
     def leader_id(self, slot: int | None) -> Any:
@@ -279,9 +281,9 @@ class ControllerState:
         return NO_LEADER if slot is None else self.ids([slot])[0]
 
     def last_known_ids(self, partition: dict[str, Any]) -> list[Any]:
-        """The content of the field lastKnownElr.
+        """The recorded form of a partition's field lastKnownElr.
 
-        In the recorded Kafka version it is the last known leader, or the last known ELR if there is one.
+        Some Kafka versions store the last known ELR in this field, others the last known leader.
         """
         if self.last_known_is_elr or partition["last_known_elr"]:
             return self.ids(partition["last_known_elr"])
@@ -290,15 +292,15 @@ class ControllerState:
     # --- configuration ----------------------------------------------------------------------------
 
     def set_config(self, of_topic: bool, name: str, key: str, value: str | None) -> None:
-        """Set a configuration of a topic, or of a broker or the cluster; None removes it."""
+        """Set a configuration of a topic, a broker or the cluster. The value None removes the configuration."""
         of = self.topic_configs if of_topic else self.broker_configs
         configs = {k: v for k, v in of.get(name, {}).items() if k != key}
         of[name] = configs if value is None else {**configs, key: value}
 
     def config(self, topic: str, name: str) -> str:
-        """The value in force for a topic: its own, the controller's, the one for all brokers, or the static one.
+        """A topic's effective configuration value.
 
-        The first of these that is set counts.
+        It is the first that is set: the topic's own, the controller node's, the cluster's default, the static value.
         """
         own = self.broker_configs.get(str(self.meta.controller_id), {})
         cluster = self.broker_configs.get(CLUSTER, {})
@@ -306,10 +308,7 @@ class ControllerState:
         return next(c[name] for c in (self.topic_configs.get(topic, {}), own, cluster, static) if name in c)
 
     def min_isr(self, topic: str) -> int:
-        """966.2. A topic's effective min.insync.replicas.
-
-        The number of replicas of the topic's first partition bounds it, as in the recorded Kafka version.
-        """
+        """966.2. A topic's effective min.insync.replicas: at most the replica count of the topic's first partition."""
         first = self.partitions[min(key for key in self.partitions if key[0] == topic)]
         return effective_min_isr(int(self.config(topic, MIN_ISR)), len(first["replicas"]))
 
@@ -355,10 +354,10 @@ class ControllerState:
         return {"partitions": partitions, "brokers": brokers}
 
     def adopt(self, before: ControllerState, op: Operation) -> None:
-        """Continue from the recorded state after a line that does not conform.
+        """Replace this state with the recorded state, after a line that does not conform.
 
-        ``before`` is the state before the line. The line's records change topics and configurations. State that the
-        recording lacks stays. Raises TraceError if the recorded state has a broker that is not in the meta line.
+        ``before`` is the state before the line. The line's records change topics and configurations. Fields that
+        the recording lacks stay. Raises TraceError if the recorded state has a broker that is not in the meta line.
         """
         self.step, self.next_offset = op.step, op.next_offset + len(op.records)
         self.now_ms = max(self.now_ms, op.time_ms)
@@ -421,9 +420,9 @@ class ControllerState:
 
 
 class BrokerDecision:
-    """Builds the records of one decision about a broker, each from the partition before the decision.
+    """Builds the records of one decision about a broker.
 
-    A partition that is visited twice therefore has two equal records.
+    The rules see each partition as it was before the decision. A partition visited twice gets two equal records.
     """
 
     def __init__(self, state: ControllerState, broker: int) -> None:
@@ -439,7 +438,7 @@ class BrokerDecision:
         }
 
     def visited(self, part: str) -> list[Key]:
-        """The partitions in one part of a batch; a partition with two records occurs twice."""
+        """The partitions with a record in a part of the batch (such as IN_ISR); twice if they have two records."""
         choose: dict[str, Callable[[Key, dict[str, Any]], int]] = {
             registrations.IN_ISR: lambda key, p: self.broker in p["isr"],
             registrations.IN_ELR: lambda key, p: self._visits[key],
@@ -463,7 +462,10 @@ class BrokerDecision:
         return records
 
     def batch(self, order: tuple[str, ...], own: list[Record], rule: Rule, **more: Any) -> list[list[Record]]:
-        """The records of a rule in the order of a batch; ``own`` are the broker's own records. Raises DecisionFails."""
+        """The records of a batch, one group for each part in ``order``; ``own`` is the group of the broker itself.
+
+        Raises DecisionFails.
+        """
         return [
             own if part == registrations.BROKER else self.change(self.visited(part), rule, **more)
             for part in order
@@ -474,7 +476,7 @@ class BrokerDecision:
         return ("BROKER_REGISTRATION_CHANGE_RECORD", version, self.named(**fields))
 
     def named(self, **fields: int) -> dict[str, Any]:
-        """The given fields of a record about the broker, with the broker's id and registered epoch."""
+        """The data of a record about the broker: id, registered broker epoch, and the given fields."""
         epoch = self.registrations[self.broker]["epoch"]
         return {"brokerId": self.broker, "brokerEpoch": epoch, **fields}
 
@@ -482,19 +484,19 @@ class BrokerDecision:
 # --- facts that are not recorded ----------------------------------------------------------------------------
 
 Supposition = Callable[[ControllerState], None]
-"""Changes a state to one that is possible because the recording omits some facts."""
+"""Changes a state by a fact that the recording may omit."""
 
 
 def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:
-    """Facts that the recording lacks and that can explain an operation; each assumes only as much as needed.
+    """Possible facts that the recording omits and that can explain an operation.
 
-    A broker can have sent a heartbeat since its last recorded one, so that its session still lives. A broker can have
-    replayed more metadata than it last reported, so that the controlled shutdown of another broker is granted.
+    - A broker has sent an unrecorded heartbeat, so its session is still valid.
+    - A broker has replayed more metadata than it reported, so another broker's controlled shutdown can proceed.
     """
     broker, every = op.arguments.get("broker", -1), range(state.count)
     others = [b for b in every if b != broker]
     if state.tracks_contacts:
-        # Every heartbeat is recorded.
+        # Recordings with a heartbeat tracker have every heartbeat.
         return []
     heard = partial(
         _at_least, field="last_contact_ms", value=max(0, op.time_ms - state.meta.session_timeout_ms)

@@ -1,4 +1,4 @@
-"""The entries of a report: findings, records that do not conform, doubts, and damage of the input."""
+"""The entries of a report: violations, lines that do not conform, gaps in the input, and damage of the input."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import msgspec
 from highwater.traces.reading import printable
 
 LIMIT = 100
-"""The most unexplained lines, and findings of a property, that are reported in full; the rest are counted."""
+"""The most lines that do not conform, and findings of a property, in a report; the rest are counted."""
 DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
     "missing beginning", "missing records", "open transaction", "unknown operation", "clocks",
 )  # fmt: skip
-"""The kinds of doubts; docs/replay-reference.md describes each."""
+"""The kinds of gaps in an input (``Doubt.kind``), described in docs/replay-reference.md."""
 
 
 def as_json(value: Any) -> Any:
-    """The value of a field as plain data for JSON.
+    """A value as plain data for JSON.
 
-    A value with ``to_json`` is converted by it, another dataclass field by field, a sequence item by item.
+    ``to_json`` is called if the value has this method. Other dataclasses are converted field by field.
     """
     if hasattr(value, "to_json"):
         return value.to_json()
@@ -37,7 +37,7 @@ def as_json(value: Any) -> Any:
 
 
 class Reported:
-    """A dataclass whose JSON has the same fields in the same order."""
+    """Base of the dataclasses whose JSON has the fields of the class, in order."""
 
     def to_json(self) -> dict[str, Any]:
         """This object as plain data for JSON."""
@@ -46,7 +46,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class Candidate(Reported):
-    """A step of the model that could have explained a line, but does not.
+    """A step of the model that comes close to a recorded line, but differs from it.
 
     ``refused_by`` and ``passed`` are names of checks. ``differences`` maps the path of a field to a pair: the model's
     value and the recorded one.
@@ -77,9 +77,9 @@ class Candidate(Reported):
 
 @dataclass(frozen=True)
 class Unexplained(Reported):
-    """A line that no step explains: its place, the state before it, and the nearest candidates.
+    """A line that no step of the model explains, with the state before the line and the closest steps.
 
-    ``reliable`` is false after a doubt (``Report.doubts``): an unknown fact may then explain the line.
+    ``reliable`` is False after a gap in the input (``Report.doubts``), because missing data may explain the line.
     """
 
     position: Mapping[str, Any]
@@ -95,7 +95,7 @@ class Unexplained(Reported):
         return cls(**{**data, "candidates": tuple(Candidate.from_json(c) for c in data["candidates"])})
 
     def lines(self) -> list[str]:
-        """The unexplained line as lines of text for people."""
+        """This entry as lines of text."""
         where = ", ".join(f"{name} {value}" for name, value in self.position.items())
         found = [f"{where}: " + (f"{self.partition}: " if self.partition else "") + "not explained"]
         for candidate in self.candidates:
@@ -111,14 +111,14 @@ class Unexplained(Reported):
 
 @dataclass(frozen=True)
 class Finding(Reported):
-    """A property of the proposals that the input violates, whether the profile allows it or not.
+    """A violation: a property of the proposals fails, even if the profile's rules allow that.
 
-    ``rule`` is the number of the rule, ``property`` the name of the property, and ``kip`` the proposal that promises
-    it. ``position`` is the place in the input by named parts (``offset``, or ``file`` and ``line``). ``time`` is in
-    ms since the epoch. ``at_risk`` describes what could be lost, or was. ``certain`` is false if the violation holds
-    in only some of the model's states that fit. ``reliable`` is false after a doubt (``Report.doubts``). ``facts``
-    has the contents of the summary, and the surrounding state, as plain JSON values by name
-    (docs/replay-reference.md).
+    - ``rule`` is the rule number, ``kip`` the proposal that promises the property.
+    - ``position`` is the place in the input by named parts: ``offset``, or ``file`` and ``line``.
+    - ``time`` is in ms since the epoch. ``at_risk`` describes the possible or actual loss.
+    - ``certain`` is False if only some of the model's states that fit the input violate the property.
+    - ``reliable`` is False after a gap in the input (``Report.doubts``).
+    - ``facts`` has the summary's contents and the surrounding state as JSON values (docs/replay-reference.md).
     """
 
     rule: str
@@ -136,7 +136,7 @@ class Finding(Reported):
 
 @dataclass(frozen=True)
 class Doubt(Reported):
-    """A gap in the input: later results about its partitions are unreliable.
+    """A gap in the input, which makes later results about some partitions unreliable.
 
     ``kind`` is one of ``DOUBTS``. ``position`` is the first place of the gap. ``partitions`` has the names of the
     partitions concerned; None if all are.
@@ -148,7 +148,7 @@ class Doubt(Reported):
     partitions: tuple[str, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The doubt as plain data for JSON."""
+        """The gap as plain data for JSON, with at most LIMIT partitions."""
         first = None if self.partitions is None else list(self.partitions[:LIMIT])
         return {**super().to_json(), "partitions": first}
 
@@ -169,17 +169,17 @@ class Damage(Reported):
     segments_lost: int = 0
 
 
-# Known defects: which one caused an incident, if the log shows it. The texts are in ``known.toml``.
+# Known defects of Kafka that cause incidents. The texts are in ``known.toml``.
 
 _FILE = Path(__file__).with_name("known.toml")
 _PAGES = {"kafka_4_2": "4.2", "kafka_trunk_2024_10": "trunk"}
-"""Profiles of versions that have a catalogue of defects."""
+"""By profile: the version whose catalogue of defects applies."""
 _ISSUES = "https://issues.apache.org/jira/browse/"
 
 
 @dataclass(frozen=True)
 class Defect:
-    """A known defect: an entry of a page in docs/ with its first sentence, and the upstream issues that it names."""
+    """A known defect of Kafka: its entry on a page in docs/, the first sentence, and upstream issues."""
 
     page: str
     anchor: str
@@ -197,10 +197,7 @@ def _changed_min_isr(f: Finding) -> bool:
 
 
 def _cleared(f: Finding) -> bool:
-    """True if a change of min.insync.replicas emptied the ELR and the last known ELR of a stuck partition.
-
-    The partition had no leader and an empty ISR.
-    """
+    """True if a change of min.insync.replicas cleared the ELR or last known ELR of a partition without leader and ISR."""
     before = f.facts["before"]
     had = before["elr"] or before["last_known_elr"]
     is_alone = before["leader"] is None and not before["isr"]
@@ -228,7 +225,7 @@ def _came_back(f: Finding) -> bool:
 
 
 def _is_fenced(f: Finding) -> bool:
-    """True if the last known leader was elected and leads although it is not active."""
+    """True if the last known leader was elected although its broker is not active."""
     return (
         f.property == "leader_is_active" and f.facts["after"]["leader"] in f.facts["before"]["last_known_elr"]
     )
@@ -248,7 +245,7 @@ CONDITIONS: dict[str, Callable[[Finding], bool]] = {
     "trunk/reassignment": _outlives,
     "trunk/fenced-leader": _is_fenced,
 }
-"""By the name of a defect: True if a finding of the metadata log, with its facts, shows that defect."""
+"""By defect name: the condition under which a finding shows the defect."""
 
 
 @cache
@@ -257,7 +254,7 @@ def _words() -> dict[str, Any]:
 
 
 def defects() -> Mapping[str, Defect]:
-    """All known defects; each name begins with the version."""
+    """All known defects by name. A name begins with the version: ``4.2/cleared-elr``."""
     return {
         name: Defect(d["page"], d["anchor"], d["title"], tuple(d["upstream"]))
         for name, d in _words()["defect"].items()
@@ -265,7 +262,7 @@ def defects() -> Mapping[str, Defect]:
 
 
 def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ...]:
-    """The known defects that the findings of a log show, if the profile has a catalogue of defects."""
+    """The known defects that the findings show; empty if the profile has no catalogue of defects."""
     sure = [f for f in findings if f.certain and f.reliable and "before" in f.facts]
     version = _PAGES.get(profile)
     return tuple(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 from highwater.traces.kafka import broker_log as events
 
 Json = Mapping[str, Any]
-"""A value's JSON, by its fields."""
+"""A JSON object, by field name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class PartitionState:
 
     @classmethod
     def of(cls, partition: Json) -> Self:
-        """The metadata log's form of a partition of the model."""
+        """Convert a partition of the model to the metadata log's form."""
         last_known, leader = partition["last_known_elr"], partition["last_known_leader"]
         return cls(
             replicas=tuple(partition["replicas"]),
@@ -132,7 +132,7 @@ class FinalState:
 
     @classmethod
     def of(cls, name: str, state: PartitionState, since: int | None, failing: Iterable[str]) -> FinalState:
-        """The final state of a partition that is in this state at the end of the input."""
+        """The final state of a partition, from its state at the end of the input."""
         members = state.isr, state.elr, state.last_known_elr
         return cls(name, state.replicas, state.leader, *members, since, tuple(sorted(failing)))
 
@@ -143,14 +143,14 @@ class FinalState:
 
 
 EMPTY = -1
-"""Stands for the leader epoch of the last record of an empty log."""
+"""The value of ``ReplicaEnd.last_epoch`` for an empty log."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogTruncation:
     """A truncation of a broker's log to an offset, at a time (ms since the epoch).
 
-    ``leader_epoch`` is the epoch in which the broker followed at the time.
+    ``leader_epoch`` is the leader epoch in which the broker was a follower.
     """
 
     to: int
@@ -162,9 +162,10 @@ class LogTruncation:
 class ReplicaEnd:
     """The last known end of a replica's log.
 
-    ``leo`` is its end; with ``at_least``, the log may have grown since ``time`` (ms since the epoch; None if unknown,
-    or for a dump). ``last_epoch`` is the leader epoch of its last record: ``EMPTY`` for an empty log, None if
-    unknown. ``leader_epoch`` is the latest one in which the broker is known to have led or followed, -1 for none.
+    - ``leo`` is the log end offset; with ``at_least``, the log may have grown since.
+    - ``time`` (ms since the epoch) is None if unknown, or for a dump.
+    - ``last_epoch`` is the leader epoch of the last record: ``EMPTY`` for an empty log, None if unknown.
+    - ``leader_epoch`` is the latest leader epoch in which the broker led or followed, -1 if unknown.
     """
 
     broker: int
@@ -181,7 +182,7 @@ class ReplicaEnd:
 
 
 MAX_CONTROLLERS = 1000
-"""The most elections of a controller that are kept: the last ones."""
+"""The most controller elections in a report; earlier ones are dropped."""
 
 
 @dataclass
@@ -198,7 +199,7 @@ class Controllers:
     refused: dict[str, int] = field(default_factory=dict)
 
     def elected(self, epoch: int, offset: int, time: int) -> None:
-        """Record that the controller of this epoch writes from here on."""
+        """Record the first record of a controller epoch: its offset, and its time in ms since the epoch."""
         if self.elections and self.elections[-1][0] == epoch:
             return
         self.elections.append((epoch, offset, time))
@@ -214,10 +215,10 @@ class Controllers:
 MAX_POINTS = 240
 """The most points of one line: above this, every other one is left out."""
 MAX_LINES = 20_000
-"""The most lines that are kept."""
+"""The most lines of all partitions together."""
 HWM, LEO = "HWM", "LEO"
 UNKNOWN = -1
-"""The offset of a point from which an HWM is not known: Kafka logs no follower's HWM."""
+"""The offset of a point after which the HWM is unknown, because Kafka logs no follower's HWM."""
 
 
 @dataclass(slots=True)
@@ -283,10 +284,9 @@ class Courses:
             line.add(event.time_ms, offset)
 
     def of(self, name: str, ahead_ms: Callable[[int], int | None]) -> list[Course]:
-        """The HWM of each broker of a partition, and its LEO merged from all brokers' logs, with times in UTC.
+        """The HWM and LEO of each broker of a partition, merged from all brokers' logs, with times in UTC.
 
-        ``ahead_ms`` gives how far a broker's times are ahead of UTC; if it gives None, the broker's events are left
-        out.
+        ``ahead_ms`` returns how many ms a broker's log is ahead of UTC. If it returns None, that log is left out.
         """
         merged: dict[tuple[int, str], Course] = {}
         for (broker, teller, kind), line in sorted(self._lines.get(name, {}).items()):
@@ -300,9 +300,9 @@ class Courses:
 
 
 def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
-    """The values in an event: for each, the broker, HWM or LEO, and the offset.
+    """Yield the offsets that an event shows, as (broker, HWM or LEO, offset).
 
-    A leader's log rarely has its own LEO, which is at least its HWM.
+    A leader rarely logs its own LEO, so its HWM is also a point of its LEO.
     """
     match event:
         case events.HwmMoved():
@@ -331,14 +331,15 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
 # Messages of one partition between brokers, controller and clients, which a timeline shows as arrows.
 
 CONTROLLER, CLIENT = "controller", "client"
-"""The ends of arrows that are not brokers."""
+"""The senders and receivers of messages that are not brokers."""
 FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
 
 
 class ShownRequest(NamedTuple):
-    """The fields of a request; a field is None or empty if the message does not have it.
+    """The fields of a request; a field is None or empty if the request lacks it.
 
-    A fetch has ``offset`` and its ``epoch``. A proposal has ``isr``, leader epoch and partition epoch.
+    A fetch has ``offset`` and the leader ``epoch``. AlterPartition has the leader ``epoch``, ``isr`` and
+    ``partition_epoch``.
     """
 
     offset: int | None = None
@@ -348,7 +349,7 @@ class ShownRequest(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """The fields of an answer: ``error`` is a name, ``size`` is in bytes, ``offset`` is the start of a batch."""
+    """The fields of a response: ``error`` is a name, ``size`` is in bytes, ``offset`` is the start of a batch."""
 
     error: str = ""
     hwm: int | None = None
@@ -361,7 +362,7 @@ class ShownAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A request about a partition, with its answer; ``told`` is None if no answer mentions the partition.
+    """A request about a partition (``asked``) and its response (``told``), None if no response mentions the partition.
 
     Times are in ms since the epoch, by the clock of the answering node, with its time zone subtracted. ``number``
     counts the messages about the partition in that node's log, so that a gap shows where messages were left out.
@@ -390,7 +391,7 @@ class ShownMessage:
         ]  # fmt: skip
 
 
-# Changes, in the metadata log, of the settings that decide about losses.
+# Changes in the metadata log of settings that can cause data loss.
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"

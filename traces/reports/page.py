@@ -1,4 +1,4 @@
-"""Data and texts inside a self-contained HTML page, encoded so that nothing in them can become HTML or a request."""
+"""The self-contained HTML page of a replay. Its data is encoded, so that no input can add HTML or a request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from highwater.traces.reports.report import (
 )
 
 _EXACT = 2**53
-"""Larger whole numbers are not exact in a browser; they are written as text."""
+"""Whole numbers from here on are written as text, because browsers do not represent them exactly."""
 _DEEP = 40
 """Values below this nesting depth are cut."""
 
@@ -75,12 +75,12 @@ def policy(page: str, *, asks: bool = False) -> str:
 
 
 def signs() -> str:
-    """The style sheet that pages share: their colours, and the signs of leader, ISR, ELR and other states."""
+    """The CSS that all pages share: colours, and the symbols of leader, ISR, ELR and other states."""
     return Path(__file__).with_name("signs.css").read_text(encoding="utf-8")
 
 
 def told_rules(book: Rulebook, named: Collection[str]) -> dict[str, Any]:
-    """The rules with these numbers, as data of a page; numbers that the rulebook lacks are left out."""
+    """The rules with these numbers as page data, by number. Numbers that are not in the rulebook are left out."""
     return {
         number: {
             "title": rule.title,
@@ -100,7 +100,7 @@ def _between(text: str, start: str, end: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """The name by which a content security policy allows a text."""
+    """The SHA-256 source by which a content security policy allows a text."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
@@ -113,14 +113,14 @@ def _hash(text: str) -> str:
 # - report: ``Report.to_json`` without the facts of findings, with ``headline`` and ``in_all``.
 # - timeline: ``[partition, total, changes]``, and if there are any ``[…, settings, courses, messages]``.
 # - change: ``[position, time, cause, min_isr, unclean, before, after]``. ``cause`` is an index into ``causes``, -1 if
-#   nothing explains it; ``min_isr`` and ``unclean`` are -1 if not known; ``before`` is 1 if it equals the ``after`` of
-#   the previous change.
-# - state: 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition epoch]``, if unusual
-#   with ``[recovery state, adding, removing]``. Lists of members are indices into ``members``.
+#   no action explains the change; ``min_isr`` and ``unclean`` are -1 if unknown; ``before`` is 1 if it equals the
+#   ``after`` of the previous change.
+# - state: 0 for none, or ``[replicas, isr, elr, last known elr, leader, leader epoch, partition epoch]``, followed by
+#   ``[recovery state, adding, removing]`` if they are unusual. Lists of members are indices into ``members``.
 # - setting: ``[position, time, name, level, resource, before, value, min_isr, unclean]``.
 # - course: ``[broker, 0 for HWM or 1 for LEO, [time, offset, …]]`` as differences to the previous point; offset -1 is
-#   not known.
-# - message: ``Message.row``; its file is an index into ``files``.
+#   unknown.
+# - message: ``ShownMessage.row``; the file is an index into ``files``.
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SUMMARIES = 20
@@ -133,8 +133,7 @@ State = list[Any] | int
 def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str] | None = None) -> None:
     """Write one HTML file that shows all the reports. Raises OSError if the file cannot be written.
 
-    ``promises`` has the meaning of each property in a sentence, by name; without it, the meanings are those that the
-    invariants define.
+    ``promises`` has a sentence about each property, by the property's name. The default is ``known_promises()``.
     """
     said = known_promises() if promises is None else promises
     before, after = _template(reports)
@@ -146,14 +145,14 @@ def write_page(reports: Sequence[Report], file: Path, promises: Mapping[str, str
 
 
 def known_promises() -> dict[str, str]:
-    """The meaning of each property, by its name."""
+    """A sentence about each property of the catalogue, by the property's name."""
     from highwater.invariants.catalogue import catalogue
 
     return {name: known.meaning for name, known in catalogue().items()}
 
 
 def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str]:
-    """The page's data as JSON, in pieces: ASCII only, without any character that HTML interprets."""
+    """Yield the page's data as pieces of JSON: ASCII, without characters that HTML interprets."""
     yield f'{{"limit":{LIMIT_CHANGES},"in_all":{as_json(in_all(reports, rate=False))},'
     yield f'"rules":{as_json(_named_rules(reports))},"reports":['
     for i, report in enumerate(reports):
@@ -170,7 +169,7 @@ def data(reports: Sequence[Report], promises: Mapping[str, str]) -> Iterator[str
 
 
 class _Compact:
-    """Turns changes into short lists; causes and lists of members are stored once and referred to by index."""
+    """Turns timelines into short lists, with indices into ``causes``, ``members`` and ``files``."""
 
     def __init__(self) -> None:
         self.causes: dict[str, int] = {}
@@ -221,7 +220,7 @@ class _Compact:
 
 
 def _report(report: Report) -> dict[str, Any]:
-    """A report as plain data for JSON, without the facts of findings, and with its headlines in words."""
+    """A report as page data: its JSON without the facts of findings, and its headlines as text."""
     said = report.to_json()
     for found in said["findings"]:
         del found["facts"]
@@ -251,7 +250,7 @@ def _needed(report: Report, promises: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named_rules(reports: Sequence[Report]) -> dict[str, Any]:
-    """The rules in findings that come from proposals, as data of the page."""
+    """The rules of proposals that the findings violate, as page data by rule number."""
     named = {n for report in reports for f in report.findings if f.kip for n in numbers(f.rule)}
     return told_rules(RULEBOOK, named)
 

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LIMIT_CHANGES = 500
-"""The most changes of a partition that its timeline keeps."""
+"""The most changes of a partition in its timeline."""
 _WRITTEN = (
     "input", "kind", "profile", "rules", "operations", "records", "partitions", "changes", "skipped", "unexplained",
     "unexplained_count", "incidents", "final", "logs", "controllers", "findings", "findings_count", "unreliable_count",
     "doubts", "damage", "notes", "figures", "interrupted",
 )  # fmt: skip
-"""The fields of the JSON, in its order, before the seconds and the versions."""
+"""The fields of a report's JSON, in order; ``seconds`` and ``versions`` follow."""
 
 
 @dataclass
@@ -72,17 +72,16 @@ class Timeline:
 class Report:
     """The results of the replay of one input.
 
-    - ``operations`` counts lines, ``records`` the metadata records in them, ``changes`` the records that change a
-      partition.
-    - ``unexplained_count`` counts the lines that do not conform, ``unexplained`` holds the first ones.
-      ``findings_count`` counts violations by property, ``findings`` holds the first ones.
-      ``unreliable_count`` counts the lines and violations that come after a doubt.
-    - ``doubts`` are gaps in the input, ``damage`` is where it could not be read any further, ``notes`` are about the
-      input itself, such as a torn last batch.
-    - ``timelines`` are kept on request. ``figures`` are totals by name, such as milliseconds under min ISR.
-    - ``final`` has the partitions that are offline, or violate a property, at the end.
-      ``logs`` has the ends of the replicas' logs, for partitions that are offline or have findings.
-    - ``bytes_total`` is 0 if it is unknown. ``interrupted`` is set if the replay was stopped before the end.
+    - ``operations`` counts lines, ``records`` metadata records, ``changes`` records that change a partition.
+    - ``skipped`` counts ignored records or lines, by type.
+    - ``unexplained_count`` counts the lines that do not conform; ``unexplained`` has the first of them.
+    - ``findings_count`` counts violations by property; ``findings`` has the first of each property.
+    - ``doubts`` are gaps in the input. ``unreliable_count`` counts lines and violations after a gap.
+    - ``damage`` has the places after which the input could not be read. ``notes`` are remarks on the input.
+    - ``figures`` are totals by name, such as milliseconds under min ISR. ``timelines`` are filled on request.
+    - ``final`` has the partitions that are offline or violate a property at the end of the input.
+    - ``logs`` has the ends of the replicas' logs, for partitions that are offline or have findings.
+    - ``bytes_total`` is 0 if unknown. ``interrupted`` is True if the replay was stopped before the end.
     """
 
     input: str
@@ -114,18 +113,18 @@ class Report:
 
     @property
     def explained(self) -> bool:
-        """True if the whole input is known and undamaged, conforms, and violates nothing."""
+        """True if every line conforms, no property is violated, and the input has no gap or damage."""
         told = self.unexplained_count or self.findings_count
         return not told and not self.doubts and not self.damage
 
     @property
     def is_violated(self) -> bool:
-        """True if a reliable record does not conform or violates a property."""
+        """True if there is a reliable violation, or a reliable record that does not conform."""
         return self.unexplained_count + sum(self.findings_count.values()) > self.unreliable_count
 
     @property
     def incidents(self) -> list[Incident]:
-        """The findings grouped by incident, the worst first."""
+        """The incidents that the findings show, the worst first."""
         return incidents(
             self.findings,
             self.controllers,
@@ -142,7 +141,7 @@ class Report:
         return [one for _, one in sorted(self.final.items()) if one.is_offline]
 
     def is_doubted(self, partition: str | None) -> bool:
-        """True if any doubt concerns a partition, at whatever place."""
+        """True if a gap in the input (``doubts``) concerns the partition."""
         return any(d.partitions is None or partition in d.partitions for d in self.doubts)
 
     def __str__(self) -> str:
@@ -154,14 +153,14 @@ class Report:
         return f"<pre>{escape(str(self))}</pre>"
 
     def add(self, line: Unexplained) -> None:
-        """Count a record that does not conform, and keep it unless the limit is reached."""
+        """Count a line that does not conform; store it if fewer than LIMIT are stored."""
         self.unexplained_count += 1
         self.unreliable_count += not line.reliable
         if len(self.unexplained) < LIMIT:
             self.unexplained.append(line)
 
     def find(self, finding: Finding) -> None:
-        """Count a finding, and keep it unless the limit for its property is reached."""
+        """Count a finding; store it if fewer than LIMIT of its property are stored."""
         count = self.findings_count.get(finding.property, 0)
         self.findings_count[finding.property] = count + 1
         self.unreliable_count += not finding.reliable
@@ -170,7 +169,7 @@ class Report:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Report:
-        """Read a report from its JSON data, which has no timelines and omits how much of the input was read."""
+        """Read a report from its JSON data, which has no timelines and no byte counts."""
         written = {
             name: data[name] for name in (*_WRITTEN, "seconds") if name not in ("incidents", "unexplained")
         }
@@ -179,7 +178,7 @@ class Report:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The report as plain data for JSON, in the form that the command line promises."""
+        """The report as plain data for JSON, in the form of ``report.schema.json``."""
         written = {name: as_json(getattr(self, name)) for name in _WRITTEN}
         for name in ("final", "logs"):
             written[name] = {partition: as_json(one) for partition, one in written[name].items()}
@@ -190,9 +189,9 @@ class Report:
 
 _RULES, _STATES, _CANDIDATES, _CHECKS, _DIFFERENCES, _SKIPPED, _NOTES, _FIGURES = 6, 4, 2, 2, 3, 6, 2, 8
 _DOUBTS, _PARTITIONS = 4, 3
-"""The most doubts, and the most partitions of one, that are listed; the others are counted."""
+"""The most gaps in the input, and the most partitions of a gap, that the summary lists; the rest are counted."""
 _WIDTH, _STATE_WIDTH = 160, 600
-"""The most characters of a value, and of a whole state."""
+"""The most characters of a value, and of a state of a partition or broker."""
 _DEEP = 20
 """Values below this nesting depth are cut."""
 _INCIDENTS, _IN_FULL, _COMMANDS = 6, 2, 4
@@ -202,9 +201,9 @@ _NAME = 300
 _SENTENCE = 900
 """The most characters of a sentence."""
 _WORK = frozenset({"beliefs", "steps explained"})
-"""Figures about the amount of work."""
+"""Figures about the replay's own work."""
 _MESSAGES, _KINDS = "messages ", ("explained", "guessed", "outside")
-"""Figures of request logs, each with its parts by name."""
+"""The prefix of the figures about messages in request logs, and the kinds that the summary shows."""
 _PROFILES = {
     "kafka_4_2": "KIP-966 as Kafka 4.2 implements it",
     "kafka_4_2_elr_off": "the rules of Kafka 4.2 without ELR",
@@ -253,7 +252,7 @@ def figure(name: str, value: int) -> str:
 
 
 def _interest(item: tuple[str, int]) -> tuple[bool, bool]:
-    """A sort key for figures: durations come first, the amount of work last."""
+    """A sort key for figures: durations come first, figures about the replay's own work last."""
     return item[0] in _WORK, not _is_duration(item[0])
 
 
@@ -264,7 +263,7 @@ def _is_duration(name: str) -> bool:
 def headline(report: Report) -> str:
     """The result in one line.
 
-    It is the worst incident, else the records that do not conform, else that there is no problem.
+    It is the worst incident, or else a count of records that do not conform, or of violations, or "No problem found".
     """
     begun = "INTERRUPTED: " if report.interrupted else ""
     begun += "DAMAGED INPUT: " if report.damage else ""
@@ -287,7 +286,7 @@ def headline(report: Report) -> str:
 
 
 def rules_in_words(profile: str) -> str:
-    """The display name of the rules that an input was replayed with."""
+    """The display name of a profile's rules."""
     return _PROFILES.get(profile) or f"the rules of {printable(profile, 80)}"
 
 
@@ -302,7 +301,7 @@ def _nonconforming(report: Report) -> str:
 
 
 def in_all(reports: Sequence[Report], rate: bool = True) -> str:
-    """The results of all inputs in one line: lost records, stuck partitions, and the other counts."""
+    """The results of all inputs in one line; with ``rate``, also the records per second."""
     read = sum(r.records or r.operations for r in reports)
     found = [i for r in reports for i in r.incidents if i.certain]
     parts = []
@@ -344,7 +343,7 @@ def _unreliable(report: Report) -> str:
 
 
 def groups(report: Report) -> list[PropertyGroup]:
-    """The findings grouped by property, in the order of the catalogue of rules."""
+    """The findings grouped by property: certain ones first, then by rule number."""
     by_property: dict[str, list[Finding]] = {}
     for found in report.findings:
         by_property.setdefault(found.property, []).append(found)
@@ -384,7 +383,7 @@ def rich_summary(report: Report) -> RenderableType:
 
 
 def _lines(report: Report) -> Iterator[_Line]:
-    """The lines of the summary.
+    """Yield the lines of the summary.
 
     The worst incident comes first, then other incidents, then records that do not conform, then the rest.
     """
@@ -424,7 +423,7 @@ def _incident(incident: Incident) -> Iterator[_Line]:
 
 
 def who_has(holders: Sequence[Holder]) -> str:
-    """The state of lost records on each replica, in words."""
+    """The surviving copies of lost records, in words: the state of each replica."""
     has = [h for h in holders if h.state == HAS]
     said = []
     for h in holders:
@@ -466,7 +465,7 @@ def _same_cause(found: Sequence[Incident], incident: Incident) -> Iterator[_Line
 
 
 def _offline(report: Report) -> Iterator[_Line]:
-    """The line about the partitions without a leader at the end that no incident covers."""
+    """The line about offline partitions at the end of the input, unless an incident already reports them."""
     told = {i.partition for i in report.incidents if i.severity in (STUCK, AT_RISK)}
     left = [one for one in report.offline if one.partition not in told]
     if not left:
@@ -480,7 +479,7 @@ def _offline(report: Report) -> Iterator[_Line]:
 
 
 def _findings(report: Report) -> Iterator[_Line]:
-    """The lines about the violated properties; a property outside incidents gets its first violation."""
+    """The lines about violated properties. For a property outside incidents they show the first violation."""
     if report.incidents:
         names = [f"{printable(g.property, 60)} ({printable(g.rule, 20)})" for g in groups(report)]
         yield _Line(f"violated properties: {', '.join(_few(names, _FIGURES))}", 2, "quiet")
@@ -547,7 +546,7 @@ def _rest(report: Report) -> Iterator[_Line]:
 
 
 def _damage(damage: Damage) -> str:
-    """The damage in words, with the part of the input that could not be read because of it."""
+    """The damage in words, with the part of the input that was not read."""
     lost = [] if damage.bytes_lost is None else [count(damage.bytes_lost, "byte") + " of the file"]
     lost += [count(damage.segments_lost, "segment") + " after it"] if damage.segments_lost else []
     said = f" ({' and '.join(lost)})" if lost else ""
@@ -647,7 +646,7 @@ def _position(position: Mapping[str, Any], short: Mapping[str, str] | None = Non
 
 
 def _states(state: Mapping[str, Any], path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """The states of partitions and brokers, each with its path in the state."""
+    """Yield the fields of each level of a nested state, with the path of the level."""
     inner = {name: value for name, value in state.items() if isinstance(value, Mapping) and depth < _DEEP}
     own = {name: value for name, value in state.items() if name not in inner}
     if own:
@@ -674,6 +673,6 @@ def _few(texts: Sequence[str], limit: int, what: str = "more", count: int | None
 
 
 def _natural(rule: str) -> tuple[tuple[int, str], ...]:
-    """A key that sorts rules by their numbers, so that 966.4 comes before 966.12."""
+    """A sort key for rule numbers: 966.4 comes before 966.12."""
     parts = re.findall(r"[0-9]{1,9}|[^0-9]+", rule)
     return tuple((int(p), "") if p.isdecimal() else (10**10, p) for p in parts)

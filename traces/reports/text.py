@@ -1,4 +1,4 @@
-"""Texts for people: times and durations, paths in few words, and lines folded to a terminal's width."""
+"""Numbers, offsets, times and durations as text, short paths, and lines wrapped to a terminal's width."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEPT = 2
 WIDEST = 120
 """The most columns used, as longer lines are hard to read on a wide terminal."""
 _LEAST = 20
-"""The least columns for a text, however long the head before it is."""
+"""The least columns of a text, even after a long head."""
 
 
 def brokers(members: Iterable[int]) -> str:
@@ -27,28 +27,28 @@ def brokers(members: Iterable[int]) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun."""
+    """A number with its noun: ``1 record``, ``2 records``. ``many`` is an irregular plural."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def offsets(first: int, end: int) -> str:
-    """A range of offsets as text, with the last one included; ``end`` is the offset after it."""
+    """The offsets from ``first`` to ``end`` - 1 as text: ``5``, or ``5–9``."""
     return str(first) if end == first + 1 else f"{first}–{end - 1}"
 
 
 def records(first: int, end: int) -> str:
-    """The committed records in a range of offsets as text: their number and their offsets."""
+    """The committed records from ``first`` to ``end`` - 1 as text: ``2 committed records (offsets 5–6)``."""
     return f"{count(end - first, 'committed record')} (offset{'s' * (end > first + 1)} {offsets(first, end)})"
 
 
 def moment(time: int | None) -> str:
-    """A time in ms since the epoch as UTC, to the second."""
+    """A time (ms since the epoch) as UTC text, without ms."""
     said = utc(time)
     return f"{said[:19]} UTC" if said.endswith(" UTC") else said
 
 
 def span(milliseconds: int) -> str:
-    """A duration in words, in its two largest units at most."""
+    """A duration as text in its largest one or two units: ``2 h 5 min``."""
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     seconds = round(milliseconds / 1000)
@@ -60,7 +60,7 @@ def span(milliseconds: int) -> str:
 
 
 def utc(time: int | None) -> str:
-    """A time in ms since the epoch as UTC, or as a number if the calendar has no such time."""
+    """A time (ms since the epoch) as UTC text with ms, or as a number if the calendar has no such time."""
     if time is None or time < 0:
         return "no time"
     try:
@@ -79,7 +79,7 @@ def duration(milliseconds: int) -> str:
 
 
 def apart(paths: Iterable[str]) -> dict[str, str]:
-    """Each path without the leading directories that all paths share.
+    """Map each path to a short form without the leading directories that all paths share.
 
     At least the last KEPT parts of each path remain.
     """
@@ -93,9 +93,9 @@ def apart(paths: Iterable[str]) -> dict[str, str]:
 
 
 def fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:
-    """A text after a head, wrapped to a width; further lines begin with ``indent``, or else with the head.
+    """Wrap ``head`` + ``text`` to a width. Further lines begin with ``indent``, or with ``head`` if it is None.
 
-    Lines break between words only, never inside a name. Without a width, the text stays one line.
+    Lines break only between words. If ``width`` is None, the result is one line.
     """
     if width is None:
         return [head + text]
@@ -110,13 +110,12 @@ def fold(text: str, head: str, width: int | None, indent: str | None = None) -> 
 
 
 class Folded:
-    """Lines of text with their indents and styles. Continuation lines have two more columns of indent."""
+    """Lines (text, indent, style), wrapped to the terminal's width. Continuation lines are indented by two more."""
 
     def __init__(self, lines: Sequence[tuple[str, int, str]]) -> None:
         self._lines = lines
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The lines, wrapped to the terminal's width."""
         from rich.text import Text
 
         width = min(options.max_width, WIDEST)

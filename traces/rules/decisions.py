@@ -1,7 +1,7 @@
-"""The controller's handlers and rules as functions of plain values.
+"""The controller's handlers and rules (model/replication/controller) as functions of plain values.
 
-The rules are in model/replication/controller, and each is traced once for a set of rules. This module declares their
-inputs. It returns their checks, the record, and the partition after the record.
+Each function is traced once for a set of rules. The function of a handler returns the checks, the fields that the
+record sets, and the partition after the record.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _FLAGS = (
 )  # fmt: skip
 _COUNTS = ("before", "entries", "factor", "level", "min_insync_replicas", "min_isr", "request_version")
 _CONTEXT = ("partition", "registrations", "min_isr", "unclean_election", "partition_known", "topic_known")
-"""The fields of a ControllerContext that are inputs; only some handlers use the last two."""
+"""The fields of a ControllerContext that can be inputs of a handler. Only some handlers use the last two."""
 
 
 class Decisions:
-    """The decisions of a controller under certain rules, for brokers ``0 .. brokers-1``."""
+    """A controller's decision functions under a set of rules, for brokers ``0 .. brokers-1``."""
 
     def __init__(self, brokers: int, rules: frozenset[str]) -> None:
         self.t = t = ControllerTypes(brokers, rules)
@@ -75,43 +75,40 @@ class Decisions:
         """The types of the rules' inputs, by name."""
 
     def without_elr(self) -> Decisions:
-        """The decisions while eligible.leader.replicas.version is 0."""
+        """The decision functions for level 0 of eligible.leader.replicas.version."""
         return decisions(self.t.broker.size, self.t.rules - ELR_FEATURE)
 
     def with_elr(self) -> Decisions:
-        """The decisions while the level is above 0, even if these rules are for level 0."""
+        """The decision functions for levels of eligible.leader.replicas.version above 0."""
         elr = frozenset() if self.t.rules & ELR_FEATURE else PROFILES["kafka_4_2"].rules & ELR_FEATURE
         return decisions(self.t.broker.size, self.t.rules | elr)
 
     def _change(self, partition: StructValue, handled: Handled, onto: StructValue | None = None) -> Result:
-        """The result of a handler; ``onto`` is the partition after earlier records of the batch."""
+        """The result of a handler, by name; ``onto`` is the partition after earlier records of the batch."""
         record = handled.record
         return {
             "checks": handled.checks,
             "error": handled.error,
             "fails": record.fails,
-            # A record that sets the leader to none, and one without the field, both decode to None.
+            # A leader of None does not show whether the record sets the leader to none or lacks the field.
             "written": {name: getattr(record, name).is_some for name in self.t.written_fields},
             "nothing": is_empty_record(self.t, record),
             "after": merge(self.t, partition if onto is None else onto, record),
         }
 
     def _inputs(self, rule: Callable[..., object], others: Mapping[str, Type]) -> dict[str, Type]:
-        """The types of a rule's inputs, without the types object and the context.
-
-        They are found by name, except those in ``others``.
-        """
+        """The types of a rule's parameters without ``t`` and ``now``: from ``others``, else by parameter name."""
         names = (name for name in signature(rule).parameters if name not in ("t", "now"))
         return {**{name: self._types[name] for name in names if name not in others}, **others}
 
     def function(self, rule: Callable[..., object], **others: Type) -> Function:
-        """A rule as a function of plain values; its parameter ``t``, if any, gets the types."""
+        """A rule as a function of plain values. If the rule has a parameter ``t``, it is bound to ``self.t``."""
         inputs = self._inputs(rule, others)
         with_types = wraps(rule)(partial(rule, self.t)) if "t" in signature(rule).parameters else rule
         return Function(with_types, **inputs)
 
     def handler(self, handler: Callable[..., Handled], context: int = 4, **others: Type) -> Function:
-        """A handler as a function of plain values; the first ``context`` fields of its context become inputs."""
+        """A handler as a function of plain values, among them the first ``context`` fields of ``_CONTEXT``."""
         known = {name: self._types[name] for name in _CONTEXT[:context]}
 
         @wraps(handler)
@@ -122,7 +119,7 @@ class Decisions:
         return Function(function, **known, **self._inputs(handler, others))
 
     def about_broker(self, handler: Callable[..., Handled]) -> Rule:
-        """A handler that changes a partition because of a broker; ``onto`` defaults to the partition."""
+        """A handler about one broker as a function of plain values. ``onto`` defaults to the partition."""
         traced = self.handler(handler, onto=self.t.partition)
 
         def about_broker(partition: Plain, onto: Plain | None = None, **arguments: object) -> Result:
@@ -133,7 +130,7 @@ class Decisions:
         return about_broker
 
     def of_setting(self, handler: Callable[..., Handled]) -> Function:
-        """A handler that changes a partition because of a setting, as a function; it concerns no broker."""
+        """A handler about a changed setting, as a function of a partition and its min ISR."""
 
         def function(partition: StructValue, min_isr: Number) -> Result:
             nobody, unclean = self.t.registrations.zero(), Bool.lift(False)
@@ -155,16 +152,16 @@ class Decisions:
 
     @property
     def registers_as_fenced(self) -> bool:
-        """True if a new incarnation counts as fenced even after an unclean shutdown."""
+        """True if an unclean registration acts like a fencing, because the rules have no ELR."""
         return registrations.treats_as_fenced(self.t)
 
-    # A partition when a broker is fenced, registers, sends a heartbeat, or is removed.
+    # Changes of a partition if a broker is fenced, registers, sends a heartbeat, or is removed.
     fencing = cached_property[Rule](lambda d: d.about_broker(registrations.fence))
     registration = cached_property[Rule](lambda d: d.about_broker(_on_registration))
     heartbeat_change = cached_property[Rule](lambda d: d.about_broker(_on_heartbeat))
     removal = cached_property[Rule](lambda d: d.about_broker(registrations.remove))
 
-    # Brokers: registrations, sessions, and the index from a broker to the partitions whose ELR it is in.
+    # Brokers: registrations, sessions, and the index of ELR members.
     register = cached_property[Function](lambda d: d.function(_register))
     registration_after = cached_property[Function](lambda d: d.function(registrations.registration_after))
     heartbeat = cached_property[Function](lambda d: d.function(_heartbeat, request=d.t.heartbeat))
@@ -221,7 +218,7 @@ def _completeness(
     t: ControllerTypes, old: StructValue, new: StructValue, complete: SetValue, diminished: Truth,
     min_insync_replicas: Number, joining: SetValue, lost: SetValue, chosen: Truth,
 ) -> Result:  # fmt: skip
-    """966.6. The brokers that hold every committed record after a decision."""
+    """966.6. After a decision: the brokers with every committed record, and whether they may be fewer than min ISR."""
     none = t.brokers.zero()
     decision = outlook.Decision(old, new, min_insync_replicas, none, joining, lost, chosen, none, none)
     logs = outlook.after_decision(t, outlook.AbstractLogs(complete, diminished), decision)
@@ -238,7 +235,7 @@ def _register(
     broker: Number, same_incarnation: Truth, previous_broker_epoch: Number, request_version: Number,
     features_supported: Truth, new_epoch: Number,
 ) -> Result:  # fmt: skip
-    """The checks of a registration, True if it is clean, and the registration after it."""
+    """The checks of a registration request, the facts behind them, and the new registration."""
     known, session, clock = registrations[broker], sessions[broker], Clock(now_ms, timeout_ms)
     return {
         "checks": rules.registration_checks(t, known, session, same_incarnation, clock, features_supported),
@@ -259,7 +256,7 @@ def _stale_broker(
     t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, now_ms: Number, timeout_ms: Number,
     broker: Number,
 ) -> Result:  # fmt: skip
-    """Two results: True if the periodic check fences this broker, and True if it fences any broker."""
+    """``this``: True if the periodic check fences the broker. ``any``: True if the check fences any broker."""
     clock = Clock(now_ms, timeout_ms)
     return {
         "this": rules.session_expired(t, registrations, sessions, broker, clock),
@@ -271,7 +268,7 @@ def _heartbeat(
     t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, request: StructValue,
     has_leaderships: Truth,
 ) -> Result:  # fmt: skip
-    """The checks of a heartbeat, the broker's states before and after it, and the reply."""
+    """The checks of a heartbeat, the broker's states before and after the heartbeat, and the reply."""
     known, session = registrations[request.broker], sessions[request.broker]
     current = rules.current_broker_state(known, session)
     following = rules.next_broker_state(t, registrations, sessions, request, has_leaderships)
@@ -289,7 +286,7 @@ def _feature(
     t: ControllerTypes, before: Number, level: Number, upgrade: Number, supported: Truth,
     cluster_has_min_isr: Truth, broker_has_min_isr: Truth,
 ) -> Result:  # fmt: skip
-    """KIP-584. The checks of a feature's change, and its effect on min.insync.replicas."""
+    """KIP-584. The checks of a feature level change, and its effects on settings of min.insync.replicas."""
     return {
         "checks": handlers.feature_checks(t, before, level, upgrade, supported),
         "writes_cluster": handlers.writes_cluster_min_isr(t, level, cluster_has_min_isr),
@@ -329,29 +326,29 @@ def _default_is_named(listed: int) -> bool:
 
 @lru_cache(maxsize=64)
 def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
-    """The decisions for a number of brokers and a set of rules, which are traced only once."""
+    """The decision functions for a number of brokers and a set of rules, cached."""
     return Decisions(brokers, rules)
 
 
 def zero(type_: Type) -> Any:
-    """The least value of a type."""
+    """The zero value of a type, as a plain value."""
     return type_.decode([n.value for n in type_.zero().nodes])
 
 
 # --- log directories (KIP-858), by their identifiers -----------------------------------------------------------
 
 MIGRATING, UNASSIGNED, LOST = (f"AAAAAAAAAAAAAAAAAAAAA{last}" for last in "AQg")
-"""Ids that name no directory: of a version without directories, of a replica that has none yet, and of a lost one."""
+"""Kafka's reserved directory ids: from a version without directories, not assigned yet, lost."""
 _RESERVED = {MIGRATING: "MIGRATING", UNASSIGNED: "UNASSIGNED", LOST: "LOST"}
 
 
 def is_online(directory: str, listed: Collection[str]) -> bool:
-    """True if a replica's directory is online, given the directories that its broker lists."""
+    """True if a replica's directory is online; ``listed`` are the directories that its broker lists."""
     return _directory_is_online(_RESERVED.get(directory, "NAMED"), directory in listed, bool(listed))
 
 
 def default_directory(listed: Collection[str] | None) -> str:
-    """The directory of a new replica, given the list of its broker; the list is None for an unregistered broker."""
+    """The directory of a new replica; ``listed`` are those of its broker, None for an unregistered broker."""
     if listed is None:
         return UNASSIGNED
     if not listed:

@@ -1,6 +1,6 @@
 """The rules to replay with, from a profile and switches, or from a metadata log's features.
 
-It also has the rules about logs.
+The module also has the rules about brokers' logs.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ OTHER_FEATURES = frozenset(
 )
 """Features that do not affect replicas and leaders."""
 SUPPOSED_VERSION = 23
-"""The assumed metadata.version of a log without that feature."""
+"""The assumed metadata.version of a log that does not record metadata.version."""
 ANY = 1 << 15
-"""Above every feature level."""
+"""A number above every feature level."""
 
 Controllers = Mapping[int, Mapping[str, int]]
 """The highest feature levels that each controller has reported as supported, by controller id."""
 Profiles = tuple[tuple[str, tuple[str, ...]], ...]
-"""Profiles, each with additional rules that are on; the likelier first."""
+"""Names of profiles, each with additional rules that are on; the likeliest first."""
 
 
 @dataclass(frozen=True)
 class VersionRules:
-    """Feature levels, and the rules that were in force with them.
+    """Feature levels, and the possible profiles at these levels.
 
-    ``metadata`` are levels of metadata.version. ``elr`` are levels of eligible.leader.replicas.version; None is among
-    them if a log without the feature fits. ``stands_in`` is True if no profile covers these versions, so that the
-    nearest one stands in. ``code`` has the newest levels supported by the code that the profiles were read from;
-    newer code can decide differently at the same levels. With ``by_code`` the entry applies only if all controllers
-    run that code.
+    - ``metadata``: levels of metadata.version.
+    - ``elr``: levels of eligible.leader.replicas.version; None is a log without the feature.
+    - ``stands_in``: True if no profile covers these levels; ``profiles`` are then the closest ones.
+    - ``code``: the highest levels that the modelled Kafka code supports. Newer code can decide differently.
+    - ``by_code``: the entry applies only if all controllers run the code in ``code``.
     """
 
     metadata: range
@@ -84,7 +84,7 @@ _ON: Profiles = (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10", _CLEAN))
 _OFF: Profiles = (("kafka_trunk_2024_10_elr_off", ()), ("kafka_trunk_2024_10_elr_off", _CLEAN))
 
 VERSIONS = (
-    # The code of 4.2.1 before its features are raised, or after they are lowered: the levels decide only about ELR.
+    # Kafka 4.2.1 with lower feature levels: the levels decide only about ELR.
     VersionRules(range(12, 29), (None, 0), _4_2_OFF, code=_4_2_CODE, by_code=True),
     VersionRules(range(23, 29), (1,), _4_2, code=_4_2_CODE, by_code=True),
     # Before 3.6-IV0 an ISR shrink bumps the leader epoch; 4.0-IV1 is the first version with an ELR.
@@ -92,7 +92,7 @@ VERSIONS = (
     VersionRules(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
     # Before ELR had a feature, a setting that is not in the log turned it on.
     VersionRules(range(23, 26), (None,), (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10_elr_off", ()))),
-    # 4.2: only the feature decides.
+    # 4.2: the level of the ELR feature alone decides.
     VersionRules(range(29, 30), (None, 0), _4_2_OFF, code=_4_2_CODE),
     VersionRules(range(29, 30), (1,), _4_2, code=_4_2_CODE),
     # 4.0: the broker's request shows a clean restart. No profile covers 4.0 or 4.1.
@@ -121,11 +121,11 @@ def rule_sets(
     switched: Mapping[str, bool] | None = None,
     controllers: Controllers | None = None,
 ) -> tuple[RuleSet, ...]:
-    """The sets of rules that can have been in force with these features, the likelier ones first.
+    """The possible sets of rules at these feature levels, the likeliest first.
 
-    There can be several. Before the feature ``eligible.leader.replicas.version``, a setting that is not in the log
-    turned ELR on. Later versions detect a clean restart from the broker's request. ``profile`` and ``switched``
-    override the features. Raises LanguageError for a profile or rule that does not exist.
+    There can be several, because a log does not show everything: a setting outside the log enabled ELR in old versions,
+    and some versions recognize a clean restart. ``profile`` and ``switched`` override the features. Raises
+    LanguageError for a profile or rule that does not exist.
     """
     found: list[RuleSet] = []
     for name, also_on in [(profile, ())] if profile else _version(features, controllers or {}).profiles:
@@ -136,7 +136,7 @@ def rule_sets(
 
 
 def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -> str | None:
-    """The reason why no profile covers these features; None if one does.
+    """The reason why no profile covers these features; None if a profile does.
 
     The levels that ``controllers`` support identify the code that decided. Newer code can decide differently at the
     same levels, and an unknown feature can change decisions.
@@ -190,10 +190,10 @@ def _version(features: Mapping[str, int], controllers: Controllers) -> VersionRu
 
 
 class Narrowed(NamedTuple):
-    """A note that, from an offset on, only some sets of rules explain a partition.
+    """A note that only some of the possible sets of rules explain a partition's changes, from an offset on.
 
-    The partition is "" for a broker's registration. ``version`` is the index of the possible sets in
-    ``Agreement.versions``; ``tags`` are numbers of sets.
+    ``tags`` are indices of these sets in ``Agreement.versions[version]``. ``partition`` is empty for a broker's
+    registration.
     """
 
     version: int
@@ -206,8 +206,8 @@ class Narrowed(NamedTuple):
 class Disagreement(NamedTuple):
     """A partition after which no set of rules explains all partitions.
 
-    ``others`` are the profiles that explained all earlier partitions, ``this`` are the profiles that explain this
-    one.
+    ``at`` is about this partition. ``others`` are the profiles that explain all earlier partitions, ``this`` are the
+    profiles that explain this partition.
     """
 
     at: Narrowed
@@ -216,10 +216,9 @@ class Disagreement(NamedTuple):
 
 
 class Agreement:
-    """The possible sets of rules, the likelier ones first, and the remaining ones.
+    """Finds the sets of rules that explain all partitions of a log so far (the remaining sets).
 
-    A remaining set explains all partitions so far. ``versions`` has the possible sets after each change of the
-    features.
+    ``versions`` has the possible sets of rules after each change of the features, the likeliest first.
     """
 
     def __init__(self, sets: tuple[RuleSet, ...]) -> None:
@@ -230,27 +229,27 @@ class Agreement:
 
     @property
     def sets(self) -> tuple[RuleSet, ...]:
-        """The sets of rules that are possible now."""
+        """The possible sets of rules at the present feature levels."""
         return self.versions[-1]
 
     def renew(self, sets: tuple[RuleSet, ...]) -> None:
-        """Replace the possible sets from now on."""
+        """Replace the possible sets of rules, after a change of the features."""
         self.versions.append(sets)
 
     def narrow(self, offset: int, partition: str, tags: frozenset[int], time: int) -> None:
-        """Record that only these sets explain a partition."""
+        """Record that only the sets with the indices ``tags`` explain a partition."""
         self._narrowed.append(Narrowed(len(self.versions) - 1, offset, partition, tags, time))
 
     def drain(self) -> list[Narrowed]:
-        """The narrowings recorded since the last call, in the order in which they apply."""
+        """Return and remove the recorded narrowings, by version and offset."""
         found, self._narrowed = self._narrowed, []
         found.sort(key=lambda n: n[:3])
         return found
 
     def settle(self, narrowed: Iterable[Narrowed]) -> Iterable[Disagreement]:
-        """Apply narrowings in order; yields a disagreement where no set remains.
+        """Apply narrowings in order; yield a Disagreement if no set of rules remains.
 
-        After it, the sets of that narrowing count as the remaining ones.
+        After a Disagreement, the sets of its narrowing are the remaining sets.
         """
         for said in narrowed:
             self._reach(said.version)
@@ -261,7 +260,7 @@ class Agreement:
             self._left = left or said.tags
 
     def chosen(self) -> RuleSet:
-        """The likeliest remaining set after all narrowings."""
+        """The likeliest remaining set of rules, after all narrowings."""
         self._reach(len(self.versions) - 1)
         return self.sets[min(self._left)]
 
@@ -278,7 +277,7 @@ def _profiles(sets: tuple[RuleSet, ...], tags: Set[int]) -> list[str]:
 
 
 class AskedRule:
-    """A boolean rule as a function of plain values by name; traced on its first call."""
+    """A boolean rule of the model as a function with keyword arguments, traced on its first call."""
 
     def __init__(self, rule: Callable[..., Truth], **inputs: Type) -> None:
         self._rule, self._inputs = rule, inputs
@@ -299,7 +298,7 @@ def _is_clean(partition: StructValue, leader: Number) -> Truth:
 
 _COUNT = Int(0, MAX_INT)
 _OFFSET = Int(-1, MAX_LONG)
-"""-1 stands for an unknown offset: nothing is known to be reached."""
+"""-1 is an unknown offset."""
 _LOG = Struct("ReplicaLog", last_epoch=Option(Int(0, MAX_INT)), end=_OFFSET)
 _ONE = Index("broker", 1)
 """A cluster of one broker."""
@@ -332,6 +331,6 @@ _clean = AskedRule(_is_clean, partition=Struct("Partition", isr=SetOf(_ONE), elr
 
 
 def is_clean(in_isr: bool, in_elr: bool) -> bool:
-    """966.13. True if an election is clean: before it, its leader was in the ISR or in the ELR."""
+    """966.13. True if an election is clean: the elected broker was in the ISR or the ELR before the election."""
     broker = (0,)
     return _clean(partition={"isr": broker * in_isr, "elr": broker * in_elr}, leader=0)
