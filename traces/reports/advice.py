@@ -18,7 +18,7 @@ from highwater.traces.reports.text import count, offsets
 from highwater.traces.rules import profiles
 
 NOW, RESTORE, CLIENTS, PREVENT = "do now", "restore", "clients", "prevent"
-"""When a step is due, in order: before data is lost for good; to bring the partition back; for producers and
+"""When to take a step, in order: before data is lost for good; to bring the partition back; for producers and
 consumers; to prevent a repetition."""
 HAS, TRUNCATED, LACKS, UNKNOWN = "has", "truncated", "lacks", "unknown"
 """The state of lost records on a replica."""
@@ -33,14 +33,14 @@ SCENARIOS = {
     "start_elr_members": "replication/advice-elr-without-gate",
     "shut_out": "replication/controller/advice-shut-out",
 }
-"""The scenario that takes the steps of an advice, by the name of its function below."""
+"""By the name of an advice function below: the scenario that takes the steps of this advice."""
 
 _SERVER = "--bootstrap-server HOST:PORT"
 
 
 @dataclass(frozen=True)
 class AdviceStep(Reported):
-    """A step of an advice: when it is due, the action to take, and the commands for it."""
+    """A step of an advice: when to take it, the action, and the commands."""
 
     when: str
     text: str
@@ -53,9 +53,10 @@ _clients, _prevent = partial(AdviceStep, CLIENTS), partial(AdviceStep, PREVENT)
 
 @dataclass(frozen=True)
 class Holder(Reported):
-    """The state of lost records on a broker, and how many of them are, or were, in its log.
+    """The state of lost records on a broker.
 
-    ``time`` (ms since the epoch) is that of the truncation, or of the last line about the log; None if unknown.
+    - ``records``: how many of the lost records are, or were, in the broker's log.
+    - ``time``, ``offset``: of the log's truncation, or of its last known end. ``time`` is in ms since the epoch.
     """
 
     broker: int
@@ -125,7 +126,7 @@ def copy(partition: str, broker: int) -> str:
 
 
 def dump(partition: str, broker: int, data: bool = False) -> str:
-    """The command that prints a replica's batches with their leader epochs; with ``data``, its records."""
+    """The command that dumps a replica's batches; with ``data``, the records of the replica's backup copy."""
     files = f'"$(ls LOG_DIR/{partition}/*.log | paste -sd,)"'
     if data:
         return f"kafka-dump-log.sh --print-data-log --files {files.replace('LOG_DIR', 'BACKUP', 1)}"
@@ -140,7 +141,7 @@ def elect(r: Replicas) -> str:
 
 
 def describe(r: Replicas) -> str:
-    """The command that shows the leader of a topic's partitions."""
+    """The command that shows the leaders of a topic's partitions."""
     return f"kafka-topics.sh {_SERVER} --describe --topic {r.topic}"
 
 
@@ -155,7 +156,7 @@ def set_cluster(setting: str) -> str:
 
 
 def reset(r: Replicas, offset: int) -> str:
-    """The command that sets the position of a consumer group."""
+    """The command that resets a consumer group to an offset of a partition."""
     return (
         f"kafka-consumer-groups.sh {_SERVER} --group GROUP --topic {r.topic}:{r.number} --reset-offsets "
         f"--to-offset {offset} --execute"
@@ -168,7 +169,7 @@ def reset(r: Replicas, offset: int) -> str:
 def after_loss(
     r: Replicas, holders: Sequence[Holder], leader: int, first: int, end: int
 ) -> Iterator[AdviceStep]:
-    """The steps after committed records are gone from the leader's log, although a replica may still have them."""
+    """The steps after the leader's log lost the committed records from ``first`` to ``end`` - 1."""
     have = [h for h in holders if h.state == HAS]
     unknown = [h.broker for h in holders if h.state == UNKNOWN]
     for holder in have:
@@ -269,10 +270,7 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]
 
 
 def _collect(r: Replicas) -> Iterator[AdviceStep]:
-    """The steps if the input does not show where the logs of some replicas end.
-
-    They tell how to look up the ends, and how to choose a replica (966.14).
-    """
+    """The steps if the ends of some replicas' logs are unknown: dump these logs, then compare (966.14)."""
     best, missing = r.best(), r.not_known
     yield _now(
         f"The input does not show where the logs of {named(missing)} end. Copy and dump them before any election.",
@@ -293,7 +291,7 @@ def _end(end: ReplicaEnd) -> str:
 
 
 def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
-    """The steps if ISR and ELR are empty and the last known leader is elected when it returns (966.15)."""
+    """The steps if ISR and ELR are empty: the controller elects the last known leader when it returns (966.15)."""
     yield _restore(
         f"Start broker {leader}, the last known leader. The controller elects it as soon as it is unfenced. Start the "
         "others when it leads.",
@@ -307,7 +305,7 @@ def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
 
 
 def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
-    """The steps if the ELR has brokers that a reassignment removed; they have deleted their logs."""
+    """The steps if the ELR has brokers that are no longer replicas and have deleted their logs (``strangers``)."""
     yield _now(
         f"Do not make {named(strangers)} replicas of {r.partition} again: they would be eligible without its records.",
     )
@@ -323,10 +321,7 @@ def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None
 
 
 def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
-    """The steps if ELR members lack newer committed records.
-
-    They are safe again as soon as they are in the ISR.
-    """
+    """The steps if ELR members lack newer committed records, until these members are in the ISR."""
     if leader is not None:
         yield _now(
             f"Keep leader {leader} running until {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR.",
@@ -355,7 +350,7 @@ def shut_out(r: Replicas) -> Iterator[AdviceStep]:
 
 
 def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterator[AdviceStep]:
-    """The steps if controllers are elected again and again."""
+    """The steps for repeated controller elections."""
     refused = sorted(int(b) for b in found.refused)
     if refused:
         yield _now(
@@ -372,7 +367,7 @@ def controller_resigns(found: Controllers, partitions: Sequence[str]) -> Iterato
 
 
 def no_unclean_election(topic: str, level: str) -> AdviceStep:
-    """The step that prevents unclean elections which a setting allows."""
+    """The step that disables unclean election, at the level of the setting that enabled it."""
     setting = "unclean.leader.election.enable=false"
     return _prevent(
         "Disable unclean leader election, if the partition should wait rather than lose records.",
@@ -388,7 +383,7 @@ def whole_isr_first() -> AdviceStep:
 
 
 def compare_before_request() -> AdviceStep:
-    """The step that prevents harm from requested unclean elections."""
+    """The step that prevents the wrong choice in a requested unclean election."""
     return _prevent(
         "Before you request an unclean election, compare the logs of all replicas with highwater replay.",
     )
@@ -402,10 +397,9 @@ def holders(
     first: int,
     end: int,
 ) -> tuple[Holder, ...]:
-    """The state of lost records on each replica, as the brokers' logs or dumps show it.
+    """The state of the lost records from ``first`` to ``end`` - 1 on each replica.
 
-    ``had`` tells, from the facts of the loss, how many of the records each broker had. ``first`` is the first lost
-    offset, ``end`` the offset after the last one.
+    ``leader`` lost the records in ``leader_epoch``. ``had`` is the fact with how many of the records each broker had.
     """
     records = {int(str(one["broker"])): int(str(one["records"])) for one in had}
     ends = {one.broker: one for one in r.ends}

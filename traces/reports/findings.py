@@ -197,7 +197,7 @@ def _changed_min_isr(f: Finding) -> bool:
 
 
 def _cleared(f: Finding) -> bool:
-    """True if a change of min.insync.replicas cleared the ELR or last known ELR of a partition without leader and ISR."""
+    """True if a change of min.insync.replicas cleared ELR or last known ELR of a partition without leader and ISR."""
     before = f.facts["before"]
     had = before["elr"] or before["last_known_elr"]
     is_alone = before["leader"] is None and not before["isr"]

@@ -1,7 +1,6 @@
-"""Incidents in words, from the facts of their findings: a headline, and the cause in short sentences.
+"""Text about an incident, from the facts of its findings: a headline, and the cause in short sentences.
 
-This module states no rule and parses no text. An offset of the metadata log is always called so; any other offset is
-one of the partition's log.
+In these texts, a "metadata offset" is in the metadata log. Any other offset is in the partition's log.
 """
 
 from __future__ import annotations
@@ -28,11 +27,13 @@ _ON_REQUEST = "elect_leader"
 
 @dataclass
 class Group:
-    """The findings of one incident; ``before`` are the findings of an earlier change that led to its election.
+    """The findings of one incident, and facts about its partition.
 
-    ``replicas`` are the partition's replicas, with the ends of their logs. ``final`` is the partition at the end of
-    the input, if it is offline or violates a property then. ``is_over`` is True if all violated properties hold
-    again. ``has_elr`` is True if the rules in force have the ELR, ``has_logs`` if the input has brokers' logs.
+    - ``before``: findings of an earlier change, after which the partition had no eligible leader.
+    - ``replicas``: the partition's replicas, with the ends of their logs.
+    - ``final``: the partition at the end of the input, if it is offline or violates a property then.
+    - ``is_over``: True if all violated properties hold again at the end of the input.
+    - ``has_elr``: True if the rules in force have the ELR. ``has_logs``: True if the input has brokers' logs.
     """
 
     partition: str
@@ -49,12 +50,12 @@ class Group:
         return next((f for f in self.findings if f.property in properties), None)
 
     def with_fact(self, name: str) -> Finding | None:
-        """The first finding that has a fact."""
+        """The first finding that has a fact of this name."""
         return next((f for f in self.findings if name in f.facts), None)
 
     @property
     def head(self) -> Finding:
-        """The finding that gives the incident its place and time: from the metadata log, if there is such a finding."""
+        """The finding whose place and time the incident has: the first from the metadata log, else the first."""
         return next((f for f in self.findings if "offset" in f.position), self.findings[0])
 
 
@@ -97,7 +98,7 @@ def shut_out(group: Group) -> str:
 
 
 def had_no_eligible(group: Group) -> str:
-    """The headline if the partition had no eligible leader for a time."""
+    """The headline if the partition had no eligible leader, but has recovered."""
     return f"{group.partition} had no eligible leader from {_when(group)} (resolved)"
 
 
@@ -117,7 +118,7 @@ def broken(group: Group) -> str:
 
 
 def controllers_change(elections: Sequence[tuple[int, int, int]]) -> str:
-    """The headline if controllers are elected again and again."""
+    """The headline for repeated controller elections (see ``Controllers.elections``)."""
     first, last = elections[0][2], elections[-1][2]
     return f"the active controller changed {len(elections)} times in {span(last - first)}, starting at {moment(first)}"
 
@@ -126,7 +127,7 @@ def controllers_change(elections: Sequence[tuple[int, int, int]]) -> str:
 
 
 def loss_causes(loss: Finding, group: Group) -> list[str]:
-    """Sentences that tell how records were lost."""
+    """Sentences about the cause of a loss of committed records."""
     known = loss.facts
     election = group.of("leader_elected_cleanly", "leader_completeness")
     said = [
@@ -154,7 +155,7 @@ def loss_causes(loss: Finding, group: Group) -> list[str]:
 
 
 def election_causes(election: Finding, group: Group) -> list[str]:
-    """Sentences that tell how an unclean election came about."""
+    """Sentences about the cause of an unclean election."""
     said = [_elected(election, group)]
     complete = election.facts.get("complete")
     if complete is not None:
@@ -171,7 +172,7 @@ def election_causes(election: Finding, group: Group) -> list[str]:
 
 
 def stuck_causes(group: Group) -> list[str]:
-    """Sentences that tell why a partition has no eligible leader."""
+    """Sentences about why a partition has no eligible leader."""
     head = group.head
     before, after, cause = (head.facts[name] for name in ("before", "after", "cause"))
     had = (*before["isr"], *before["elr"])
@@ -199,7 +200,7 @@ def stuck_causes(group: Group) -> list[str]:
 
 
 def risks(group: Group) -> list[str]:
-    """Sentences that tell why committed records can be lost."""
+    """Sentences about why committed records can be lost."""
     said = []
     standing = group.of("elr_only_under_min_isr")
     if gone := strangers(group):
@@ -236,7 +237,7 @@ def risks(group: Group) -> list[str]:
 
 
 def shut_out_causes(group: Group) -> list[str]:
-    """Sentences that tell why a registration makes the controller fail."""
+    """Sentences about why a registration makes the controller fail."""
     after = group.head.facts["after"]
     return [
         f"{_capital(brokers(after['last_known_elr']))}, the last known leader, is no longer a replica"
@@ -267,7 +268,7 @@ def controller_causes(found: Controllers, blamed: Sequence[Finding]) -> Iterator
         yield "The input does not show why. Read controller.log on each controller."
 
 
-# --- what the advice goes by ----------------------------------------------------------------------------------------
+# --- facts for the advice -------------------------------------------------------------------------------------------
 
 
 def configured(group: Group) -> Mapping[str, Any] | None:
@@ -282,7 +283,7 @@ def was_requested(group: Group) -> bool:
 
 
 def resized(group: Group) -> Finding | None:
-    """The finding that follows from a change of min.insync.replicas, if there is one."""
+    """The first finding that a change of min.insync.replicas caused; None if there is none."""
     everything = (*group.before, *group.findings)
     return next(
         (f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None
@@ -317,7 +318,7 @@ def leader(group: Group) -> int | None:
 
 
 def cause_key(group: Group) -> str:
-    """A text that is equal for incidents with the same cause, violated properties, new leader and second."""
+    """A key that incidents share if they have the same cause, setting change, properties, leader and second."""
     head = group.head
     after = head.facts.get("after", {})
     setting = (head.facts.get("resized") or {}).get("setting", {}).get("offset")
@@ -330,10 +331,7 @@ def cause_key(group: Group) -> str:
 
 
 def _of_loss(known: Mapping[str, Any], group: Group) -> str:
-    """A sentence about the election of the leader that lost records.
-
-    It is for a loss whose election the metadata log does not show.
-    """
+    """A sentence about the leader that lacks the lost records, if no finding from the metadata log is its election."""
     leader, epoch = known["leader"], known["leader_epoch"]
     if known["restarted"]:
         return f"Leader {leader} restarted in leader epoch {epoch} with a shorter log."
@@ -343,7 +341,7 @@ def _of_loss(known: Mapping[str, Any], group: Group) -> str:
 
 
 def _elected(election: Finding, group: Group) -> str:
-    """A sentence about the elected broker and the set that it was in."""
+    """A sentence about an election: the broker, and whether it was in the ISR or the ELR."""
     facts = election.facts
     leader, before = facts["after"]["leader"], facts["before"]
     request = " on request" if facts["cause"] == _ON_REQUEST else ""
@@ -385,7 +383,7 @@ def _circumstances(group: Group) -> list[str]:
 
 
 def _is_designed(group: Group, election: Finding) -> bool:
-    """True if KIP-966 itself elects the last known leader here, without a request and without a setting."""
+    """True if KIP-966 intends this election: of the last known leader, without a request or a setting."""
     facts = election.facts
     by_itself = facts["cause"] != _ON_REQUEST and configured(group) is None
     is_last = facts["after"]["leader"] in facts["before"]["last_known_elr"]
@@ -393,7 +391,7 @@ def _is_designed(group: Group, election: Finding) -> bool:
 
 
 def _after_setting(group: Group) -> list[str]:
-    """Sentences about a change of min.insync.replicas while the partition was under min ISR, and the time since."""
+    """A sentence about a change of min.insync.replicas while the partition was under min ISR, if there was one."""
     found = next((f for f in (*group.before, *group.findings) if f.facts.get("resized")), None)
     if found is None:
         return []
@@ -404,7 +402,7 @@ def _after_setting(group: Group) -> list[str]:
 
 
 def _min_isr_change(facts: Mapping[str, Any]) -> str:
-    """A change of min.insync.replicas in words: by its values if known, else by the effective values (966.2)."""
+    """A change of min.insync.replicas in words, with the set values if known, else the effective values (966.2)."""
     changed = facts["resized"]
     told = facts["settings"].get(MIN_ISR) if changed is None else changed["setting"]
     if told is None:
@@ -443,5 +441,5 @@ def _capital(text: str) -> str:
 
 
 def _sentences(text: str) -> list[str]:
-    """A finding's own summary as a sentence; no sentence if it is empty."""
+    """A finding's summary as a sentence; none if the summary is empty."""
     return [_capital(text).rstrip(".") + "."] if text else []

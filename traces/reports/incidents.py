@@ -26,7 +26,7 @@ AT_RISK: records or availability are at risk. UNCLEAN: an unclean election lost 
 violation."""
 
 MANY_ELECTIONS, WITHIN_MS = 4, 60_000
-"""This many elections of a controller within this time are an incident."""
+"""This many controller elections within this time are an incident."""
 _RECORDS = frozenset(
     {
         "acknowledged_has_copies", "elr_only_under_min_isr", "elr_within_replicas", "electable_completeness",
@@ -43,11 +43,13 @@ _RECORDS = frozenset(
 class Incident(Reported):
     """An incident of one partition, or of the controllers (``partition`` None), with advice.
 
-    ``id`` is the same in each replay of the log, also of a longer one. ``group`` is the id of the first incident with
-    the same cause. ``severity`` is one of ``SEVERITIES``. ``position`` and ``time`` (ms since the epoch) are those of
-    the change that caused it. ``cause`` has sentences; ``holders`` has the state of lost records on each replica.
-    ``lost`` is the number of committed records that the new leader lacked, from offset ``first_lost`` on; None if it
-    is unknown. With ``at_most`` it can be fewer. ``broken`` are the violated properties.
+    - ``id`` does not change if the log grows. ``group`` is the id of the first incident with the same cause.
+    - ``severity`` is one of ``SEVERITIES``.
+    - ``position`` and ``time`` (ms since the epoch) are those of the change that caused the incident.
+    - ``cause`` has sentences, ``holders`` the state of lost records on each replica.
+    - ``lost`` is the number of committed records that the new leader lacked, from offset ``first_lost`` on; None if
+      unknown. With ``at_most``, it is an upper bound.
+    - ``broken`` are the violated properties.
     """
 
     id: str
@@ -87,7 +89,7 @@ def incidents(
     has_elr: bool,
     has_logs: bool,
 ) -> list[Incident]:
-    """The incidents of an input: certain ones before possible ones, the most severe first, then by time."""
+    """The incidents of an input: certain ones first, then by severity, then by time."""
     findings = list(findings)
     by_partition: dict[str, list[Finding]] = {}
     for found in findings:
@@ -157,7 +159,7 @@ def groups(partition: str, findings: Iterable[Finding]) -> list[Group]:
 
 
 def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
-    """The change that left a broker in the ELR, if the broker's own log shows that it lacks records."""
+    """The group of the change that left a broker in the ELR, for a finding that the broker lacks records."""
     if found.facts.get("member_of") != "ELR":
         return None
     for offset in sorted((o for o in changes if o <= found.facts["offset"]), reverse=True):
@@ -168,7 +170,7 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 
 
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
-    """The groups, where the loss of the last eligible replica is merged into the unclean election after it."""
+    """Yield the groups. If an unclean election follows the loss of the last eligible replica, the two are one group."""
     for group in all_groups:
         stuck = {f.property for f in group.findings} == {"somebody_is_electable"}
         election = elections.get(group.findings[0].facts["leader_epoch"] + 1) if stuck else None
@@ -207,10 +209,7 @@ def _incident(group: Group, profile: str) -> Incident:
 
 
 def _id(group: Group) -> str:
-    """The id of an incident.
-
-    It names the change in the metadata log, or else the property and the broker whose log violates it.
-    """
+    """The id of an incident: the offset of the change in the metadata log, or else the property and the broker."""
     head = group.head
     if "offset" in head.position:
         return f"{group.partition}@{head.position['offset']}"
@@ -224,6 +223,7 @@ def _holders(group: Group, loss: Finding) -> tuple[Holder, ...]:
 
 
 def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
+    """The severity, headline, cause and steps of an incident."""
     loss = group.with_fact("lost")
     if loss is not None:
         return LOST, words.lost(loss, group), words.loss_causes(loss, group), _after_loss(loss, group)
@@ -259,7 +259,7 @@ def _after_loss(loss: Finding, group: Group) -> list[AdviceStep]:
 
 
 def _prevent(group: Group) -> Iterator[AdviceStep]:
-    """The steps that prevent a repetition; they depend on the cause."""
+    """The steps that prevent a repetition of the incident."""
     if (configured := words.configured(group)) is not None:
         yield advice.no_unclean_election(group.replicas.topic, configured.get("level", "topic"))
     if words.was_requested(group):
@@ -295,9 +295,9 @@ def _at_risk(group: Group) -> Iterator[AdviceStep]:
 
 
 def _controllers(found: Controllers, findings: Iterable[Finding]) -> Iterator[Incident]:
-    """The incidents of repeated elections of controllers, one for each series of elections.
+    """The incidents of repeated controller elections, one for each series of elections.
 
-    Within a series there is at most a minute between two elections.
+    Within a series there are at most WITHIN_MS between two elections.
     """
     series: list[list[tuple[int, int, int]]] = []
     for before, after in pairwise(found.elections):

@@ -1,9 +1,9 @@
 """The format ``highwater-trace-1``: a run of a model, or of another system, as lines of JSON.
 
 The first line names the protocol; each later line is an observed step (``trace.schema.json``, docs/trace-format.md).
-A path names a part of the state (``brokers[1].hwm``). The value at a path determines scalars, or only bounds of
-scalars if the value is a length. ``LineReader`` finds the actions that a line can mean, and checks which states fit
-it.
+A path names a part of the state (``brokers[1].hwm``). Here a state is a tuple of whole numbers, its scalars; a value
+at a path determines scalars or bounds of them. ``LineReader`` finds the action instances that a line can mean, and
+the states that fit the line.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ STARTS = ("initial", "given")
 class TraceMeta:
     """The first line of a trace.
 
-    ``rules`` override the profile (None: every rule on). ``observed`` are the paths of the state that lines report
-    (None: all). ``hidden_steps`` is the greatest number of unobserved steps before each line. ``start`` is "initial"
-    for a run from an initial state, "given" if line 0 has the state from which the run continues.
+    - ``profile`` None means that every rule is on. ``rules`` override the profile.
+    - ``start`` is "initial" for a run from an initial state, "given" if line 0 has the first state.
+    - ``observed`` are the paths of the state that lines report; None means all.
+    - ``hidden_steps`` is the greatest number of unobserved steps before each line.
     """
 
     place: Place
@@ -85,7 +86,7 @@ class StepLine:
 
 @dataclass(frozen=True)
 class RunTrace:
-    """An open trace: its first line, and an iterator over the other lines, which works only once."""
+    """An open trace: its first line, and an iterator over the later lines."""
 
     path: Path
     meta: TraceMeta
@@ -209,8 +210,8 @@ _TOKEN = re.compile(r"\w+|\*", re.ASCII)
 class Seen:
     """The known values of a state's scalars, by the scalar's number.
 
-    ``between`` has the least and the greatest possible value. ``filled`` has the scalars without a meaning (beyond
-    the end of a sequence, inside an option that is none); their values follow from the rest.
+    ``between`` has the least and the greatest possible value of a scalar. ``filled`` has the fixed value of a scalar
+    without a meaning: beyond the end of a sequence, or inside an option that is none.
     """
 
     between: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -221,7 +222,7 @@ class Seen:
         return all(low <= state[leaf] <= high for leaf, (low, high) in self.between.items())
 
     def over(self, state: Scalars) -> Scalars:
-        """The state, changed to agree with the known values; a scalar that agrees already stays."""
+        """The state with all scalars changed that do not agree with the known values."""
         after = list(state)
         for leaf, value in self.filled.items():
             after[leaf] = value
@@ -232,7 +233,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class StatePart:
-    """A part of the state that a path names: its type, its first scalar, and the bounds that the path implies."""
+    """A part of the state that a path names: its type, its first scalar, and the bounds that the path implies.
+
+    ``supposed`` has these bounds as pairs: the number of a scalar, and its least and greatest value.
+    """
 
     type: types.Type
     start: int
@@ -245,7 +249,7 @@ class StatePart:
 
 
 def parts(state: types.Struct, path: str, place: Place, *, many: bool = False) -> list[StatePart]:
-    """The parts that a path names: one, or one for each index of ``[*]``, if ``many`` allows it.
+    """The parts of the state that a path names: one, or with ``many`` one for each index of ``[*]``.
 
     Raises TraceError at the place if the state has no such path.
     """
@@ -260,7 +264,7 @@ def parts(state: types.Struct, path: str, place: Place, *, many: bool = False) -
 
 
 def _inside(part: StatePart, token: str, path: str, place: Place) -> Iterator[StatePart]:
-    """The parts that one step of a path leads to. A path into an option implies that the option has a value."""
+    """The inner parts that a path's next token names. A path into an option implies that the option has a value."""
     type_, start, supposed = part.type, part.start, part.supposed
     shown = printable(path, 60)
     while isinstance(type_, types.Option) and not _is_number(type_.content_type):
@@ -294,7 +298,7 @@ def _inside(part: StatePart, token: str, path: str, place: Place) -> Iterator[St
 
 
 def read_value(type_: types.Type, start: int, value: Any, place: Place, seen: Seen) -> bool:
-    """Add the scalars that a value determines to ``seen``; returns True if all scalars of the type are determined.
+    """Add the scalars that a value determines to ``seen``; returns True if these are all scalars of the type.
 
     A struct may lack fields. An array is a list, or an object from some of its indices to their elements. Raises
     TraceError for a value that the type cannot hold.
@@ -430,7 +434,7 @@ def _number(leaf: types.Leaf, value: Any, place: Place) -> int:
 
 
 def _is_number(type_: types.Type) -> bool:
-    """True if an option of this type is one scalar, where none is the number below the interval."""
+    """True if an option of this type is one scalar, with the number below the type's range for none."""
     return isinstance(type_, (types.IntType, types.Index, types.Enum))
 
 
@@ -454,10 +458,11 @@ def _shown(value: Any) -> str:
 class Expected:
     """A line in the model's terms.
 
-    ``seen`` are the known values of the state after it. ``kept`` are the scalars that the line declares unchanged
-    since the previous line (empty if it has no ``changes``). ``numbers`` are the model's instances that the line can
-    mean; if there are none, ``absent`` is the reason. ``whole`` is the state if the line has all of it.
-    ``all_changes`` is True if the line has every change of the whole state.
+    - ``seen``: the known values of the state after the line.
+    - ``kept``: the scalars that the line declares unchanged since the previous line; empty without ``changes``.
+    - ``numbers``: the action instances that the line can mean. If there are none, ``absent`` is the reason.
+    - ``whole``: the state after the line, if the line gives the whole state.
+    - ``all_changes``: True if the line gives every change of the whole state.
     """
 
     line: StepLine
@@ -469,17 +474,17 @@ class Expected:
     all_changes: bool
 
     def basis(self, state: Scalars) -> Scalars:
-        """The values of the kept scalars in a state at the previous line."""
+        """The values that a state has for the scalars in ``kept``."""
         return tuple(state[leaf] for leaf in self.kept)
 
     def fits(self, basis: Scalars, state: Scalars) -> bool:
-        """True if a state can follow this line; ``basis`` are the kept values at the previous line."""
+        """True if a state fits this line; ``basis`` are the values of ``kept`` at the previous line."""
         return self.seen.fits(state) and basis == self.basis(state)
 
     def recorded(self, basis: Scalars, state: Scalars) -> Scalars:
-        """The state after all recorded values are put into ``state``.
+        """``state``, changed to agree with all values that the line records.
 
-        The differences between the two states are the differences between model and recording.
+        The changes are the differences between model and recording.
         """
         after = list(state)
         for leaf, value in zip(self.kept, basis, strict=True):
@@ -503,7 +508,7 @@ class LineReader:
         self._meant = lru_cache(maxsize=1024)(self._instances)
 
     def read(self, line: StepLine) -> Expected:
-        """A line as the model's instances and values."""
+        """A line in terms of the model's action instances and scalars."""
         numbers, absent = self._all, None
         if line.action is not None:
             numbers = self._numbers(line, line.action)
@@ -593,7 +598,7 @@ class LineReader:
         return frozenset(found)
 
     def _check_observed(self, seen: Seen, place: Place) -> None:
-        """Raise TraceError if a line has a path that the first line does not declare as observed."""
+        """Raise TraceError if a line has a value that the first line does not declare as observed."""
         for leaf in seen.between:
             if self._observed is not None and leaf not in self._observed:
                 path = self.model.leaves[leaf].path.removesuffix("?").removesuffix(".length")
@@ -626,7 +631,7 @@ class LineReader:
 
 def _domain(model: Model, action: Action, parameter: str) -> tuple[frozenset[str], bool]:
     """The keys of all values that a parameter can have, and True if the values are sets."""
-    if parameter not in action.domains:  # a choice that the action makes itself
+    if parameter not in action.domains:  # the action chooses the value itself
         chosen = [i.parameters for i in model.instances if i.action is action and parameter in i.parameters]
         return frozenset(_key(parameters[parameter]) for parameters in chosen), False
     domain = getattr(model.protocol, action.domains[parameter])

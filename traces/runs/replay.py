@@ -1,4 +1,4 @@
-"""Comparison of a trace with its protocol: the states that fit each line, the nearest steps, and one possible run."""
+"""Compare a trace with its protocol: the states that fit each line, the closest steps, and one possible run."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexpla
 from highwater.traces.reports.report import Report
 from highwater.traces.runs.format import Expected, LineReader, RunTrace, StepLine, TraceMeta, read_run
 
-# --- carrying --------------------------------------------------------------------------------------------
+# --- states by line --------------------------------------------------------------------------------------
 
 OF_THE_TYPES = "of the state's types"
 """The name of the bound if a step leaves the types of the state without reaching a named bound."""
 Reached = tuple[Scalars, Scalars]
-"""A state before a line's own step: the values that the line declares unchanged, and the state itself."""
+"""A pair: values at the previous line that this line declares unchanged, and a state before this line's own step."""
 
 
 @dataclass
 class Advance:
     """The states before and after a line.
 
-    ``states`` fit the line (empty if nothing explains it), and ``before`` are the states before its own step. ``cut``
-    names the bounds at which steps were pruned. ``steps`` are the pairs of states that its own step can have
-    connected, if the model has properties of steps.
+    - ``states``: the states that fit the line; empty if no step explains the line.
+    - ``steps``: the possible pairs of states before and after the line's own step, if the model has step properties.
+    - ``before``: the possible states before the line's own step.
+    - ``cut``: the names of the bounds at which steps were pruned.
     """
 
     states: list[Scalars] = field(default_factory=list)
@@ -52,10 +53,10 @@ class Advance:
 def steps_of(
     interpreter: Interpreter, state: Scalars, numbers: tuple[int, ...], cut: set[str]
 ) -> Iterator[tuple[int, Scalars]]:
-    """The states that these instances lead to, except those beyond a bound; ``cut`` collects the bounds.
+    """Yield the enabled instances from a state, each with the state after it.
 
-    A step that leaves the types of the state without a named bound is also pruned, because no run reaches its first
-    state.
+    Steps beyond a bound are pruned; ``cut`` collects the names of these bounds. A step that leaves the state's types
+    without a named bound is also pruned, because no run reaches the state before the step.
     """
     enabled = interpreter.enabled_of(numbers)(state)
     for number, is_enabled in zip(numbers, enabled, strict=True):
@@ -72,7 +73,7 @@ def steps_of(
 
 
 class Carrier:
-    """Carries sets of states from line to line, never more than ``limit`` states at a time."""
+    """Computes the states that fit a line from those that fit the previous line, at most ``limit`` at a time."""
 
     def __init__(self, interpreter: Interpreter, hidden_steps: int, limit: int) -> None:
         self.interpreter, self.hidden_steps, self.limit = interpreter, hidden_steps, limit
@@ -80,9 +81,9 @@ class Carrier:
         self.all_numbers = tuple(range(len(interpreter.model.instances)))
 
     def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
-        """All states after a line, given all states before it.
+        """All states that fit a line, given all states that fit the previous line.
 
-        Raises TraceError if there are too many.
+        Raises TraceError if there are more than ``limit``.
         """
         found = Advance()
         found.before = self._after_hidden(states, expected, found.cut)
@@ -100,7 +101,7 @@ class Carrier:
         return found
 
     def passed(self, states: Iterable[Scalars], expected: Expected) -> list[Scalars]:
-        """The states before a line's own step from which the run can reach a state that fits the line."""
+        """The states between two lines that lie on a run from ``states`` to a state that fits the second line."""
         cut: set[str] = set()
 
         @cache
@@ -123,7 +124,7 @@ class Carrier:
         return ((basis, after) for after in self._steps(state, self.all_numbers, cut))
 
     def _after_hidden(self, states: Iterable[Scalars], expected: Expected, cut: set[str]) -> list[Reached]:
-        """The states after at most ``hidden_steps`` unobserved steps, the ones after fewer steps first."""
+        """The states after 0 to ``hidden_steps`` unobserved steps, those after fewer steps first."""
         reached: dict[Reached, None] = dict.fromkeys((expected.basis(state), state) for state in states)
         level = list(reached)
         for _ in range(self.hidden_steps):
@@ -153,22 +154,22 @@ class Carrier:
             )
 
 
-# --- nearest ---------------------------------------------------------------------------------------------
+# --- closest steps ---------------------------------------------------------------------------------------
 
 KEPT = 5
 """The most candidates that are reported."""
 
 
 class Nearest:
-    """Ranks steps by two numbers: the guards that refuse a step, and the fields that it would set differently."""
+    """Ranks the model's steps by their distance from a line: refusing guards plus differing fields."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter, self.model = interpreter, interpreter.model
 
     def candidates(self, before: Iterable[Reached], expected: Expected) -> tuple[Candidate, ...]:
-        """The best candidates from these states, the nearest first.
+        """The steps from these states that are closest to a line, at most KEPT, the closest first.
 
-        Each action occurs once with the same parameters.
+        An action occurs at most once with the same parameter values.
         """
         if expected.absent is not None:
             action, parameters = expected.line.action or "", dict(expected.line.parameters)
@@ -187,7 +188,7 @@ class Nearest:
         return tuple(candidate for _, _, candidate in ranked[:KEPT])
 
     def initial(self, expected: Expected) -> tuple[Candidate, ...]:
-        """The initial states, as candidates that could explain line 0."""
+        """The initial states that are closest to line 0, as candidates."""
         found = [self._differences((), state, expected) for state in self.model.initial]
         found.sort(key=len)
         return tuple(Candidate("initial", {}, differences=d) for d in found[:KEPT])
@@ -195,7 +196,7 @@ class Nearest:
     def _judge(
         self, state: Scalars, basis: Scalars, number: int, refused: list[str], expected: Expected
     ) -> tuple[int, Candidate]:
-        """The score of a step, and the candidate with the reasons against it."""
+        """The distance of a step from a line, and the step as a candidate."""
         instance = self.model.instances[number]
         reasons, different = list(dict.fromkeys(refused)), {}
         score = len(reasons)
@@ -217,21 +218,21 @@ class Nearest:
         return score + len(different), candidate
 
     def _differences(self, basis: Scalars, state: Scalars, expected: Expected) -> dict[str, tuple[Any, Any]]:
-        """The differences by path, each as a pair: the model's value and the recorded one."""
+        """The differences of a state from a line, by path: the model's value and the recorded one."""
         return differences(self.model.decode(state), self.model.decode(expected.recorded(basis, state)))
 
 
 # --- history ---------------------------------------------------------------------------------------------
 
 KEPT_STATES = 100_000
-"""The most states that are kept: those of the last lines."""
+"""The most states in a history. Beyond it, the oldest lines are dropped."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A line that was read, with the states after it.
+    """A replayed line, with the states that fit after the line.
 
-    ``expected`` is None for the start. ``unexplained`` is the reason if nothing explains the line.
+    ``expected`` is None for the start. ``unexplained`` is the reason if no step explains the line, else empty.
     """
 
     line: int
@@ -242,9 +243,10 @@ class Taken:
 
 @dataclass(frozen=True)
 class Told:
-    """A state of the run and the step to it.
+    """A state of a reconstructed run, and the action instance that leads to the state.
 
-    The step is None for the first state, or if nothing explains the state.
+    ``instance`` is None for the first state, or if no step explains the state. ``observed`` is False for the state
+    after a hidden step.
     """
 
     line: int
@@ -255,7 +257,7 @@ class Told:
 
 
 class RunHistory:
-    """The lines of a replay, from which ``told`` builds one run at the end."""
+    """The lines of a replay, from which ``told`` reconstructs one run at the end."""
 
     def __init__(self) -> None:
         self.interpreter: Interpreter | None = None
@@ -271,7 +273,7 @@ class RunHistory:
         return self.interpreter.model
 
     def add(self, taken: Taken) -> None:
-        """Add a line; the oldest lines are dropped if there are too many states."""
+        """Add a line, and drop the oldest lines while there are more than KEPT_STATES states."""
         self.lines.append(taken)
         self._states += len(taken.after)
         while self._states > KEPT_STATES and len(self.lines) > 1:
@@ -279,7 +281,7 @@ class RunHistory:
             self.left_out += 1
 
     def told(self) -> list[Told]:
-        """One run to the first of the states that fit the last line; empty if no line was read."""
+        """The states of one run that explains the trace; empty if no line was read."""
         if not self.lines:
             return []
         found: list[Told] = []
@@ -310,9 +312,9 @@ class RunHistory:
     def _back(
         self, before: Sequence[Scalars], expected: Expected, after: Scalars
     ) -> tuple[Scalars, list[int]]:
-        """A state before a line, and steps from it to the state after the line; the last step is the line's own.
+        """A state before a line, and the instance numbers of a path from this state to ``after``.
 
-        The search examines no more states than the replay did (``Carrier``), and each at most once.
+        The path's last step is the line's own. The search visits only states that the replay visited, too.
         """
         every = tuple(range(len(self.model.instances)))
         level = [(expected.basis(state), state) for state in before]
@@ -339,7 +341,7 @@ class RunHistory:
 def _from_start(
     came: Mapping[Reached, tuple[Reached, int] | None], reached: Reached, last: int
 ) -> tuple[Scalars, list[int]]:
-    """The first state on the way to ``reached``, and the steps from it, with ``last`` at the end."""
+    """The first state of the path to ``reached``, and the path's instance numbers, followed by ``last``."""
     numbers = [last]
     while (step := came[reached]) is not None:
         reached, number = step
@@ -350,16 +352,16 @@ def _from_start(
 # --- protocols -------------------------------------------------------------------------------------------
 
 MAX_CHOICES = 4000
-"""The most actions, counted with each choice of parameters, of a model that a trace may request."""
+"""The most actions, counted once for each choice of parameter values, of a trace's model."""
 
 
 def model_for(
     meta: TraceMeta, rules: Mapping[str, bool] | None = None, profile: str | None = None
 ) -> tuple[str | None, Interpreter]:
-    """The profile and the model of a trace, or those with other rules or another profile if given.
+    """The profile's name and the model's interpreter for a trace.
 
-    The trace's own rules override the profile, and ``rules`` override both. Raises TraceError if the trace names
-    something that does not exist, and ChoiceError if the arguments do.
+    ``profile`` replaces the trace's profile. The trace's rules override the profile, and ``rules`` override both.
+    Raises TraceError if the trace names something that does not exist, and ChoiceError if the arguments do.
     """
     with _blaming(meta.place.at("protocol")):
         protocol = registry.protocol_of(meta.protocol)
@@ -381,7 +383,7 @@ def model_for(
 
 @contextmanager
 def _blaming(place: Place) -> Iterator[None]:
-    """While inside, turn a ChoiceError into a TraceError at a place of the trace."""
+    """Context manager that turns a ChoiceError into a TraceError at a place of the trace."""
     try:
         yield
     except ChoiceError as wrong:
@@ -390,7 +392,7 @@ def _blaming(place: Place) -> Iterator[None]:
 
 @lru_cache(maxsize=8)
 def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[str]) -> Interpreter:
-    """The interpreter of a protocol and its invariants, traced once.
+    """The interpreter of a protocol and its invariants, cached.
 
     Raises LanguageError if the protocol is too large or invalid.
     """
@@ -420,7 +422,7 @@ LIMIT_STATES = 10_000
 TOLD = 3
 """The most states before an unexplained line that are reported."""
 COMPARED = 50
-"""The most of these states from which candidates are computed."""
+"""The most states before an unexplained line from which candidates are computed."""
 PROGRESS_EVERY = 100
 NOT_LOOKED_AT = "lines after one that nothing explains"
 
@@ -439,9 +441,9 @@ def replay_run(
     """Compare a trace in the format ``highwater-trace-1`` with the protocol that its first line names.
 
     ``rules`` and ``profile`` override the first line. The replay records its lines in ``history``, if given. After
-    KeyboardInterrupt the report has the results so far (``Report.interrupted``). Raises TraceError if the file is not
-    such a trace, or if more than ``limit`` states fit it at some line, which makes the result inconclusive. Raises
-    LanguageError if an argument names a rule or a profile that does not exist.
+    KeyboardInterrupt the report has the results so far (``Report.interrupted``). Raises TraceError if the file is not a
+    trace in this format. Raises TraceError also if more than ``limit`` states fit a line, so that the result is
+    inconclusive. Raises LanguageError if an argument names a rule or a profile that does not exist.
     """
     file = Path(path)
     if file.exists() and not file.is_file():
@@ -481,7 +483,10 @@ def hold(
 
 
 class _Run:
-    """One replay: the states that fit so far, and the results. It has no states after the replay has ended."""
+    """One replay: the states that fit the lines so far, and the results.
+
+    ``ended`` is True after a line from which the replay cannot continue.
+    """
 
     def __init__(
         self,
@@ -502,7 +507,7 @@ class _Run:
         self.states: list[Scalars] = list(interpreter.model.initial)
         self.begun = self.ended = False
         self.violated: dict[str, bool] = {}
-        """The properties violated after the previous line, each with True if in all states that fit."""
+        """The properties violated after the previous line; True if all states that fit violate the property."""
 
     def take(self, line: StepLine) -> None:
         """Handle one line of the trace."""
@@ -549,7 +554,7 @@ class _Run:
         return Advance([expected.whole])
 
     def _unexplained(self, expected: Expected, advance: Advance) -> None:
-        """Report a line that nothing explains, and continue from its state if it is known."""
+        """Report a line that no step explains. If the line gives the whole state, continue from this state."""
         line, known = expected.line, expected.whole
         if known is None and expected.all_changes and len(self.states) == 1:
             state = self.states[0]
@@ -591,7 +596,7 @@ class _Run:
         self.violated = {name: count == total for name, count in counts.items()}
 
     def _look_at_step(self, advance: Advance, line: StepLine) -> None:
-        """Report the properties of steps that the line's own step violates. Unobserved steps are not checked."""
+        """Report the step properties that the line's own step violates. Unobserved steps are not checked."""
         counts: dict[str, int] = {}
         for before, after in advance.steps:
             for name in self.interpreter.broken(before, after):
@@ -624,7 +629,7 @@ class _Run:
 
 
 def _said(bound: str) -> str:
-    """A note for people about steps that were pruned at a bound."""
+    """A note about steps that were pruned at a bound."""
     if bound == OF_THE_TYPES:
         return "skipped a step that leaves the state's types: no run reaches the state that it starts from"
     return f"steps were pruned at bound {bound}; a larger bound may explain the line"

@@ -1,8 +1,7 @@
 """Runs of a model, written as traces or in the Informal Trace Format (ITF) of TLA+ tools.
 
-The format is defined by Apalache's ADR-015. In ITF, integers are ``#bigint``, arrays are maps, sets are sets, and an
-Option is a list of none or one, so that every reader accepts them. ``mbt::actionTaken`` names the action, as in
-Quint.
+Apalache's ADR-015 defines ITF. Highwater writes an integer as ``#bigint``, an array as a map, a set as a set, and an
+Option as a list of at most one element. ``mbt::actionTaken`` names the action, as in Quint.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from highwater.traces.runs.format import FORMAT
 # --- itf -------------------------------------------------------------------------------------------------
 
 SUFFIX = ".itf.json"
-"""The suffix of such files, by the format's convention."""
+"""The conventional suffix of ITF files."""
 ACTION = "mbt::actionTaken"
 DEFINITION = "https://apalache-mc.org/docs/adr/015adr-trace.html"
 
@@ -40,8 +39,8 @@ def itf(
 ) -> dict[str, Any]:
     """A run as an ITF trace. Raises ValueError if the path is not a run of the model.
 
-    The last state of a run with a loop repeats the state at ``loop_start`` (counted from 0). It is left out, because
-    in ITF the last state is followed by the first one of the loop.
+    ``loop_start`` is the index (from 0) of the state to which the run returns, if it ends in a loop. The run's last
+    state repeats that state, so it is left out.
     """
     type_ = model.protocol.state
     states: list[dict[str, Any]] = []
@@ -116,8 +115,8 @@ def meta_of(
 ) -> dict[str, Any]:
     """The first line of a trace of this model.
 
-    ``protocol`` is the name of its package under ``model`` (default: the protocol's own name). Only the rules that
-    differ from the profile are in the line. ``about`` is text for people.
+    ``protocol`` is the name of the protocol's package under ``model`` (default: the protocol's own name). The line has
+    only the rules that differ from the profile. ``about`` is text for people.
     """
     built = model.protocol
     usual = frozenset(built.rules) if profile is None else built.profiles[profile].rules
@@ -134,9 +133,9 @@ def meta_of(
 
 
 def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterator[tuple[Instance | None, Scalars]]:
-    """The states of a run, each with the step to it; the first state has no step.
+    """Yield the states of a run, each with the action instance that leads to it; None for the first state.
 
-    ``path`` has instance numbers of the model. Raises ValueError if it is not a run of the model.
+    ``path`` has instance numbers of the model. Raises ValueError if an instance is not enabled.
     """
     interpreter, state = interpreter_of(model), initial
     yield None, state
@@ -152,10 +151,10 @@ def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterator[tuple
 def step_lines(
     model: Model, initial: Scalars, path: Iterable[int], *, whole: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """The lines of a trace of a run; ``path`` has instance numbers of the model.
+    """Yield the lines of a run's trace after the first; ``path`` has instance numbers of the model.
 
-    Line 0 has the state at the start. Each later line has the changes of its step, or with ``whole`` the state after
-    it. Raises ValueError if the path is not a run of the model.
+    Line 0 has the state at the start. Each later line has the changes by its step, or with ``whole`` the whole state
+    after the step. Raises ValueError if the path is not a run of the model.
     """
     interpreter = Interpreter(model)
     state = initial
@@ -203,7 +202,7 @@ def write_run(
 
 @dataclass(frozen=True)
 class Walk:
-    """A run: its initial state and instance numbers, and the properties that its last state or last step violates."""
+    """A run: its initial state, its instance numbers, and the properties that its last state or step violates."""
 
     initial: Scalars
     path: tuple[int, ...]
@@ -213,7 +212,7 @@ class Walk:
 def random_walk(model: Model, depth: int, seed: int) -> Walk:
     """The first walk that the reference engine takes with this seed.
 
-    It ends after ``depth`` states, if no step can be taken, or if a property is violated.
+    The walk ends after ``depth`` states, if no step is enabled, or if a property is violated.
     """
     interpreter = Interpreter(model)
     dice = random.Random(f"{seed}/0")
