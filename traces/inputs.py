@@ -68,8 +68,8 @@ class Input:
 class Inputs:
     """The inputs found in the given paths, and the files that cannot be replayed.
 
-    ``passed_over`` is the number of unrecognized files. If there is no metadata log, ``alone`` has by kind the files
-    that need one.
+    ``passed_over`` is the number of unrecognized files. ``alone`` has, by kind, the files that need a metadata log, if
+    there is no metadata log.
     """
 
     found: list[Input] = field(default_factory=list)

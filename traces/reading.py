@@ -44,7 +44,7 @@ class OutOfRangeError(TraceError):
 
 
 def printable(text: object, limit: int = 200) -> str:
-    """A value from a trace as text for a terminal: without control characters, at most ``limit`` characters."""
+    """A value from a trace as text for a terminal: control characters escaped, cut to ``limit`` characters."""
     shown = str(text)
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
@@ -249,7 +249,7 @@ def _split(path: Path) -> Iterator[bytes]:
 
 
 def split(source: Source) -> Iterator[bytes]:
-    """Yield the lines of a file without newlines, and set ``source.terminated``. Raises TraceError."""
+    """Yield the lines of a file without newlines, and set ``source.terminated``. Raises TraceError for a long line."""
     path, rest, number = source.path, b"", 1
     for chunk in source.chunks():
         rest += chunk
@@ -269,7 +269,7 @@ def split(source: Source) -> Iterator[bytes]:
 class Source:
     """A file that can be read once, from its start. A gzip file is decompressed.
 
-    The methods raise TraceError if the file cannot be read or is damaged; ``chunks`` also after MAX_BYTES.
+    The methods raise TraceError if the file cannot be read or is damaged, or if ``chunks`` exceeds MAX_BYTES.
     """
 
     def __init__(self, path: Path) -> None:

@@ -23,7 +23,7 @@ Response = dict[str, Any] | None
 
 
 class NotKnown(Exception):
-    """Raised if the model has no rules for an operation, or for a case of it. The message names the operation."""
+    """Raised if the model has no rules for an operation, or for one of its cases. The message names the operation."""
 
 
 @dataclass
@@ -167,8 +167,8 @@ def unregister_broker(state: ControllerState, op: Operation) -> Decided:
 def fence_stale_broker(state: ControllerState, op: Operation) -> Decided:
     """Run the periodic check, which fences the broker whose session ended first.
 
-    With a heartbeat tracker, the check instead removes one expired entry, in no particular order. The entry's broker
-    is fenced only if it is registered in the entry's broker epoch.
+    With a heartbeat tracker, the check removes any one expired entry. It fences the entry's broker only if the broker
+    is registered in the entry's broker epoch.
     """
     if state.tracks_contacts:
         return _drop_contact(state, op)
@@ -277,7 +277,7 @@ def _lose_directories(
     for directory in lost:
         within = [key for key, replicas in state.directories.items() if replicas.get(broker) == directory]
         groups.append(decision.change(within, state.model.removal))
-    # A record without directories does not change the registered ones.
+    # A record without directories leaves the registered directories unchanged.
     state.listed[broker] = [d for d in state.listed[broker] if d not in lost] or state.listed[broker]
     return [*groups, [decision.registration_change(2)]]
 
@@ -630,7 +630,7 @@ def _failed(state: ControllerState, kept: ControllerState, op: Operation) -> Dec
 
 
 def _fail_over(state: ControllerState) -> None:
-    """Set the sessions as a new active controller has them, which has received no heartbeat yet."""
+    """Set the sessions to those of a new active controller, which has received no heartbeat yet."""
     state.contacts = {}
     for broker in range(state.count):
         registration = state.registrations[broker]

@@ -124,7 +124,7 @@ class RecordingMeta:
 
     @property
     def newer(self) -> str | None:
-        """The reason why no profile covers the recorded version; None if one does."""
+        """The reason why no profile covers the recorded version; None if a profile does."""
         if self.metadata_version <= NEWEST_VERSION:
             return None
         name, newest = ("{}.{}-IV{}".format(*v) for v in (self.metadata_version, NEWEST_VERSION))

@@ -119,7 +119,7 @@ _CHOSEN = (
 
 If a clean restart counts as unclean, it also takes the broker out of ISR and ELR."""
 Logs = Mapping[str, Any]
-"""``complete``: the replicas with every committed record. ``diminished``: True if there may be fewer than min ISR."""
+"""``complete``: the replicas with every committed record. ``diminished``: True if they may be fewer than min ISR."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class ControllerReplay:
         self.state = ControllerState.at_start(meta, rules)
 
     def take(self, op: Operation) -> Unexplained | None:
-        """Decide one operation; returns its differences from the recording, or None if the operation conforms.
+        """Decide one operation; returns a report entry if the recording differs, or None if the operation conforms.
 
         If the decision can depend on facts that the recording lacks, each possibility is tried. Raises NotKnown if
         the model has no rules for the operation. After NotKnown or a difference, ``state`` is the recorded state.

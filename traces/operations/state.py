@@ -54,8 +54,7 @@ class ControllerState:
     - ``contacts``: the heartbeat tracker, with the time of each contact in ms.
     - ``entries``: the index of ELR members, as the number of entries for (broker, topic, partition).
     - ``without_feature``: True for a broker that does not support eligible.leader.replicas.version.
-    - ``listed``: each broker's online log directories. A recording without directories has none; all replicas are then
-      online.
+    - ``listed``: each broker's online log directories. If the recording has no directories, all replicas are online.
     - ``directories``: the log directory of each replica, by partition and broker.
     - ``next_offset``, ``step``: None until the first operation.
 
@@ -111,7 +110,7 @@ class ControllerState:
         return op.next_offset if self.next_offset is None else self.next_offset
 
     def follow_records(self, before: ControllerState, op: Operation) -> None:
-        """Copy topics and configurations from the state before an operation, then apply the recorded records."""
+        """Copy topics and configurations from the state before an operation, then apply the records of the operation."""
         self.topic_ids, self.topic_configs = dict(before.topic_ids), dict(before.topic_configs)
         self.broker_configs = dict(before.broker_configs)
         for kind, _, data in op.records:
@@ -170,7 +169,7 @@ class ControllerState:
         return sorted(found)
 
     def as_seen(self, key: Key) -> dict[str, Any]:
-        """A partition as its rules need it: ``offline`` lists the replicas in offline log directories."""
+        """A partition as input of the rules; the field ``offline`` lists the replicas in offline log directories."""
         partition = self.partitions[key]
         if "offline" not in partition:
             return partition
@@ -484,7 +483,7 @@ class BrokerDecision:
 # --- facts that are not recorded ----------------------------------------------------------------------------
 
 Supposition = Callable[[ControllerState], None]
-"""Changes a state by a fact that the recording may omit."""
+"""Puts a fact that the recording may omit into a state."""
 
 
 def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:

@@ -95,7 +95,7 @@ class Replicas:
         return [b for b in self.order if b not in self.known]
 
     def best(self) -> int | None:
-        """966.14. The replica with the best log, the first one among equals; None if no log is known."""
+        """966.14. The replica with the best log, the first one among equals; None if no log's end is known."""
         found: ReplicaEnd | None = None
         for end in (self.known[b] for b in self.order if b in self.known):
             if found is None or profiles.is_better_log(theirs=_log(end), mine=_log(found)):
@@ -321,7 +321,7 @@ def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None
 
 
 def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
-    """The steps if ELR members lack newer committed records, until these members are in the ISR."""
+    """The steps if ELR members lack newer committed records: start them while the leader runs."""
     if leader is not None:
         yield _now(
             f"Keep leader {leader} running until {named(members)} {'is' if len(members) == 1 else 'are'} in the ISR.",
@@ -399,7 +399,7 @@ def holders(
 ) -> tuple[Holder, ...]:
     """The state of the lost records from ``first`` to ``end`` - 1 on each replica.
 
-    ``leader`` lost the records in ``leader_epoch``. ``had`` is the fact with how many of the records each broker had.
+    ``leader`` lost the records in ``leader_epoch``. ``had`` has the number of these records that each broker had.
     """
     records = {int(str(one["broker"])): int(str(one["records"])) for one in had}
     ends = {one.broker: one for one in r.ends}

@@ -111,7 +111,7 @@ class Unexplained(Reported):
 
 @dataclass(frozen=True)
 class Finding(Reported):
-    """A violation: a property of the proposals fails, even if the profile's rules allow that.
+    """A violated property of the proposals, reported even if the profile's rules allow the violation.
 
     - ``rule`` is the rule number, ``kip`` the proposal that promises the property.
     - ``position`` is the place in the input by named parts: ``offset``, or ``file`` and ``line``.

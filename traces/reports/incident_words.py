@@ -331,7 +331,7 @@ def cause_key(group: Group) -> str:
 
 
 def _of_loss(known: Mapping[str, Any], group: Group) -> str:
-    """A sentence about the leader that lacks the lost records, if no finding from the metadata log is its election."""
+    """A sentence about the leader that lacks the lost records, if no finding shows its election."""
     leader, epoch = known["leader"], known["leader_epoch"]
     if known["restarted"]:
         return f"Leader {leader} restarted in leader epoch {epoch} with a shorter log."
@@ -383,7 +383,7 @@ def _circumstances(group: Group) -> list[str]:
 
 
 def _is_designed(group: Group, election: Finding) -> bool:
-    """True if KIP-966 intends this election: of the last known leader, without a request or a setting."""
+    """True if the controller elected the last known leader as KIP-966 intends: without a request or a setting."""
     facts = election.facts
     by_itself = facts["cause"] != _ON_REQUEST and configured(group) is None
     is_last = facts["after"]["leader"] in facts["before"]["last_known_elr"]

@@ -159,7 +159,7 @@ def groups(partition: str, findings: Iterable[Finding]) -> list[Group]:
 
 
 def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
-    """The group of the change that left a broker in the ELR, for a finding that the broker lacks records."""
+    """For a finding that an ELR member lacks records: the group of the change that left the member in the ELR."""
     if found.facts.get("member_of") != "ELR":
         return None
     for offset in sorted((o for o in changes if o <= found.facts["offset"]), reverse=True):

@@ -69,7 +69,7 @@ class PartitionChange:
     """One change of a partition: ``before`` is None for a new partition, ``after`` is None for a deleted one.
 
     ``position`` is the offset in the metadata log, ``time`` the log's time in ms since the epoch. ``cause`` is the
-    model's name of the action that explains the change; None if none does. ``min_isr`` (the effective value, 966.2)
+    model's name of the action that explains the change, or None. ``min_isr`` (the effective value, 966.2)
     and ``unclean_election`` are the settings in force, None if the log does not show them.
     """
 
@@ -150,7 +150,7 @@ EMPTY = -1
 class LogTruncation:
     """A truncation of a broker's log to an offset, at a time (ms since the epoch).
 
-    ``leader_epoch`` is the leader epoch in which the broker was a follower.
+    ``leader_epoch`` is the leader epoch in which the broker followed then.
     """
 
     to: int
@@ -199,7 +199,7 @@ class Controllers:
     refused: dict[str, int] = field(default_factory=dict)
 
     def elected(self, epoch: int, offset: int, time: int) -> None:
-        """Record the first record of a controller epoch: its offset, and its time in ms since the epoch."""
+        """Add an election, from a record of this controller epoch; only the first record of an epoch counts."""
         if self.elections and self.elections[-1][0] == epoch:
             return
         self.elections.append((epoch, offset, time))
@@ -213,7 +213,7 @@ class Controllers:
 # HWM and LEO of each broker over time, thinned for a drawing.
 
 MAX_POINTS = 240
-"""The most points of one line: above this, every other one is left out."""
+"""The most points of one line: above this, every other point is left out."""
 MAX_LINES = 20_000
 """The most lines of all partitions together."""
 HWM, LEO = "HWM", "LEO"
@@ -225,7 +225,7 @@ UNKNOWN = -1
 class Course:
     """The HWM or LEO of one broker over time: pairs of a time (ms since the epoch) and an offset.
 
-    The time is by the clock of the broker that logged it. A follower's LEO is logged by its leader, from a fetch.
+    The time is by the clock of the broker that logged the value. A leader logs the LEO of a follower from a fetch.
     """
 
     broker: int
@@ -362,7 +362,7 @@ class ShownAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A request about a partition (``asked``) and its response (``told``), None if no response mentions the partition.
+    """A request about a partition (``asked``), and the response about the partition (``told``) if there is one.
 
     Times are in ms since the epoch, by the clock of the answering node, with its time zone subtracted. ``number``
     counts the messages about the partition in that node's log, so that a gap shows where messages were left out.

@@ -33,7 +33,7 @@ from highwater.traces.reports.report import (
 )
 
 _EXACT = 2**53
-"""Whole numbers from here on are written as text, because browsers do not represent them exactly."""
+"""Whole numbers from this one on are written as text, because browsers do not represent them exactly."""
 _DEEP = 40
 """Values below this nesting depth are cut."""
 
@@ -111,7 +111,7 @@ def _hash(text: str) -> str:
 # "files"}]}``. Changes are short, because there can be 100,000:
 #
 # - report: ``Report.to_json`` without the facts of findings, with ``headline`` and ``in_all``.
-# - timeline: ``[partition, total, changes]``, and if there are any ``[…, settings, courses, messages]``.
+# - timeline: ``[partition, total, changes]``, followed by ``settings, courses, messages`` if any of them has entries.
 # - change: ``[position, time, cause, min_isr, unclean, before, after]``. ``cause`` is an index into ``causes``, -1 if
 #   no action explains the change; ``min_isr`` and ``unclean`` are -1 if unknown; ``before`` is 1 if it equals the
 #   ``after`` of the previous change.

@@ -93,7 +93,7 @@ def apart(paths: Iterable[str]) -> dict[str, str]:
 
 
 def fold(text: str, head: str, width: int | None, indent: str | None = None) -> list[str]:
-    """Wrap ``head`` + ``text`` to a width. Further lines begin with ``indent``, or with ``head`` if it is None.
+    """Wrap ``head`` + ``text`` to a width. Further lines begin with ``indent``, or with ``head`` if ``indent`` is None.
 
     Lines break only between words. If ``width`` is None, the result is one line.
     """
@@ -110,7 +110,7 @@ def fold(text: str, head: str, width: int | None, indent: str | None = None) -> 
 
 
 class Folded:
-    """Lines (text, indent, style), wrapped to the terminal's width. Continuation lines are indented by two more."""
+    """Lines (text, indent, style), wrapped to the terminal's width with two more columns of indent."""
 
     def __init__(self, lines: Sequence[tuple[str, int, str]]) -> None:
         self._lines = lines

@@ -1,1 +1,1 @@
-"""The model's decisions and its rules about logs as functions of plain values, and the rule sets of versions."""
+"""The model's decisions and log rules as functions of plain values, and the rules of each Kafka version."""

@@ -108,7 +108,7 @@ class Decisions:
         return Function(with_types, **inputs)
 
     def handler(self, handler: Callable[..., Handled], context: int = 4, **others: Type) -> Function:
-        """A handler as a function of plain values, among them the first ``context`` fields of ``_CONTEXT``."""
+        """A handler as a function of plain values. Its context has the first ``context`` fields of ``_CONTEXT``."""
         known = {name: self._types[name] for name in _CONTEXT[:context]}
 
         @wraps(handler)
@@ -147,7 +147,7 @@ class Decisions:
 
     @property
     def clears_elr(self) -> bool:
-        """966.8. True if a change of min.insync.replicas empties every ELR with a separate record."""
+        """966.8. True if a change of min.insync.replicas writes a record that empties the ELRs."""
         return self.t.on("min_isr_change_clears_elr")
 
     @property
@@ -331,7 +331,7 @@ def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
 
 
 def zero(type_: Type) -> Any:
-    """The zero value of a type, as a plain value."""
+    """The least value of a type, as a plain value."""
     return type_.decode([n.value for n in type_.zero().nodes])
 
 
@@ -348,7 +348,7 @@ def is_online(directory: str, listed: Collection[str]) -> bool:
 
 
 def default_directory(listed: Collection[str] | None) -> str:
-    """The directory of a new replica; ``listed`` are those of its broker, None for an unregistered broker."""
+    """The directory of a new replica. ``listed`` has its broker's directories; None for an unregistered broker."""
     if listed is None:
         return UNASSIGNED
     if not listed:

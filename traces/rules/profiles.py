@@ -90,7 +90,7 @@ VERSIONS = (
     # Before 3.6-IV0 an ISR shrink bumps the leader epoch; 4.0-IV1 is the first version with an ELR.
     VersionRules(range(12), (None, 0, 1), (("before_kip_841", ()),)),
     VersionRules(range(12, 23), (None, 0, 1), (("before_kip_966", ()),)),
-    # Before ELR had a feature, a setting that is not in the log turned it on.
+    # Before ELR had a feature, a setting that is not in the log enabled ELR.
     VersionRules(range(23, 26), (None,), (("kafka_trunk_2024_10", ()), ("kafka_trunk_2024_10_elr_off", ()))),
     # 4.2: the level of the ELR feature alone decides.
     VersionRules(range(29, 30), (None, 0), _4_2_OFF, code=_4_2_CODE),
@@ -101,7 +101,7 @@ VERSIONS = (
     VersionRules(range(26, ANY), (None, 0), _4_2_OFF, stands_in=True, code=_4_2_CODE),
     VersionRules(range(26, ANY), (1,), _4_2, stands_in=True, code=_4_2_CODE),
 )
-"""The first entry with both levels applies. An ELR feature level above 1 is treated as 1."""
+"""The first entry that matches both feature levels applies. An ELR feature level above 1 is treated as 1."""
 _KNOWN = [version for version in VERSIONS if not version.stands_in]
 NEWEST = {
     METADATA_VERSION: max(version.metadata[-1] for version in _KNOWN),
@@ -206,8 +206,8 @@ class Narrowed(NamedTuple):
 class Disagreement(NamedTuple):
     """A partition after which no set of rules explains all partitions.
 
-    ``at`` is about this partition. ``others`` are the profiles that explain all earlier partitions, ``this`` are the
-    profiles that explain this partition.
+    ``at`` is the narrowing for this partition. ``others`` are the profiles that explain all earlier partitions,
+    ``this`` are the profiles that explain this partition.
     """
 
     at: Narrowed
@@ -241,7 +241,7 @@ class Agreement:
         self._narrowed.append(Narrowed(len(self.versions) - 1, offset, partition, tags, time))
 
     def drain(self) -> list[Narrowed]:
-        """Return and remove the recorded narrowings, by version and offset."""
+        """Return and remove the recorded narrowings, sorted by version and offset."""
         found, self._narrowed = self._narrowed, []
         found.sort(key=lambda n: n[:3])
         return found

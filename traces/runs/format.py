@@ -94,7 +94,7 @@ class RunTrace:
 
 
 def is_run_trace(first: Any) -> bool:
-    """True if a file with this parsed first line is a trace in this format."""
+    """True if ``first`` is the parsed first line of a trace in this format."""
     meta = first.get("meta") if isinstance(first, dict) else None
     return isinstance(meta, dict) and meta.get("format") == FORMAT
 
@@ -166,7 +166,7 @@ def _object(fields: Fields, name: str) -> dict[str, Any]:
 
 
 def _named(read: Reader) -> Reader:
-    """The reader of an object with any names, whose values are read by ``read``."""
+    """The reader of an object with arbitrary field names; ``read`` reads each value."""
 
     def by_name(fields: Fields, name: str) -> dict[str, Any]:
         place, given = fields.place.at(name), _object(fields, name)
@@ -222,7 +222,7 @@ class Seen:
         return all(low <= state[leaf] <= high for leaf, (low, high) in self.between.items())
 
     def over(self, state: Scalars) -> Scalars:
-        """The state with all scalars changed that do not agree with the known values."""
+        """The state, with each scalar replaced that disagrees with the known values."""
         after = list(state)
         for leaf, value in self.filled.items():
             after[leaf] = value
@@ -434,7 +434,7 @@ def _number(leaf: types.Leaf, value: Any, place: Place) -> int:
 
 
 def _is_number(type_: types.Type) -> bool:
-    """True if an option of this type is one scalar, with the number below the type's range for none."""
+    """True if an option of this type is one scalar, in which the number below the type's range means none."""
     return isinstance(type_, (types.IntType, types.Index, types.Enum))
 
 
@@ -482,7 +482,7 @@ class Expected:
         return self.seen.fits(state) and basis == self.basis(state)
 
     def recorded(self, basis: Scalars, state: Scalars) -> Scalars:
-        """``state``, changed to agree with all values that the line records.
+        """``state``, changed to agree with all values that the line records or declares unchanged (``basis``).
 
         The changes are the differences between model and recording.
         """
@@ -493,7 +493,7 @@ class Expected:
 
 
 class LineReader:
-    """Reads the lines of one trace with a model. Raises TraceError for unknown names and values."""
+    """Translates the lines of one trace into a model's terms. Raises TraceError for unknown names and values."""
 
     def __init__(self, model: Model, meta: TraceMeta) -> None:
         self.model = model
@@ -556,7 +556,7 @@ class LineReader:
         return self._meant(name, tuple(sorted(chosen)))
 
     def _choice(self, action: Action, parameter: str, value: Any, place: Place) -> str:
-        """The key of a parameter's value, by which instances are found."""
+        """The key of a parameter's value, by which instances are looked up. Raises TraceError."""
         if (action.name, parameter) not in self._domains:
             self._domains[action.name, parameter] = _domain(self.model, action, parameter)
         keys, of_sets = self._domains[action.name, parameter]
@@ -605,7 +605,7 @@ class LineReader:
                 raise place.wrong(f"{path} is none of the observed paths of the first line")
 
     def _change(self, path: str, value: Any, place: Place, seen: Seen, named: set[int]) -> None:
-        """Add one change to ``seen``; ``named`` collects the scalars that the line's changes name."""
+        """Add the new value at a path to ``seen``, and the path's scalars to ``named``."""
         (part,) = parts(self.model.protocol.state, path, place)
         shown = printable(path, 60)
         place = Place(place.path, place.line, f"{place.field}[{shown!r}]")

@@ -53,7 +53,7 @@ class Advance:
 def steps_of(
     interpreter: Interpreter, state: Scalars, numbers: tuple[int, ...], cut: set[str]
 ) -> Iterator[tuple[int, Scalars]]:
-    """Yield the enabled instances from a state, each with the state after it.
+    """Yield the number of each enabled instance in ``numbers``, with the state after its step.
 
     Steps beyond a bound are pruned; ``cut`` collects the names of these bounds. A step that leaves the state's types
     without a named bound is also pruned, because no run reaches the state before the step.
@@ -230,7 +230,7 @@ KEPT_STATES = 100_000
 
 @dataclass(frozen=True)
 class Taken:
-    """A replayed line, with the states that fit after the line.
+    """A replayed line, and the states that fit the line.
 
     ``expected`` is None for the start. ``unexplained`` is the reason if no step explains the line, else empty.
     """
@@ -341,7 +341,7 @@ class RunHistory:
 def _from_start(
     came: Mapping[Reached, tuple[Reached, int] | None], reached: Reached, last: int
 ) -> tuple[Scalars, list[int]]:
-    """The first state of the path to ``reached``, and the path's instance numbers, followed by ``last``."""
+    """The start of the path to ``reached``, and the path's instance numbers with ``last`` appended."""
     numbers = [last]
     while (step := came[reached]) is not None:
         reached, number = step
@@ -416,7 +416,7 @@ def _model(name: str, parameters: tuple[tuple[str, int], ...], rules: frozenset[
 
 KIND = "run of the model"
 ALL_RULES = "all rules"
-"""The profile in the report of a trace that names none."""
+"""The profile in the report of a trace that names no profile."""
 LIMIT_STATES = 10_000
 """The most states of the model that are tracked at a time."""
 TOLD = 3
@@ -582,7 +582,7 @@ class _Run:
             self.states = [known]
 
     def _look(self, states: Iterable[Scalars], line: StepLine, step: int) -> None:
-        """Report the properties whose violation begins with a line, or becomes certain with it."""
+        """Report the properties whose violation begins, or becomes certain, with a line."""
         counts: dict[str, int] = {}
         total = 0
         for state in states:

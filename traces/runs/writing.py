@@ -39,8 +39,8 @@ def itf(
 ) -> dict[str, Any]:
     """A run as an ITF trace. Raises ValueError if the path is not a run of the model.
 
-    ``loop_start`` is the index (from 0) of the state to which the run returns, if it ends in a loop. The run's last
-    state repeats that state, so it is left out.
+    ``loop_start`` is the index (from 0) of the state to which a looping run returns. The last state of a looping run
+    repeats the state at ``loop_start`` and is left out.
     """
     type_ = model.protocol.state
     states: list[dict[str, Any]] = []
@@ -151,7 +151,7 @@ def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterator[tuple
 def step_lines(
     model: Model, initial: Scalars, path: Iterable[int], *, whole: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a run's trace after the first; ``path`` has instance numbers of the model.
+    """Yield the lines of a run's trace after its first line; ``path`` has instance numbers of the model.
 
     Line 0 has the state at the start. Each later line has the changes by its step, or with ``whole`` the whole state
     after the step. Raises ValueError if the path is not a run of the model.
