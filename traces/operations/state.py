@@ -110,7 +110,7 @@ class ControllerState:
         return op.next_offset if self.next_offset is None else self.next_offset
 
     def follow_records(self, before: ControllerState, op: Operation) -> None:
-        """Copy topics and configurations from the state before an operation, then apply the records of the operation."""
+        """Copy topics and configurations from the state ``before`` an operation, then apply the operation's records."""
         self.topic_ids, self.topic_configs = dict(before.topic_ids), dict(before.topic_configs)
         self.broker_configs = dict(before.broker_configs)
         for kind, _, data in op.records:

@@ -110,7 +110,7 @@ def fold(text: str, head: str, width: int | None, indent: str | None = None) -> 
 
 
 class Folded:
-    """Lines (text, indent, style), wrapped to the terminal's width with two more columns of indent."""
+    """Lines (text, indent, style) for a terminal, wrapped. Continuation lines have two more columns of indent."""
 
     def __init__(self, lines: Sequence[tuple[str, int, str]]) -> None:
         self._lines = lines
