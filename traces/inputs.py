@@ -191,7 +191,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _raft_together(found: Sequence[Input]) -> list[Input]:
-    """Join raft logs in one directory, or alone in sibling directories, to one input for each cluster."""
+    """Join a cluster's raft logs to one input: all in one directory, or one in each of several sibling directories."""
     files = [i.path for i in found if i.kind == RAFT_LOG]
     beside = [file.parent for file in files]
     clusters: dict[Path, list[Path]] = {}

@@ -341,7 +341,7 @@ def _of_loss(known: Mapping[str, Any], group: Group) -> str:
 
 
 def _elected(election: Finding, group: Group) -> str:
-    """A sentence about an election: the broker, and whether it was in the ISR or the ELR."""
+    """A sentence about an election: the elected broker, and its place in the ISR, in the ELR or outside."""
     facts = election.facts
     leader, before = facts["after"]["leader"], facts["before"]
     request = " on request" if facts["cause"] == _ON_REQUEST else ""

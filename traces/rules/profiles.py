@@ -123,8 +123,8 @@ def rule_sets(
 ) -> tuple[RuleSet, ...]:
     """The possible sets of rules at these feature levels, the likeliest first.
 
-    There can be several, because a log does not show everything: a setting outside the log enabled ELR in old versions,
-    and some versions recognize a clean restart. ``profile`` and ``switched`` override the features. Raises
+    There can be several, because a log does not show everything. In old versions a setting outside the log enabled ELR,
+    and only some versions recognize a clean restart. ``profile`` and ``switched`` override the features. Raises
     LanguageError for a profile or rule that does not exist.
     """
     found: list[RuleSet] = []

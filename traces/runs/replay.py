@@ -101,7 +101,7 @@ class Carrier:
         return found
 
     def passed(self, states: Iterable[Scalars], expected: Expected) -> list[Scalars]:
-        """The states between two lines that lie on a run from ``states`` to a state that fits the second line."""
+        """The states before a line's own step that lie on a run from ``states`` to a state that fits the line."""
         cut: set[str] = set()
 
         @cache
