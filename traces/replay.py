@@ -170,13 +170,11 @@ class _Timelines:
         return Watch(tracks, self.change, on_setting_in_force=self.setting)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
-        """Record a setting change that concerns a partition."""
         timeline = self._report.timelines.get(name)
         if timeline is not None and len(timeline.settings) < LIMIT_CHANGES:
             timeline.settings.append(setting)
 
     def change(self, change: PartitionChange) -> None:
-        """Record a change of a partition."""
         timeline = self._report.timelines.setdefault(change.name, Timeline(change.name))
         timeline.total += 1
         if len(timeline.changes) < LIMIT_CHANGES:

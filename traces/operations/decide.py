@@ -1,6 +1,6 @@
 """The model's decision about a recorded operation: error, response, records, and the controller's state afterwards.
 
-The model's handlers (``Decisions``) decide on plain values. This module adds what a recorded line also has: topic
+The model's handlers (``Decisions``) decide on Python values. This module adds what a recorded line also has: topic
 names and ids, batches of records, and responses in their recorded form.
 """
 

@@ -491,7 +491,6 @@ def _meta(line: Fields) -> RecordingMeta:
 
 
 def _broker_configs(meta: Fields, name: str) -> dict[str, str]:
-    """The cluster's default broker configuration, which the controller wrote when it became active."""
     found = {}
     for place, item in meta.items(name):
         kind, _, data = read_record(place, item)

@@ -46,7 +46,7 @@ class DecisionFails(Exception):
 
 @dataclass
 class ControllerState:
-    """The controller's state between operations, as plain values of the model's types.
+    """The controller's state between operations, as Python values of the model's types.
 
     - ``registrations``, ``sessions``: by slot (see ``slot``). ``incarnations``: incarnation ids by broker.
     - ``topic_ids``, ``topic_configs``: by topic name. ``broker_configs``: by resource name.

@@ -158,8 +158,8 @@ class Damage(Reported):
     """The place after which an input could not be read; everything before it was replayed.
 
     ``position`` has the file, and the byte or the line if known. ``offset`` is the first offset that was not
-    replayed. ``bytes_lost`` is the number of bytes of the file that were not read (None if unknown), and
-    ``segments_lost`` is the number of later segments that were not read.
+    replayed. ``bytes_lost`` is the number of unread bytes of the file, None if unknown. ``segments_lost`` is the
+    number of later segments, which were not read.
     """
 
     message: str

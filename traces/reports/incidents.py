@@ -1,6 +1,6 @@
 """Incidents: violations that one event caused, with their cause and the steps to take.
 
-One election that lost records violates several properties: the leader was outside the ISR and the ELR, its log lacks
+One election can violate several properties: the leader was outside the ISR and the ELR, the leader's log lacks
 records, and consumers see another end of the log. This module groups such findings by partition, offset of the change
 and leader epoch. Findings without facts (recorded operations, runs of the model) belong to no incident.
 """

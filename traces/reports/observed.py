@@ -1,4 +1,4 @@
-"""The observed states of partitions, replicas and controllers, as plain values. No rule is stated here."""
+"""The observed states of partitions, replicas and controllers, as Python values. No rule is stated here."""
 
 from __future__ import annotations
 

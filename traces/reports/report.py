@@ -145,11 +145,9 @@ class Report:
         return any(d.partitions is None or partition in d.partitions for d in self.doubts)
 
     def __str__(self) -> str:
-        """The summary that the command line prints."""
         return "\n".join(summary(self))
 
     def _repr_html_(self) -> str:
-        """The summary as HTML, for notebooks."""
         return f"<pre>{escape(str(self))}</pre>"
 
     def add(self, line: Unexplained) -> None:

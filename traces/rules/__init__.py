@@ -1,1 +1,1 @@
-"""The model's decisions and log rules as functions of plain values, and the rules of each Kafka version."""
+"""The model's decisions and log rules as functions of Python values, and the rules of each Kafka version."""

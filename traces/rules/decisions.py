@@ -1,4 +1,4 @@
-"""The controller's handlers and rules (model/replication/controller) as functions of plain values.
+"""The controller's handlers and rules (model/replication/controller) as functions of Python values.
 
 Each function is traced once for a set of rules. The function of a handler returns the checks, the fields that the
 record sets, and the partition after the record.
@@ -32,11 +32,11 @@ from highwater.model.replication.controller.types import (
 )
 
 Rule = Callable[..., Any]
-"""A rule about a partition, as a function of plain values."""
+"""A rule about a partition, as a function of Python values."""
 Plain = Mapping[str, Any]
-"""A partition as plain values, by field name."""
+"""A partition as Python values, by field name."""
 Result = dict[str, Any]
-"""The result of a rule, by name: symbolic values and checks while tracing, plain values after a call."""
+"""The result of a rule, by name: symbolic values and checks while tracing, Python values after a call."""
 _FLAGS = (
     "broker_has_min_isr", "changes", "chosen", "clean", "cluster_has_min_isr", "diminished", "factor_may_change",
     "features_supported", "has_leaderships", "is_member", "partition_known", "removes",
@@ -102,13 +102,13 @@ class Decisions:
         return {**{name: self._types[name] for name in names if name not in others}, **others}
 
     def function(self, rule: Callable[..., object], **others: Type) -> Function:
-        """A rule as a function of plain values. If the rule has a parameter ``t``, it is bound to ``self.t``."""
+        """A rule as a function of Python values. If the rule has a parameter ``t``, it is bound to ``self.t``."""
         inputs = self._inputs(rule, others)
         with_types = wraps(rule)(partial(rule, self.t)) if "t" in signature(rule).parameters else rule
         return Function(with_types, **inputs)
 
     def handler(self, handler: Callable[..., Handled], context: int = 4, **others: Type) -> Function:
-        """A handler as a function of plain values. Its context has the first ``context`` fields of ``_CONTEXT``."""
+        """A handler as a function of Python values. Its context has the first ``context`` fields of ``_CONTEXT``."""
         known = {name: self._types[name] for name in _CONTEXT[:context]}
 
         @wraps(handler)
@@ -119,7 +119,7 @@ class Decisions:
         return Function(function, **known, **self._inputs(handler, others))
 
     def about_broker(self, handler: Callable[..., Handled]) -> Rule:
-        """A handler about one broker as a function of plain values. ``onto`` defaults to the partition."""
+        """A handler about one broker as a function of Python values. ``onto`` defaults to the partition."""
         traced = self.handler(handler, onto=self.t.partition)
 
         def about_broker(partition: Plain, onto: Plain | None = None, **arguments: object) -> Result:
@@ -331,7 +331,7 @@ def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
 
 
 def zero(type_: Type) -> Any:
-    """The least value of a type, as a plain value."""
+    """The least value of a type, as a Python value."""
     return type_.decode([n.value for n in type_.zero().nodes])
 
 

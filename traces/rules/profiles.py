@@ -273,7 +273,7 @@ def _profiles(sets: tuple[RuleSet, ...], tags: Set[int]) -> list[str]:
     return [sets[tag].profile for tag in sorted(tags)]
 
 
-# --- rules about brokers' logs, on plain values -------------------------------------------------------------
+# --- rules about brokers' logs, on Python values -------------------------------------------------------------
 
 
 class AskedRule:

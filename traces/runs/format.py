@@ -644,5 +644,5 @@ def _domain(model: Model, action: Action, parameter: str) -> tuple[frozenset[str
 
 
 def _key(value: Any) -> str:
-    """A plain value as text, in which 1 and true differ."""
+    """A Python value as text, in which 1 and true differ."""
     return json.dumps(value, sort_keys=True)

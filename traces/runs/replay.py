@@ -510,7 +510,6 @@ class _Run:
         """The properties violated after the previous line; True if all states that fit violate the property."""
 
     def take(self, line: StepLine) -> None:
-        """Handle one line of the trace."""
         expected = self.reader.read(line)
         if self.ended:
             self.report.skipped[NOT_LOOKED_AT] = self.report.skipped.get(NOT_LOOKED_AT, 0) + 1

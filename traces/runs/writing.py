@@ -1,7 +1,7 @@
 """Runs of a model, written as traces or in the Informal Trace Format (ITF) of TLA+ tools.
 
-Apalache's ADR-015 defines ITF. Highwater writes an integer as ``#bigint``, an array as a map, a set as a set, and an
-Option as a list of at most one element. ``mbt::actionTaken`` names the action, as in Quint.
+Apalache's ADR-015 defines ITF. Highwater writes integers as ``#bigint``, arrays as maps, sets as sets, and Options as
+lists of at most one element. ``mbt::actionTaken`` names the action, as in Quint.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def write_itf(target: Path, trace: Mapping[str, Any]) -> None:
 
 
 def expression(type: Type, value: Any) -> Any:
-    """A plain value of a type as an ITF expression."""
+    """A Python value of a type as an ITF expression."""
     match type:
         case BoolType():
             return bool(value)
