@@ -318,7 +318,7 @@ def leader(group: Group) -> int | None:
 
 
 def cause_key(group: Group) -> str:
-    """A key that incidents share if they have the same cause, setting change, properties, leader and second."""
+    """A key shared by incidents with equal cause, setting change, time (to the second), leader and properties."""
     head = group.head
     after = head.facts.get("after", {})
     setting = (head.facts.get("resized") or {}).get("setting", {}).get("offset")

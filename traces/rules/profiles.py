@@ -249,7 +249,7 @@ class Agreement:
     def settle(self, narrowed: Iterable[Narrowed]) -> Iterable[Disagreement]:
         """Apply narrowings in order; yield a Disagreement if no set of rules remains.
 
-        After a Disagreement, the sets of its narrowing are the remaining sets.
+        After a Disagreement, the narrowing's own sets are the remaining sets.
         """
         for said in narrowed:
             self._reach(said.version)

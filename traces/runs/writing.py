@@ -185,7 +185,7 @@ def write_run(
     about: Mapping[str, Any] | None = None,
     whole: bool = False,
 ) -> int:
-    """Write a run as a trace; returns the number of its steps.
+    """Write a run as a trace; returns the number of steps.
 
     The arguments are those of ``meta_of`` and ``step_lines``. Raises OSError if the file cannot be written,
     ValueError if the path is not a run of the model.
