@@ -25,7 +25,7 @@ from highwater.traces.reading import printable
 FRAME = 1
 """The version of the frame around each record; Kafka has no other."""
 NAMED = 0x7FFF
-"""An API key that no record has. It marks a record of which only the name is known; the name follows the frame."""
+"""An API key that no record has. It marks a record with a known name only; the name follows the frame."""
 TYPES: dict[int, str] = {schema.key: schema.name for schema in METADATA}
 """The names of the metadata records by API key."""
 CONTROL_KEYS: dict[str, int] = {schema.name: schema.key for schema in CONTROL}

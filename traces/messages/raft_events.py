@@ -1,8 +1,8 @@
 """The events of raft logs, and their order over all nodes.
 
 Offsets are one past a record, like a LEO; an epoch or an offset of −1 means none. Within a node the lines are in
-order. Between nodes the clocks order them, except for messages: a request or an answer comes after the line that sent
-it. A line waits for another node's lines by up to ``SLACK_MS``; after that, the message counts as never sent.
+order. Between nodes the clocks order the lines, except for messages: a request or an answer comes after the line that
+sent it. A received message waits up to ``SLACK_MS`` for the sender's line; after that, it counts as never sent.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Role:
     """The role of a node from this line on: Unattached, Prospective, Candidate, Leader, Follower, Resigned.
 
     ``hwm`` is None if the node knows none. ``granted`` are the voters whose votes it has, None if it needs no votes.
-    ``first`` is set if the process starts in this role.
+    ``first`` is set if the process starts in this role. ``start`` is the start offset of a leader's epoch.
     """
 
     name: str
@@ -195,7 +195,10 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Hwm:
-    """The HWM that a node knows moved. ``leads``: the node is the leader. ``ends`` are the LEOs in the line."""
+    """A node's HWM moved to ``offset``. ``leads``: the node is the leader. ``ends`` are pairs of a voter and its LEO.
+
+    ``final`` is false for the first line of a node that writes two lines for each move.
+    """
 
     offset: int
     leads: bool
@@ -261,7 +264,7 @@ class Exchange:
 
 @dataclass
 class _Node:
-    """The lines of a node that are left, and its requests."""
+    """The remaining lines of a node, and its requests."""
 
     events: Iterator[Event]
     head: Event | None = None

@@ -419,7 +419,7 @@ def _follower_end(line: _Line) -> e.What:
 
 
 def _hwm_set(line: _Line) -> e.What:
-    """The event of a line about the node's HWM. The line precedes the client's line and has more detail."""
+    """Read the first, more detailed line of the two about a move of the HWM."""
     part = line.part()
     leads, now = part.name != "Optional", part if part.name != "Optional" else part.at("0")
     before = ends = None
