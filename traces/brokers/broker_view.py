@@ -61,9 +61,9 @@ class Position:
 class Stint:
     """A broker's leadership in one leader epoch, until the next epoch or a restart.
 
-    ``start`` is None if the input begins after the start. ``hwm`` is the highest HWM, and ``reached`` the event that
-    reports it. ``visible`` is the first HWM, with its event, that consumers can see: Kafka returns an end offset to
-    consumers only once the HWM has reached the start offset of the leader epoch.
+    ``start`` is None if the input begins later. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
+    ``visible`` is the first HWM, with its event, that consumers can see: Kafka returns an end offset to consumers only
+    once the HWM has reached the start offset of the leader epoch.
     """
 
     broker: int
@@ -231,7 +231,7 @@ class BrokerView:
                 pass
 
     def _move_end(self, event: events.BrokerEvent) -> None:
-        """Update ``end`` after an event. Appends are not logged, so the LEO may be higher."""
+        """Update ``end``, the last known LEO, with an event."""
         known = -1 if self.end is None else self.end.offset
         match event:
             case events.BecameFollower():
@@ -327,7 +327,7 @@ class BrokerView:
         self._truncated = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
-        """True if an event has the time (ms) of the last change of role. The event then counts as earlier."""
+        """True if an event has the time (ms) of the last role change, and so counts as earlier than the change."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
     def _confirm(self) -> None:

@@ -84,7 +84,7 @@ class Epochs:
     """When min.insync.replicas changed, for the topic and for the cluster, as values of ``PartitionVersion.number``."""
 
     def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
-        """The smallest min ISR possible in a partition epoch, and the number of replicas; None for each if unknown.
+        """The smallest min ISR possible in a partition epoch, and the number of replicas; None for an unknown value.
 
         The setting can change without a change of the partition, so the previous and the next version count, too.
         """
@@ -393,14 +393,14 @@ class Loss:
 
 
 def _at(view: BrokerView, epoch: int) -> int | None:
-    """A broker's LEO when it first led or followed in a leader epoch or a later one; None if unknown."""
+    """A broker's LEO when it first led or followed at or after a leader epoch; None if unknown."""
     return next((p.offset for p in view.positions if p.epoch >= epoch), None)
 
 
 def _longest(
     views: Mapping[int, BrokerView], replicas: tuple[int, ...], leader: int, epoch: int
 ) -> int | None:
-    """The highest LEO of the other replicas when a leader epoch began; None if the LEO of one is unknown."""
+    """The highest LEO of the other replicas when a leader epoch began; None if not all are known."""
     ends = [_at(views[b], epoch) if b in views else None for b in replicas if b != leader]
     known = [end for end in ends if end is not None]
     return max(known, default=0) if len(known) == len(ends) else None
@@ -409,7 +409,7 @@ def _longest(
 def _held(
     view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
 ) -> dict[str, Any] | None:
-    """Facts about a broker that had some of the offsets [low, high) before a leader epoch; None if it had none."""
+    """The records in [low, high) that a broker had before a leader epoch, as facts for a finding; None if none."""
     own = _at(view, epoch)
     is_least = own is None
     if own is None:

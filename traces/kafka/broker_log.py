@@ -119,7 +119,7 @@ class IsrSubmitted(BrokerEvent):
 class BecameLeader(BrokerEvent):
     """This broker starts to lead in a leader epoch, with its LEO as the epoch's start offset (B5).
 
-    After a restart, the broker may have led in the same leader epoch before.
+    A restarted broker may have led in the same leader epoch before.
     """
 
     leader_epoch: int
@@ -203,9 +203,9 @@ class TopicConfigured(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ControllerResigned(BrokerEvent):
-    """The active controller of this node failed at an event and resigned.
+    """A controller event failed, so the active controller of this node resigned.
 
-    ``event`` is the name of that event, ``exception`` the cause. ``partition`` is -1.
+    ``event`` is the event's name, ``exception`` the cause. ``partition`` is -1.
     """
 
     event: str
@@ -271,19 +271,19 @@ class _Line:
         return self._match[name] is not None
 
     def text(self, name: str) -> str:
-        """A part of the line as text."""
+        """The part ``name`` of the line as text."""
         return self._match[name]
 
     def number(self, name: str, low: int = -1, high: int = INT64) -> int:
-        """A part of the line as a number within bounds; the default bounds are those of an offset."""
+        """The part ``name`` as a number within bounds; the default bounds are those of an offset."""
         return self._bounded(name, self._match[name], low, high)
 
     def epoch(self, name: str) -> int:
-        """A part of the line as a leader epoch or a partition epoch."""
+        """The part ``name`` as a leader epoch or a partition epoch."""
         return self.number(name, 0, INT32)
 
     def ids(self, name: str) -> tuple[int, ...]:
-        """A part of the line as broker ids, separated by commas."""
+        """The part ``name`` as broker ids, separated by commas."""
         parts = [part for part in re.split(r"[, ]+", self._match[name]) if part]
         if len(parts) > MAX_MEMBERS:
             raise self.wrong(name, f"more than {MAX_MEMBERS} members")

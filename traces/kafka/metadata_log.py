@@ -293,7 +293,7 @@ class MetadataLog:
         return self._done + (self._source.bytes_read if self._source is not None else 0)
 
     def batches(self) -> Iterator[tuple[Path, RecordBatch] | Gap]:
-        """Read the batches of the segments in the order of their offsets, beginning at the end of ``start``.
+        """Read the segments' batches in the order of their offsets, from the end offset of the snapshot ``start`` on.
 
         A Gap precedes a batch if offsets are missing before it. Raises TraceError.
         """

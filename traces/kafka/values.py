@@ -41,7 +41,7 @@ class MetadataRecord(NamedTuple):
 
 
 class UnknownRecord(Exception):
-    """The type or version of a record is not in the tables. ``key`` is None if only the name is known."""
+    """The type or version of a record is not in the schema tables. ``key`` is None if only the name is known."""
 
     def __init__(self, key: int | None, version: int, type: str | None = None) -> None:
         self.key, self.version = key, version
@@ -248,7 +248,7 @@ _QUICK = frozenset({CHANGE, NO_OP})
 
 
 def are_quick(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
-    """True if each record changes a partition, or is a NO_OP_RECORD."""
+    """True if each record is a PARTITION_CHANGE_RECORD or a NO_OP_RECORD."""
     try:
         return _QUICK.issuperset(map(_KIND, values))  # type: ignore[arg-type]
     except (IndexError, TypeError):
@@ -256,12 +256,12 @@ def are_quick(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
 
 
 def are_framed(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
-    """True if each record has an API key."""
+    """True if each record is long enough to have an API key."""
     return all(value is not None and len(value) > 1 for value in values)
 
 
 def is_creation(value: bytes) -> bool:
-    """True if a record of a known version creates a partition."""
+    """True if a record is a PARTITION_RECORD of a known version."""
     return value[1:2] == bytes((_CREATION,)) and is_known(value)
 
 
@@ -283,19 +283,22 @@ def number_and_topic(key: bytes) -> tuple[int, str] | None:
 
 
 def change_of(value: bytes) -> tuple[bytes, bytes] | None:
-    """Split a partition change into the partition's key and the rest of the record; None for other records."""
+    """Split a PARTITION_CHANGE_RECORD into its partition's key and the rest; None for other records."""
     if value[1] != CHANGE:
         return None
     return value[KEY], value[BEFORE_KEY] + value[AFTER_KEY]
 
 
 def decode_change(change: bytes) -> MetadataRecord:
-    """Decode a partition change without its key to the JSON form. Raises UnknownRecord or DamagedRecord."""
+    """Decode a PARTITION_CHANGE_RECORD without its partition's key to the JSON form.
+
+    Raises UnknownRecord or DamagedRecord.
+    """
     return decode(change[:_NUMBER] + _NOBODY + change[_NUMBER:])
 
 
 def encode_change(fields: Mapping[str, Any]) -> bytes:
-    """Encode a partition change without its key, in the newest known version."""
+    """Encode a PARTITION_CHANGE_RECORD without its partition's key, in the newest known version."""
     whole = {"partitionId": 0, "topicId": uuid_text(bytes(16)), **fields}
     value = encode("PARTITION_CHANGE_RECORD", LATEST["PARTITION_CHANGE_RECORD"], whole)
     return value[:_NUMBER] + value[_REST:]

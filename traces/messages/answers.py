@@ -29,9 +29,9 @@ from highwater.traces.rules import profiles
 
 
 def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
-    """Store the HWM in an answer as a claim, if the lines read so far do not show that it is possible.
+    """Store the HWM in an answer as a claim to recheck, if the lines read so far cannot justify it.
 
-    Without a follower, ``hwm`` comes from an acknowledged write and is only a lower bound of the HWM.
+    Without a follower, ``hwm`` is a lower bound of the HWM, from an acknowledged write.
     """
     if led.hwm is None or hwm > led.hwm:
         led.greatest(line.taken)
@@ -45,7 +45,7 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 
 
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
-    """Update earlier claims with a fetch: the leader may have read it before it returned the claimed HWM."""
+    """Add a fetch to the evidence for earlier claims, if the leader may have read the fetch before it answered."""
     for one in led.claims:
         is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
         if is_before and offset > one.leos.get(follower, -1):
@@ -54,9 +54,9 @@ def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
 
 
 def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
-    """Drop the claims that have become possible, and report those for which all lines have been read.
+    """Drop the claimed HWMs that have become possible, and report those to which no more lines can belong.
 
-    ``ends``: the log ends, so lines of requests in flight may be missing, and the other claims count as guessed.
+    ``ends``: the leader's log ends. Lines of requests in flight may be missing, so the other claims count as guessed.
     """
     open_claims = [claim for claim in led.claims if not led.is_possible(claim, claim.line.taken)]
     led.claims = []
@@ -112,7 +112,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
-    """The ISR size and min ISR of a stage in which a claim violates only 966.1; None if there is no such stage."""
+    """The ISR size and min ISR of a stage in which only min ISR (966.1) forbids the claimed HWM; None if none."""
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr
         if not profiles.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
@@ -138,7 +138,7 @@ def _reaches(
 
 
 def _not_reached(led: Leadership, claim: Claim) -> list[str]:
-    """The brokers below the claimed HWM that the HWM waits for in every possible stage.
+    """The brokers for which the claimed HWM has to wait in every possible stage, and that have not fetched so far.
 
     Each text has the broker and its last fetch offset.
     """
@@ -181,7 +181,7 @@ def refused(
     asked: Asked,
     error: int,
 ) -> None:
-    """B2. Check an answer with an error: the broker must have been able to know a reason to refuse the fetch."""
+    """B2. Check an answer with an error: the broker must have known a possible reason to refuse the fetch."""
     verdicts, line = context.verdicts, fetch.line
     if error in NOT_THERE:
         verdicts.guessed["a broker had not replayed the creation of the partition"] += 1
@@ -227,7 +227,7 @@ def _can_refuse(
 
 
 def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
-    """903.1. True if the sender can have had the broker epoch in its fetch; otherwise the fetch is reported."""
+    """903.1. True if the broker epoch in a fetch can have been the sender's; otherwise the fetch is reported."""
     if fetch.epoch < 0:
         return True
     line = fetch.line
@@ -244,7 +244,7 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
 
 
 def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = False) -> bool:
-    """True if the leader certainly knew a later broker epoch of the sender; with ``possible``, if it may have."""
+    """True if the leader certainly (with ``possible``: perhaps) knew a later broker epoch of the sender."""
     time, position = context.index.registered_later(fetch.replica, fetch.epoch)
     if position is None or fetch.epoch < 0:
         return False
@@ -254,7 +254,7 @@ def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = 
 
 
 def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
-    """K2, 903.2. True if the leader knew that the fetch is from a former incarnation, which is a violation."""
+    """K2, 903.2. True if the leader knew that a fetch is from a former incarnation; its answer is then reported."""
     if not _is_known_stale(context, led.broker, fetch):
         return False
     latest = context.index.latest_epoch(fetch.replica)
@@ -354,9 +354,9 @@ def _cut(context: Context, led: Leadership) -> None:
 
 
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
-    """True if the HWM in an answer is below the lower bound of the HWM when the leader read the fetch.
+    """True if the HWM in an answer is below the lowest HWM possible when the leader read the fetch.
 
-    If the answer waited, the lower bound counts this fetch, too.
+    If the answer was delayed, the lowest possible HWM includes this fetch.
     """
     if hwm < led.least():
         return True
@@ -431,7 +431,7 @@ ALL = -1
 
 
 def not_led(context: Context, node: int, history: History, line: RequestLine, found: Produced) -> None:
-    """Check the answer to a write, from a broker that did not lead at that time as far as the input shows."""
+    """Check the answer to a write from a broker that, by the input, did not lead at that time."""
     if found.error == NOT_LEADER or found.error in NOT_THERE:
         context.verdicts.explained[NOT_WRITTEN] += 1
     elif found.error in (NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER):
@@ -466,7 +466,7 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
 
 
 def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
-    """B6. For a stage: the guards that refuse an acks=all write, and True if the ISR is too small to acknowledge it."""
+    """B6. In a stage: the guards that refuse an acks=all write; True if the ISR is too small to acknowledge one."""
     if stage.refusals is None:
         leading, _ = led.ranked(stage, {}, 0)
         nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)
@@ -487,7 +487,7 @@ def _refused(context: Context, led: Leadership, line: RequestLine, stages: Seque
 
 
 def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
-    """Check an answer that the broker does not lead, although the input shows that it does."""
+    """Check the answer "not the leader" to a write, from a broker that leads by the input."""
     ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
     begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
     led.denied = line.answered

@@ -103,10 +103,7 @@ NEW_LEADER_ELECTED = 108
 
 
 class ControllerRequests:
-    """The requests to controllers. Add them all (``add_…``), then call ``settle``, then look them up.
-
-    Before ``settle``, their times are those in the logs; it subtracts each log's clock difference.
-    """
+    """The requests to controllers. Add them (``add_…``), correct their times (``settle``), then look them up."""
 
     def __init__(self, index: MetadataIndex) -> None:
         self._index = index
@@ -161,15 +158,12 @@ class ControllerRequests:
         return self._offset.offset_ms or 0
 
     def apart(self) -> Iterator[tuple[Path, int, float]]:
-        """For each log: its path, the number of controller decisions in it, and its lead over the metadata log in ms.
-
-        The lead is the median over the decisions.
-        """
+        """For each log: path, number of controller decisions, and their median lead over the metadata log in ms."""
         for path, differences in self._apart.items():
             yield path, len(differences), median(differences)
 
     def settle(self, ahead: Callable[[Path], float]) -> None:
-        """Subtract each log's clock lead (``ahead``, in ms) from its times. Look up requests only after this call."""
+        """Subtract each log's clock lead (``ahead``, in ms) from its times. Look requests up only after this call."""
 
         def settled(line: RequestLine) -> RequestLine:
             by = ahead(line.path)
@@ -212,7 +206,7 @@ class ControllerRequests:
         return self._of_leader.get((broker, life, epoch), [])
 
     def topics(self) -> list[str]:
-        """The topics of all proposals, as the requests name them."""
+        """The topics of all proposals, by id or name as in the requests."""
         return sorted({proposal.key[0] for _, proposal in self._proposals})
 
     def made(self, life: int, version: Version) -> bool:
@@ -225,13 +219,13 @@ class ControllerRequests:
         return not self._made.isdisjoint(told) or (life, made - 1) in self._led_on
 
     def had_replayed(self, broker: int, position: int, by: float) -> bool:
-        """True if a broker reported, by a time of the controller's clock, that it had replayed an offset."""
+        """True if, by the time ``by``, a broker had reported that it had replayed the metadata offset ``position``."""
         times, offsets = self._replayed.get(broker, ((), ()))
         place = bisect_right(times, by)
         return place > 0 and offsets[place - 1] >= position
 
     def knew(self, broker: int, position: int | None) -> float:
-        """The time at which a broker reported that it had replayed an offset; NEVER if it did not, or for None."""
+        """The time at which a broker reported that it had replayed a metadata offset; NEVER if it did not."""
         times, offsets = self._replayed.get(broker, ((), ()))
         place = len(offsets) if position is None else bisect_left(offsets, position)
         return times[place] if place < len(times) else NEVER
@@ -250,7 +244,7 @@ OFF_MS = 2 * CLOCKS_MS
 MAX_EPOCHS = 10_000
 """The most time differences stored of each kind."""
 PAIRS, EPOCHS = 3, 2
-"""The least number of a controller's decisions, and of a broker's leader epochs, that prove its clock wrong."""
+"""The least number of a controller's decisions, and of a broker's leader epochs, that prove a clock wrong."""
 
 
 def controllers_ahead(asked: ControllerRequests) -> dict[Path, float]:

@@ -3,15 +3,15 @@
 ``Acting`` executes the model's actions on states with ranks in place of offsets: a message involves few offsets (those
 of followers, the HWM, the end of the log). Brokers are slots, and the leader is slot 0.
 
-``stages`` are the views of the partition that a leader goes through in a leader epoch. The metadata log has the ISRs
-of the epoch, and the controller's requests have the leader's proposals in between. No log shows when the leader learns
-of them, so at any time it can be in one of several stages. A stage is impossible before it exists, and after the
-leader is known to have reached a later stage.
+``stages`` are the leader's views of the partition in a leader epoch. The metadata log has the ISRs of the epoch, and
+the controller's requests have the leader's proposals in between. No log shows when the leader learns of them, so at
+any time several stages are possible. A stage is impossible before it exists, and after the leader is known to have
+reached a later stage.
 
 ``Leadership`` bounds the HWM. The upper bound counts every fetch when it was read, in the stage that waits for the
 fewest brokers. The lower bound counts a fetch once it was certainly recorded, in the stage that waits for the most.
 Both use the model's ``advanced_hwm``. A returned HWM above the upper bound is a *claim*: it is stored until the lines
-of all fetches that were in flight then have been read.
+of all fetches in flight have been read.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Leading(NamedTuple):
     """A leader's state with offsets as ranks.
 
     Sets are bits of slots; ``proposed`` is −1 if there is no proposed ISR. ``leos`` has the rank of each slot's last
-    fetch offset, UNHEARD for none; the leader's own entry is unused. ``end`` is the rank of the log's end.
+    fetch offset, UNHEARD for none; the leader's entry is unused. ``end`` is the rank of the log's end.
     """
 
     isr: int
@@ -110,7 +110,7 @@ class Acting:
     # --- a leader's state -----------------------------------------------------------------------------
 
     def _state(self, leading: Leading, epoch: int = 1, records: int = 1) -> list[int]:
-        """The model's state for a leader in slot 0 with this leader epoch, with records of that epoch."""
+        """The model's state for a leader in slot 0 in leader epoch ``epoch``, with records of the epoch ``records``."""
         state, at = self._template.copy(), self._at
         state[at["brokers[0].view.leader"]] = 0
         state[at["brokers[0].view.leader_epoch"]] = epoch
@@ -138,7 +138,7 @@ class Acting:
         return self.settles(leading[:4], leading[4:])
 
     def settles(self, bits: Bits, ranks: Ranks) -> int:
-        """The rank to which the HWM advances, for the fields of a ``Leading`` in two tuples."""
+        """The rank to which the HWM advances, for a ``Leading`` split into two tuples."""
         found: int | None = self.settled_memo.get((bits, ranks))
         if found is None:
             found = int(self._advance(self._state(Leading(*bits, *ranks)))[0])
@@ -325,7 +325,7 @@ def stages(
     """The stages of a leader epoch in order; empty if the metadata log has no such epoch.
 
     ``proposals`` are the leader's in this epoch, in the order of their arrival. ``knew`` maps a metadata offset to the
-    time, by the controller's clock, by which the leader had certainly replayed it.
+    controller's time at which the leader had certainly replayed it.
     """
     found: list[Stage] = []
     waiting = list(proposals)
@@ -374,7 +374,10 @@ class Heard(Struct, gc=False, frozen=True):
 
 @dataclass(slots=True)
 class Claim:
-    """A returned HWM (``exact``), or a lower bound from an acknowledged write, not yet shown to be possible."""
+    """A returned HWM that the lines read so far cannot justify, so it is checked again later.
+
+    Unless ``exact``, it is a lower bound of the HWM, from an acknowledged write.
+    """
 
     hwm: int
     line: RequestLine
@@ -541,7 +544,7 @@ class Leadership:
         return stage.bits
 
     def possible(self, since: float | None = None) -> list[Stage]:
-        """The stages that the leader can be in, or can have been in since a time of its clock."""
+        """The stages in which the leader can be or, with ``since``, can have been since that time of its clock."""
         first = self.at
         if since is not None:
             while first and self.stages[first].reached > since - CLOCKS_MS:
@@ -549,12 +552,12 @@ class Leadership:
         return self.stages[first : self.up_to + 1]
 
     def _least_of(self, certain: dict[int, int], since: float | None) -> int:
-        """The lower bound of the HWM in the stages since a time, with the followers at the offsets ``certain``."""
+        """The lower bound of the HWM since a time, with the followers at the offsets ``certain``."""
         end = max(self.least_end, self.low)
         return min(self._settled(self.patient, self.possible(since), certain, self.low, end))
 
     def greatest(self, since: float | None = None) -> int | None:
-        """The upper bound of the HWM, now or in the stages since a time; None if it is unbounded."""
+        """The upper bound of the HWM, now or since a time; None if unbounded."""
         if self.hwm is None:
             return None
         found = self.reached(self.hwm, self.leos(), since)
@@ -565,7 +568,7 @@ class Leadership:
         return found
 
     def leos(self) -> dict[int, int]:
-        """Each follower's last fetch offset; TOP if its last fetch may precede the request log."""
+        """Each follower's last fetch offset; TOP if it may have fetched before the request log begins."""
         found = {broker: heard.offset for broker, heard in self.heard.items()}
         if not self.is_whole:
             for broker, slot in self.slots.items():
@@ -574,7 +577,7 @@ class Leadership:
         return found
 
     def reached(self, base: int, leos: dict[int, int], since: float | None) -> int | None:
-        """The greatest HWM that can follow the HWM ``base`` in the stages since a time; None if it is unbounded."""
+        """The greatest HWM possible since a time, after the HWM ``base``; None if unbounded."""
         found = max(base, *self._settled(self.acting, self.possible(since), leos, base))
         return None if found == TOP else found
 
@@ -620,9 +623,9 @@ class Leadership:
             del known[:-8]
 
     def append(self, offset: int) -> bool | None:
-        """Record that a batch begins at an offset. Returns True if it is new, False if it is known.
+        """Record the start of a batch. Returns True if it is new, False if it is known.
 
-        None means that an earlier leader must have appended the batch.
+        None means that an earlier leader appended the batch.
         """
         if offset in self.appended:
             return False
@@ -638,10 +641,7 @@ class Leadership:
         return True
 
     def inside(self) -> tuple[int, RequestLine] | None:
-        """A follower's fetch offset inside a batch, with its line; None if there is none.
-
-        No batch begins at the offset, though batches lie before and after it.
-        """
+        """A follower's fetch offset inside a batch, with the fetch's line; None if there is none."""
         cuts, over = self.cuts, self.active - LINES_MS
         while cuts and cuts[0][0] < over:
             _, offset, line = cuts.popleft()

@@ -152,7 +152,7 @@ class Registration(Struct, gc=False, frozen=True):
 
 
 class MetadataIndex:
-    """The index. The replay of the log adds partitions (``change``, ``setting``); ``read`` adds topics and brokers."""
+    """The index of a metadata log. Its replay calls ``change`` and ``setting``; ``read`` adds topics and brokers."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Registration] = {}
@@ -315,10 +315,9 @@ class MetadataIndex:
         return self._sorted_places[place] if place < len(self._sorted_places) else NEVER
 
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
-        """The states in which a controller can have decided about a partition between two times.
+        """The metadata offsets at which a controller can have decided between two times, and the versions there.
 
-        Each has the offset and the partition's version there. The first state is in force at ``start_ms``; each change
-        of the partition or of any registration begins another state.
+        They are the offset in force at ``start_ms``, and each later change of the partition or of any registration.
         """
         versions = history.around(start_ms, end_ms)
         first = bisect_left(self._by_time, (start_ms, -1, -1))

@@ -151,7 +151,7 @@ class Node:
         return begins <= fetch.line.answered and fetch.line.answered < ends
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
-        """True if this broker led in the earlier leader epoch of a fetch, so the fetch was in flight when it ended."""
+        """True if a fetch was in flight at the end of the leader epoch ``epoch``, in which this broker had led."""
         led = self.led.get(history.number)
         begins = None if led is None or epoch >= led.epoch else history.begins(epoch)
         return begins is not None and begins.leader == self.broker
@@ -326,7 +326,7 @@ class Node:
 
 
 def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
-    """The start and the end of the time in which a fetch's sender certainly had the broker epoch in the fetch."""
+    """The times between which a fetch's sender certainly had the broker epoch in the fetch."""
     begins = context.index.registered(fetch.replica, fetch.epoch)
     ends, _ = context.index.registered_later(fetch.replica, fetch.epoch)
     return begins + CLOCKS_MS, ends - CLOCKS_MS

@@ -46,7 +46,7 @@ class Waiting:
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
-    """The leader's proposals, each with the first stage of its partition epoch. Others are left out."""
+    """The leader's proposals that have a stage with their partition epoch, each with the first such stage."""
     found = []
     first: dict[int, Stage] = {}
     for stage in led.stages:
@@ -61,7 +61,7 @@ def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
 
 
 def watched(pending: Iterable[Waiting]) -> frozenset[int]:
-    """The brokers for whose fetches a pending proposal still waits."""
+    """The new members for whose fetches a pending proposal still waits."""
     return frozenset(f for w in pending for f in w.joining if f not in w.fits and f not in w.late)
 
 
@@ -190,7 +190,7 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
 def _named_first(led: Leadership, proposal: Proposal, member: int) -> int | None:
     """The broker epoch of a member in an earlier sending of the proposal; None if there is none.
 
-    An INELIGIBLE_REPLICA error ends a proposal (841.3): the same members later are a new proposal.
+    An INELIGIBLE_REPLICA error ends a proposal (841.3); after it, the same members are a new proposal.
     """
     members = [m for m, _ in proposal.members]
     for earlier in led.proposed.get(proposal.partition_epoch, ()):
@@ -226,7 +226,7 @@ PROPOSED_CHANGE = "alter_partition"
 
 
 def decided(context: Context, history: History, proposal: Proposal) -> None:
-    """Check the controller's answer against the model's in each state in which it can have decided (841.2, 903.4)."""
+    """Check that the controller answered as the model does in a state in which it can have decided (841.2, 903.4)."""
     line, verdicts = proposal.line, context.verdicts
     if proposal.error not in ERRORS:
         verdicts.outside[f"AlterPartition answered with error {proposal.error}"] += 1
@@ -370,7 +370,7 @@ def _registrations(
 
 
 def missing(context: Context, first: float, last: float) -> None:
-    """Count the ISR changes between two times that an AlterPartition without a logged line proposed."""
+    """Count, as guessed, the ISR changes between two times whose AlterPartition is in no log."""
     for topic in context.asked.topics():
         for history in context.index.partitions(topic):
             for version in history.versions:

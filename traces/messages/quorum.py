@@ -125,7 +125,7 @@ class Response:
         exchange: Exchange | None,
         timed_out: bool = False,
     ) -> Response:
-        """The response for an answer in a log line, to a fetch from this offset."""
+        """The response to a fetch from ``offset``, made from the answer in a log line."""
         said = answer.epoch, answer.size > 0, answer.hwm, answer.diverging
         return cls(*said, offset, source, timed_out, exchange)
 
@@ -174,8 +174,8 @@ class Window:
     """The part of a belief that a step needs, with a slot for each member and ranks for offsets and epochs.
 
     The members ``nodes`` have their own state, others the initial one. ``offsets`` and ``epochs`` are ranked in
-    addition. ``commits`` includes the committed log, ``fetches`` the fetches in flight of the nodes, and ``votes`` the
-    votes in flight between the nodes.
+    addition. ``commits`` includes the committed log; ``fetches`` and ``votes`` include the nodes' fetches and votes in
+    flight.
     """
 
     def __init__(
@@ -331,7 +331,7 @@ class Window:
         }
 
     def _records(self, log: Log) -> list[dict[str, int]]:
-        """The log as records of the model: one for each stretch between two offsets."""
+        """The log as records of the model: one for each range between two ranked offsets."""
         return [
             {"epoch": self.epochs.rank(log.epoch_at(offset))}
             for offset in self.offsets.values

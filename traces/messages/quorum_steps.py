@@ -34,7 +34,7 @@ Differences = dict[str, tuple[Any, Any]]
 
 @dataclass
 class Turn:
-    """A node's turn, with the effects whose lines have not come yet.
+    """The lines that a node writes for one step, with the effects that no line has shown yet.
 
     ``hwm`` is the HWM to which the node must move. ``answers`` are the answers that it must send, by member. Answers
     that end a parked fetch have an entry in ``completed``; ``seen`` has the members whose completion a line reports.
@@ -121,7 +121,7 @@ class Explainer:
             return Outcome(None, (f"too much for the model here: {large}",))
 
     def adopt(self, window: Window, outcome: Outcome, number: int) -> None:
-        """Copy a member's state after a step into the belief, except its log."""
+        """Copy a member's state after a step, except the log, into the belief."""
         assert outcome.after is not None
         node, after = self.belief.node(number), outcome.after["members"][window.slots[number]]
         node.epoch = window.epochs.value(after["epoch"])
@@ -287,14 +287,14 @@ class Fetches(Explainer):
         self.explain("take_answer", {"member": f}, differences)
 
     def _take_one(self, window: Window, f: int, epoch: int | None) -> Outcome:
-        """Take the model's step for one stretch of an answer with records of ``epoch``; None means no records."""
+        """Take the model's step for one stretch of an answer, with records of ``epoch`` (None: without records)."""
         response = self.belief.responses[f]
         if epoch is not None:
             response.source = Log([(0, epoch)], response.offset + 1)
         return self.take(window, "take_answer", f=window.slots[f])
 
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
-        """The records of an answer as stretches of one epoch, split at the HWM, too: pairs of end offset and epoch.
+        """Split an answer's records at epoch starts and at the HWM; returns the end offset and epoch of each stretch.
 
         An answer without records is one stretch with the end None.
         """
@@ -368,7 +368,7 @@ class Leaders(Fetches):
             self.verdicts.explained["receive_fetch: answered"] += 1
 
     def _of_silent(self, f: int, fetch: e.Fetch, leader: Node) -> None:
-        """Adopt the state in a fetch of a process that no longer writes lines, without a check."""
+        """Adopt, unchecked, the state in a fetch from a process that writes no more lines."""
         self.guess("a fetch of a process that writes no more lines")
         b, node = self.belief, self.belief.node(f)
         if leader.log is not None:
@@ -569,7 +569,7 @@ class Leaders(Fetches):
         return (event.time_ms - exchange.received_ms) / max(1, exchange.request.wait_ms)
 
     def completing(self, event: e.Event, what: e.Completing) -> None:
-        """Handle a line that completes a parked fetch: the turn must include the completion."""
+        """Handle a line that completes a parked fetch, which the model must complete in the same turn."""
         turn = self.turns.get(event.node)
         says = {"leader": event.node, "member": what.sender}
         if turn is None or what.sender not in turn.completed:
@@ -630,7 +630,6 @@ class Leaders(Fetches):
         turn.hwm, turn.seen_hwm = None, False
 
     def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
-        """Adopt the recorded HWM as the node's."""
         node.hwm, node.peak = what.offset, max(node.peak, what.offset)
         if node.leads and node.log is not None:
             self._is_committed(node.log, what.offset)

@@ -274,7 +274,6 @@ class _Node:
     """Requests of others that the node has not answered, with the correlation ids of their connections."""
 
     def advance(self) -> None:
-        """Move to the node's next line."""
         self.head = next(self.events, None)
 
 
@@ -282,7 +281,7 @@ Ordered = tuple[Event, Exchange | None]
 
 
 class Order:
-    """Merges the events of all nodes. Iterating gives each event with the exchange to which its message belongs."""
+    """Merges the events of all nodes in order. Iterating gives each event with the exchange of its message."""
 
     def __init__(self, logs: Iterable[tuple[int, Iterable[Event]]]) -> None:
         self._nodes = {node: _Node(iter(events)) for node, events in logs}
@@ -292,7 +291,6 @@ class Order:
             node.advance()
 
     def __iter__(self) -> Iterator[Ordered]:
-        """Iterate over the events in order."""
         while True:
             heads = sorted(
                 (node.head.time_ms, number) for number, node in self._nodes.items() if node.head is not None
@@ -331,7 +329,7 @@ class Order:
         return True
 
     def _is_past(self, other: int, event: Event) -> bool:
-        """True if a node's lines have passed the time by which its message should have been sent."""
+        """True if a node's lines are past the time by which it should have sent the message of ``event``."""
         head = self._nodes[other].head
         return head is None or head.time_ms > event.time_ms + SLACK_MS
 

@@ -114,9 +114,9 @@ class Part:
 
 
 def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
-    """Parse the object that begins at ``start``. Returns it, and the position after it.
+    """Parse the object that begins at ``start``; returns the object and the position after it.
 
-    Raises TraceError if it is cut off or nested too deeply.
+    Raises TraceError if the object is cut off or nested too deeply.
     """
     stack: list[tuple[Part, str | None, str]] = []
     at = start
@@ -337,7 +337,7 @@ class _Line:
         return part
 
     def then(self, pattern: str) -> str:
-        """The part of the following text that a pattern's group matches; empty if the pattern does not match."""
+        """The first group of a pattern in the following text; empty if the pattern does not match."""
         found = re.compile(pattern).match(self.text, self.end)
         return "" if found is None else found[1]
 
@@ -419,7 +419,7 @@ def _follower_end(line: _Line) -> e.What:
 
 
 def _hwm_set(line: _Line) -> e.What:
-    """Read the first, more detailed line of the two about a move of the HWM."""
+    """Read the first and more detailed of the two lines about a move of the HWM."""
     part = line.part()
     leads, now = part.name != "Optional", part if part.name != "Optional" else part.at("0")
     before = ends = None

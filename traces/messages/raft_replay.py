@@ -64,7 +64,7 @@ class _Append:
 
 @dataclass
 class Measured:
-    """Delays of one kind. ``messages`` counts them by their number of messages; ``ms`` has each in milliseconds."""
+    """Delays of one kind, in ms (``ms``) and counted by their number of messages (``messages``)."""
 
     messages: Counter[int] = field(default_factory=Counter)
     ms: list[int] = field(default_factory=list)
@@ -84,8 +84,8 @@ class Measured:
 class Delays:
     """Measures how long a leader's append takes until the HWM passes it.
 
-    ``committed`` has the delays until the leader's own HWM passes the append, ``members`` those of the other members.
-    Pass events to ``take`` in order.
+    ``committed`` measures up to the leader's own HWM, ``members`` up to each other member's. Pass events to ``take``
+    in order.
     """
 
     def __init__(self) -> None:

@@ -378,7 +378,7 @@ def _parsed(
 
 
 def _mismatch(path: Path, number: int, wrong: str) -> TraceError:
-    """The TraceError for an error of msgspec, with the path of the field."""
+    """The TraceError for an error message of msgspec, with the field's path."""
     message, _, at = wrong.partition(" - at `$")
     where = at.strip(".`")
     if message.startswith(_MISSING):

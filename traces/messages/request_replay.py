@@ -332,7 +332,6 @@ class _Around:
     number: int = 0
 
     def take(self, message: ShownMessage) -> None:
-        """Process the next message of the log."""
         passed = bisect_left(self.places, message.arrived)
         if passed > self.at:
             self.at, self.behind = passed, SIDE
@@ -345,7 +344,7 @@ class _Around:
             self.waiting.append(message)
 
     def all(self) -> list[ShownMessage]:
-        """The selected messages, at the end of the log."""
+        """The selected messages; call it at the end of the log."""
         ahead = self.waiting if self.at < len(self.places) else ()
         return [*self.kept, *ahead]
 
