@@ -271,19 +271,19 @@ class _Line:
         return self._match[name] is not None
 
     def text(self, name: str) -> str:
-        """The part ``name`` of the line as text."""
+        """The line's part ``name`` as text."""
         return self._match[name]
 
     def number(self, name: str, low: int = -1, high: int = INT64) -> int:
-        """The part ``name`` as a number within bounds; the default bounds are those of an offset."""
+        """The line's part ``name`` as a number within bounds; the default bounds are those of an offset."""
         return self._bounded(name, self._match[name], low, high)
 
     def epoch(self, name: str) -> int:
-        """The part ``name`` as a leader epoch or a partition epoch."""
+        """The line's part ``name`` as a leader epoch or a partition epoch."""
         return self.number(name, 0, INT32)
 
     def ids(self, name: str) -> tuple[int, ...]:
-        """The part ``name`` as broker ids, separated by commas."""
+        """The line's part ``name`` as broker ids, separated by commas."""
         parts = [part for part in re.split(r"[, ]+", self._match[name]) if part]
         if len(parts) > MAX_MEMBERS:
             raise self.wrong(name, f"more than {MAX_MEMBERS} members")

@@ -69,7 +69,7 @@ class _Batch:
     times: list[int] = field(default_factory=list)
 
     def finished(self) -> RecordBatch:
-        # Offsets ascend, so that number of them means that none is missing.
+        # Offsets ascend, so the full number of them leaves no gap.
         whole = len(self.offsets) == self.last - self.base + 1
         return RecordBatch(
             self.line,

@@ -54,7 +54,7 @@ def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
 
 
 def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
-    """Drop the claimed HWMs that have become possible, and report those to which no more lines can belong.
+    """Drop the claimed HWMs that have become possible, and report those for which all lines have been read.
 
     ``ends``: the leader's log ends. Lines of requests in flight may be missing, so the other claims count as guessed.
     """
@@ -181,7 +181,7 @@ def refused(
     asked: Asked,
     error: int,
 ) -> None:
-    """B2. Check an answer with an error: the broker must have known a possible reason to refuse the fetch."""
+    """B2. Check an answer with an error: the broker can have known a reason to refuse the fetch, or it is reported."""
     verdicts, line = context.verdicts, fetch.line
     if error in NOT_THERE:
         verdicts.guessed["a broker had not replayed the creation of the partition"] += 1

@@ -256,7 +256,7 @@ class Acting:
     def expansion_refused(
         self, leading: Leading, f: int, leso: int, epoch_fits: bool = True
     ) -> tuple[str, ...]:
-        """The guards that refuse to propose slot ``f`` for the ISR (B5, 841.1, 903.2).
+        """The guards that forbid to propose slot ``f`` for the ISR (B5, 841.1, 903.2).
 
         ``leso`` is the rank of the leader epoch's start offset.
         """
@@ -356,7 +356,7 @@ def stages(
 LINES_MS = 3000.0
 """After this much active time of a node, the lines of all requests that were in flight have been written."""
 IDLE_MS = 200.0
-"""The most time between two lines that counts as active: the process may have been stopped."""
+"""How much of a gap between two lines counts as active time: the process may have been stopped."""
 MARKS = 8192
 """The most batch boundaries stored of a log."""
 UNASKED: tuple[str, ...] = ("not asked",)

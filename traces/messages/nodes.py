@@ -29,7 +29,7 @@ from highwater.traces.rules import profiles
 MAX_BEFORE = 500_000
 """The most pairs of follower and partition whose last fetch is stored."""
 LEADERSHIPS = 64
-"""The number of leaderships at which those of deleted partitions are dropped first."""
+"""The number of leaderships at which those of deleted partitions are first dropped."""
 
 
 LIVES = 1000

@@ -204,7 +204,7 @@ class Elections(Leaders):
         self._compare_role(action, node, what)
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
-        """Compare a role line of a node that answers a vote request: first comes the new epoch, then the vote."""
+        """Compare one of the role lines while a node answers a vote request: a new epoch comes first, then the vote."""
         voted, node.voted = node.voted, turn.roles.pop(0)
         if what.voted == voted:
             turn.roles.clear()

@@ -249,7 +249,7 @@ MAX_OPEN = 1_000
 class Exchange:
     """A request and its answer between two nodes.
 
-    Each time is by the clock of the node that wrote the line; None: no log has the line.
+    Each time is by the clock of the node that wrote the line, and None if no log has the line.
     """
 
     client: int

@@ -66,7 +66,7 @@ class Part:
         return found
 
     def text(self, name: str) -> str:
-        """A field as text; for an object, the object's name."""
+        """A field's text or, if the field is an object, the object's name."""
         found = self.fields.get(name)
         if found is None:
             raise self.place.at(name).wrong("missing")
