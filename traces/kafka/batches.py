@@ -279,8 +279,6 @@ def read_batches(
 
 
 class _Segment:
-    """A segment or snapshot that is being read."""
-
     def __init__(self, path: Path, file: Readable, notes: list[str], last: bool) -> None:
         self.path, self.file, self.notes, self.last = path, file, notes, last
         self.data = b""

@@ -271,7 +271,6 @@ class _Line:
         return self._match[name] is not None
 
     def text(self, name: str) -> str:
-        """The line's part ``name`` as text."""
         return self._match[name]
 
     def number(self, name: str, low: int = -1, high: int = INT64) -> int:
@@ -279,11 +278,9 @@ class _Line:
         return self._bounded(name, self._match[name], low, high)
 
     def epoch(self, name: str) -> int:
-        """The line's part ``name`` as a leader epoch or a partition epoch."""
         return self.number(name, 0, INT32)
 
     def ids(self, name: str) -> tuple[int, ...]:
-        """The line's part ``name`` as broker ids, separated by commas."""
         parts = [part for part in re.split(r"[, ]+", self._match[name]) if part]
         if len(parts) > MAX_MEMBERS:
             raise self.wrong(name, f"more than {MAX_MEMBERS} members")

@@ -52,8 +52,6 @@ _TRAILING = re.compile(rb"Found (\d{1,19}) invalid bytes at the end of ")
 
 @dataclass(slots=True)
 class _Batch:
-    """A batch whose lines are being read."""
-
     line: int
     base: int
     last: int

@@ -311,10 +311,7 @@ _WHY = {
 
 @dataclass
 class Context:
-    """The shared data of all checks of request logs.
-
-    ``index`` is the metadata index, ``asked`` has the requests to controllers, and ``verdicts`` the results.
-    """
+    """The data shared by all checks of request logs: ``asked`` has the requests to controllers."""
 
     index: MetadataIndex
     profile: str

@@ -1,7 +1,6 @@
 """Votes, roles and starts of processes in raft logs, and the replay of all lines.
 
-A *turn* (``quorum_steps.py``) has the lines of one step. ``Follower`` determines which lines begin a turn, which lines
-belong to a turn, and which lines of a turn are missing.
+``Follower`` determines which lines belong to a turn (the lines of one step), and which of its lines are missing.
 """
 
 from __future__ import annotations

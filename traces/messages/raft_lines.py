@@ -150,7 +150,6 @@ def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
 
 
 def _add(part: Part, name: str | None, word: str) -> None:
-    """Add a text to an object, as a field if it has a name."""
     if name is None:
         part.items.append(word)
     elif name not in part.fields:
@@ -332,7 +331,6 @@ class _Line:
         self.place, self.text, self.found, self.end = place, text, found, found.end()
 
     def part(self) -> Part:
-        """Read the next object of the line."""
         part, self.end = parse(self.place, self.text, self.end)
         return part
 
