@@ -1,4 +1,4 @@
-"""One broker's log of one partition: its tenures as leader, its HWM, the ends of its log, and violations.
+"""Follows one partition through one broker's log lines: tenures as leader, HWM, log end offsets and violations.
 
 Events come in the order in which the broker wrote them. Lines of server.log and of state-change.log are ordered by
 time only, in ms. The order of two events with the same time in both files is unknown, so no conclusion depends on it.
@@ -28,26 +28,26 @@ MAX_RANGES = 64
 
 @dataclass(slots=True)
 class Breach:
-    """A violation of a property in a broker's log. ``lost`` is a number of records.
+    """A violation of a property, found in a broker's log.
 
-    ``sure`` is set once the broker's log is known to continue after the violation.
+    ``sure`` is false while a change of the partition that the broker has not logged yet could explain the violation.
     """
 
     promise: Statement
     event: BrokerEvent
     summary: str
     lost: int
-    """The number of offsets concerned."""
+    """The number of records affected."""
     at_risk: str
     sure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The start of a broker's leading or following in a leader epoch.
+    """A broker's LEO and role when it begins to lead or to follow in a leader epoch.
 
-    ``offset`` is its LEO then, ``leader`` the leader that it follows. ``truncated``: the log was truncated since the
-    previous position.
+    ``offset`` is the LEO. ``leader`` is the broker itself if it leads. ``truncated`` is true if the broker truncated
+    its log after the previous position.
     """
 
     epoch: int
@@ -61,8 +61,8 @@ class Position:
 class Stint:
     """A broker's leadership in one leader epoch, until the next epoch or a restart.
 
-    ``start`` is None if the log begins later. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
-    ``visible`` is the first HWM, with its line, that consumers can see. Kafka returns an end offset to consumers only
+    ``start`` is None if the input begins later. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
+    ``visible`` is the first HWM, with its event, that consumers can see: Kafka returns an end offset to consumers only
     once the HWM has reached the start offset of the leader epoch.
     """
 
@@ -87,16 +87,17 @@ class Stint:
 
 
 class Ranges:
-    """The moves of an HWM as ranges of offsets. The ranges are disjoint as long as the HWM only moves forward.
+    """The offsets over which an HWM moved, as ranges. Overlapping moves mean that the HWM moved back.
 
-    The order of the lines, which threads may swap, therefore does not matter. The highest MAX_RANGES ranges are kept.
+    Threads may swap the order of log lines; the ranges do not depend on that order. The highest MAX_RANGES ranges are
+    stored.
     """
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int]] = []
 
     def add(self, low: int, high: int) -> tuple[int, int] | None:
-        """Add the range [low, high). Returns the highest earlier range that overlaps it; None if there is none."""
+        """Add the range [low, high), and return the highest earlier range that overlaps it, or None."""
         shared = [r for r in self._ranges if max(r[0], low) < min(r[1], high)]
         joined = [r for r in self._ranges if r[0] <= high and low <= r[1]]
         for r in joined:
@@ -109,31 +110,31 @@ class Ranges:
 
     @property
     def top(self) -> int:
-        """The highest offset that the HWM has reached; -1 if there is none."""
+        """The highest offset that the HWM has reached; -1 before the first move."""
         return self._ranges[-1][1] if self._ranges else -1
 
 
 # --- broker view -----------------------------------------------------------------------------------------
 
 LIMIT_SEEN = 1000
-"""The most violations kept for a broker and partition; the others are counted."""
+"""The most violations stored per broker and partition; more are only counted."""
 LIMIT_STINTS = 10_000
-"""The most leader epochs, and changes to follower, kept for a broker and partition: the last ones."""
+"""The most leader epochs led, and the most changes to follower, stored per broker and partition: the latest ones."""
 AS_LOGGED = 0
-"""Stands for a setting that the broker did not log; the value in the metadata log is used."""
+"""Placeholder for a setting that the broker did not log: the metadata log's value applies."""
 RECENT = 64
 LIMIT_TRUNCATIONS = 64
-"""The most truncations kept for a broker and partition: the last ones."""
+"""The most truncations stored per broker and partition: the latest ones."""
 
 MinIsr = Callable[[int], "tuple[int | None, int | None]"]
-"""By partition epoch: the min ISR in force, None if it is not certain; and the number of replicas."""
+"""Maps a partition epoch to its min ISR (None if uncertain) and its number of replicas (None if unknown)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Committed:
     """The committed ISR as the leader knows it.
 
-    ``under`` is True if the leader logs that the ISR is under min ISR; None if it does not log it.
+    ``under`` is True if the leader logged that the ISR is smaller than min ISR; None if it logged nothing about it.
     """
 
     isr: tuple[int, ...]
@@ -144,10 +145,7 @@ class _Committed:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """The end offset of a broker's log, from one of its lines.
-
-    ``is_exact`` is false if the log may have grown since.
-    """
+    """A broker's LEO as of ``event``. If ``is_exact`` is false, the log may have grown since."""
 
     offset: int
     is_exact: bool
@@ -155,7 +153,7 @@ class LogEnd:
 
 
 class BrokerView:
-    """Collects what one broker's log shows about one partition. Pass its events to ``take``, then call ``finish``."""
+    """The history of one partition in one broker's log. Pass the events to ``take`` in order, then call ``finish``."""
 
     def __init__(self, broker: int, min_isr: MinIsr) -> None:
         self.broker = broker
@@ -171,7 +169,7 @@ class BrokerView:
         self.dropped = 0
         self.has_state_changes = False
         self.moves = self.judged_min_isr = self.judged_members = 0
-        """Moves of the HWM while leading; those checked against min ISR; members' LEOs checked against moves."""
+        """Counts of HWM moves, HWM moves checked against min ISR, and members' LEOs checked against HWM moves."""
         self._min_isr = min_isr
         self._unsure: list[Breach] = []
         self._last_state: events.BrokerEvent | None = None
@@ -233,7 +231,7 @@ class BrokerView:
                 pass
 
     def _move_end(self, event: events.BrokerEvent) -> None:
-        """Note the end of the log after an event. While the broker leads or follows, the log grows without a line."""
+        """Update ``end``, the last known LEO, with an event."""
         known = -1 if self.end is None else self.end.offset
         match event:
             case events.BecameFollower():
@@ -252,12 +250,12 @@ class BrokerView:
                 pass
 
     def confirm(self, latest_partition_epoch: int | None) -> None:
-        """Make the last violations certain if the metadata log has no later change that the broker could replay."""
+        """Make pending violations sure if the broker has already applied the partition's latest change."""
         if latest_partition_epoch is not None and self._known_epoch >= latest_partition_epoch:
             self._confirm()
 
     def finish(self) -> None:
-        """End the log: violations that are not certain by now stay uncertain."""
+        """End the log: violations that are still pending stay unsure."""
         self._unsure.clear()
 
     # --- leading and following -------------------------------------------------------------------------
@@ -313,9 +311,9 @@ class BrokerView:
             self._known_epoch = max(self._known_epoch, epoch)
 
     def _fetcher_removed(self, event: events.FetcherRemoved) -> None:
-        """Handle the removal of a fetcher: the broker replays a change of its role.
+        """Handle the removal of a fetcher, which shows that the broker is changing its role.
 
-        The new role is in the other log file, if that file covers this time.
+        The file state-change.log has the new role, if it covers this time.
         """
         if self._stint is None or self._in_ms_of_state(event):
             return
@@ -329,7 +327,7 @@ class BrokerView:
         self._truncated = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
-        """True if an event has the same ms as the last change of state, so it came before that change."""
+        """True if an event has the time (ms) of the last role change, and so counts as earlier than the change."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
     def _confirm(self) -> None:
@@ -382,7 +380,7 @@ class BrokerView:
             self._goes_back(event, event.before, event.after)
 
     def _goes_back(self, event: events.BrokerEvent, was: int, now: int, sure: bool = False) -> bool:
-        """Record a violation of B4 if the HWM moves back from ``was`` to ``now``. Returns True if it does."""
+        """Record a violation of B4, and return True, if the HWM moves back from ``was`` to ``now``."""
         if profiles.hwm_never_moves_back(before=was, after=now):
             return False
         self._see(
@@ -397,10 +395,10 @@ class BrokerView:
         return profiles.hwm_waits_for_isr(leo=leo, hwm=hwm)
 
     def _min_isr_of(self, known: _Committed) -> int | None:
-        """The smallest min ISR that the leader can have used; None if it is unknown.
+        """The smallest min ISR that the leader can have used with a committed ISR; None if unknown.
 
-        The broker's own line about the topic's settings takes precedence. The broker writes it before the settings
-        apply. The former settings may hold until the thread that replays metadata handles another change.
+        Settings in the broker's log take precedence over the metadata log. The broker logs new settings before they
+        apply, so the former settings may hold until the next change of role.
         """
         logged, replicas = self._min_isr(known.partition_epoch)
         told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
@@ -412,8 +410,8 @@ class BrokerView:
     def _under_min_isr(self, event: events.HwmMoved, known: _Committed) -> None:
         """Record a violation of 966.1 if the HWM moved while the ISR was under min ISR.
 
-        The leader's own statement about its ISR takes precedence, because its settings may lag behind the metadata
-        log.
+        If the leader logged that the ISR is not under min ISR, that line decides: the leader's settings may lag behind
+        the metadata log.
         """
         min_isr = self._min_isr_of(known)
         if min_isr is None:
@@ -442,7 +440,11 @@ class BrokerView:
     # --- followers -------------------------------------------------------------------------------------
 
     def _recorded(self, event: events.LeoRecorded) -> None:
-        """Process a recorded LEO. It also counts for earlier actions: the leader's thread writes the line later."""
+        """Process a follower's LEO that the leader recorded.
+
+        The leader uses the LEO before it writes the line. The LEO is therefore also checked against earlier HWM moves
+        and ISR proposals.
+        """
         if self._stint is None:
             return
         replica, known = event.replica, self._leos.get(event.replica, -1)
@@ -501,7 +503,7 @@ class BrokerView:
         at_risk: str,
         sure: bool = False,
     ) -> Breach | None:
-        """Record a violation, and return it. A repetition within one tenure is dropped, and the result is None."""
+        """Record and return a violation; None if it repeats one of this tenure, or if too many are stored."""
         if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None
         if len(self.seen) >= LIMIT_SEEN:

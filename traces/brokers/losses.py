@@ -1,14 +1,15 @@
-"""Lost committed records, found from brokers' logs or dumps of their data, and the properties that this violates.
+"""Detects lost committed records, and the violated properties, in brokers' logs or dumps of their data.
 
-If two replicas' logs have the same leader epoch at an offset, they have the same records up to there (KIP-101). If a
-new leader's log has another epoch than the log in which a record was committed, the record is lost. This holds even
-if the new leader's log is longer.
+If two replicas' logs have the same leader epoch at an offset, they have the same records up to that offset (KIP-101).
+If a new leader's log has another leader epoch at a committed record's offset, the record is lost, even if that log is
+longer.
 
 A dump does not show the HWM. Every member of the ISR holds the committed records (B4), and nothing is committed while
 the ISR is under min ISR (966.1). So only records that all members of the last large enough ISR hold can have been
-committed. A leader that begins without them is reported with the number of offsets (``leader_completeness``).
+committed. If a leader begins without them, a finding gives the number of offsets (``leader_completeness``).
 
-Records that are gone from all logs do not show: a dump must be older than the truncation to the new leader's log.
+Records that are missing from all dumps go unnoticed, so a dump must be older than the truncation to the new leader's
+log.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 
 @dataclass(frozen=True, slots=True)
 class PartitionVersion:
-    """A partition at one partition epoch. ``position`` and ``time`` are the change's offset and time.
+    """A partition at one partition epoch.
 
-    ``number`` counts the partition's changes.
+    ``position`` and ``time`` are the offset and time of the change in the metadata log. ``number`` counts the changes
+    of all partitions up to this one.
     """
 
     number: int
@@ -61,7 +63,8 @@ class PartitionVersion:
 class Election:
     """The election of a leader by a change of the partition.
 
-    ``source`` names the set that the leader came from. ``clean`` is true for ISR or ELR; None if it is not known.
+    ``source`` is the set that the leader came from: ISR, ELR, or neither. ``clean`` is true for ISR or ELR. Both are
+    None if unknown.
     """
 
     source: str | None = None
@@ -70,7 +73,7 @@ class Election:
 
 @dataclass(slots=True)
 class Epochs:
-    """The versions of a partition in the metadata log, by partition epoch."""
+    """A partition's history in the metadata log: versions by partition epoch, elections by leader epoch."""
 
     versions: dict[int, PartitionVersion] = field(default_factory=dict)
     elections: dict[int, PartitionVersion] = field(default_factory=dict)
@@ -78,13 +81,12 @@ class Epochs:
     created: int = 0
     last_min_isr: int | None = None
     settings: tuple[list[int], ...] = ()
-    """The numbers of the changes after which min.insync.replicas changed: for the topic, and for the cluster."""
+    """When min.insync.replicas changed, for the topic and for the cluster, as values of ``PartitionVersion.number``."""
 
     def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
-        """The smallest min ISR that can have been in force while ``epoch`` was the latest partition epoch.
+        """The smallest min ISR possible in a partition epoch, and the number of replicas; None for an unknown value.
 
-        It comes with the number of replicas. The setting can change without the partition, so the changes before and
-        after this one count, too. The min ISR is None if none of them has it.
+        The setting can change without a change of the partition, so the previous and the next version count, too.
         """
         version = self.versions.get(epoch)
         if version is None:
@@ -100,16 +102,16 @@ class Epochs:
 
 
 def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
-    """True if no change of the setting came between two changes of a partition.
+    """True if the setting did not change between two versions of a partition.
 
-    ``numbers`` are the partition's change counts at which the setting changed.
+    ``numbers`` says when the setting changed, as in ``Epochs.settings``.
     """
     at = bisect_left(numbers, version.number)
     return at == len(numbers) or (following is not None and numbers[at] >= following.number)
 
 
 def election(before: PartitionState | None, after: PartitionState) -> Election | None:
-    """The election that a change of a partition contains; None if it elects no leader."""
+    """The election in a change of a partition; None if the change elects no leader."""
     if after.leader is None or (before is not None and before.leader_epoch == after.leader_epoch):
         return None
     if before is None:
@@ -125,10 +127,10 @@ def _source(before: PartitionState, leader: int) -> str:
 # --- lineage ---------------------------------------------------------------------------------------------
 
 MAX_SEGMENTS = 64
-"""The most leader epochs kept of a log: the last ones. Before them, logs are assumed to agree."""
+"""The most leader epochs stored of a log: the latest ones. Before them, logs are assumed to agree."""
 
 Log = tuple[tuple[int, int], ...]
-"""Leader epochs with their start offsets, ascending; the last one is open-ended."""
+"""Pairs of leader epoch and start offset, ascending; the last epoch is open-ended."""
 
 
 def cut(log: Log, end: int) -> Log:
@@ -137,7 +139,7 @@ def cut(log: Log, end: int) -> Log:
 
 
 def extend(log: Log, epoch: int, start: int) -> Log:
-    """The log of a leader that begins to write in ``epoch`` at the offset ``start``."""
+    """A leader's log after it began to write in ``epoch`` at the offset ``start``."""
     return (*cut(log, start), (epoch, start))[-MAX_SEGMENTS:]
 
 
@@ -159,10 +161,10 @@ def first_difference(log: Log | None, other: Log | None, end: int) -> int:
 
 
 class Lineage:
-    """The logs of one partition's replicas over time. Call ``starts`` for the leaders in the order of their epochs.
+    """The log of each replica of a partition over time. Call ``starts`` for the leaders in the order of their epochs.
 
-    A follower that has fetched from a leader has the leader's log up to its own end (B3). A follower that found no
-    leader, or that has neither grown nor truncated its log, keeps its own log.
+    A follower that has fetched from a leader has the leader's log up to its own LEO (B3). If a follower had no leader,
+    or neither grew nor truncated its log, its log is unchanged.
     """
 
     def __init__(self, views: dict[int, BrokerView]) -> None:
@@ -173,7 +175,7 @@ class Lineage:
         self._positions: dict[int, Sequence[Position]] = {b: tuple(v.positions) for b, v in views.items()}
 
     def starts(self, broker: int, epoch: int, offset: int) -> Log | None:
-        """The log with which a broker starts to lead in an epoch, at this offset; None if it is unknown."""
+        """Return the log with which a broker starts to lead in an epoch at LEO ``offset``; None if unknown."""
         positions = self._positions[broker]
         while self._next[broker] < len(positions):
             at = self._next[broker]
@@ -190,7 +192,7 @@ class Lineage:
         return log
 
     def last_epoch(self, broker: int, end: int) -> int | None:
-        """The leader epoch of the last record of a broker's log that now ends at ``end``; None if it is unknown.
+        """The leader epoch of the last record in a broker's log with LEO ``end``; None if unknown.
 
         Call it after ``starts`` was called for all leaders.
         """
@@ -205,11 +207,11 @@ class Lineage:
         return None if log is None else _epoch_at(log, end - 1)
 
     def written(self, epoch: int) -> Log | None:
-        """The log of the leader of an epoch, with the records that it wrote; None if it is unknown."""
+        """The log of an epoch's leader, including the records that it wrote in the epoch; None if unknown."""
         return self._written.get(epoch)
 
     def _reach(self, broker: int, before: Position | None, now: Position) -> Log | None:
-        """A broker's log when it begins to lead or to follow, derived from its positions before."""
+        """A broker's log at the position ``now``, derived from the position ``before``; None if unknown."""
         if now.offset == 0:
             return ()
         if before is None:
@@ -232,7 +234,7 @@ Utc = Callable[[BrokerEvent], int | None]
 
 
 def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) -> Iterator[ReplicaEnd]:
-    """The end of each replica whose broker's log is an input. Call it after ``Lineage.starts`` for all leaders."""
+    """The log end of each replica whose broker's log was read. Call it after ``Lineage.starts`` for all leaders."""
     for broker, view in sorted(views.items()):
         end = view.end
         if end is None:
@@ -268,11 +270,11 @@ KIP = "KIP-966"
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss: the leader of ``stint`` starts without the committed offsets from ``kept`` to ``high``.
+    """A loss: the leader of ``stint`` starts without the committed offsets [kept, high).
 
-    ``committed`` is the stint whose HWM had reached ``high``; ``earlier`` are the stints before this one. ``version``
-    is the change that elected the leader; it is None if the metadata log lacks it, or if the leader restarts. ``utc``
-    gives the time of an event in ms since the epoch, None if it is unknown; ``line`` gives the place of an event.
+    In the stint ``committed``, the HWM had reached ``high``; ``earlier`` has the stints before ``stint``. ``version``
+    is the change that elected the leader. It is None if the metadata log lacks it, or if the leader restarts. ``utc``
+    maps an event to its time in ms since the epoch, or None if unknown; ``line`` maps an event to its file and line.
     """
 
     name: str
@@ -313,7 +315,7 @@ class Loss:
         return "" if is_shorter else f"; its log diverges at offset {self.kept}"
 
     def findings(self) -> Iterator[Finding]:
-        """The findings about this loss."""
+        """One finding for each property that this loss violates."""
         stint, views = self.stint, self.views
         held = [
             _held(views[b], b, stint.epoch, self.earlier, self.kept, self.high)
@@ -353,7 +355,7 @@ class Loss:
         )  # fmt: skip
 
     def _survive(self) -> Iterator[Finding]:
-        """Report that no replica has the records any more. Each replica's log must show its end."""
+        """Report that no replica has the lost records any more, if the LEO of every replica is known."""
         if self.version is None:
             return
         longest = _longest(self.views, self.version.replicas, self.stint.broker, self.stint.epoch)
@@ -391,14 +393,14 @@ class Loss:
 
 
 def _at(view: BrokerView, epoch: int) -> int | None:
-    """The end of a broker's log when it first led or followed in a leader epoch or a later one; None if unknown."""
+    """A broker's LEO when it first led or followed at or after a leader epoch; None if unknown."""
     return next((p.offset for p in view.positions if p.epoch >= epoch), None)
 
 
 def _longest(
     views: Mapping[int, BrokerView], replicas: tuple[int, ...], leader: int, epoch: int
 ) -> int | None:
-    """The end of the other replicas' longest log when a leader epoch began; None if one of these ends is unknown."""
+    """The highest LEO of the other replicas when a leader epoch began; None if not all are known."""
     ends = [_at(views[b], epoch) if b in views else None for b in replicas if b != leader]
     known = [end for end in ends if end is not None]
     return max(known, default=0) if len(known) == len(ends) else None
@@ -407,7 +409,7 @@ def _longest(
 def _held(
     view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
 ) -> dict[str, Any] | None:
-    """The offsets in [low, high) that a broker had before a leader epoch, as facts; None if it had none."""
+    """The records in [low, high) that a broker had before a leader epoch, as facts for a finding; None if none."""
     own = _at(view, epoch)
     is_least = own is None
     if own is None:
@@ -426,7 +428,7 @@ def _had_in_words(held: Mapping[str, Any]) -> str:
 
 
 def place(event: BrokerEvent) -> dict[str, Any]:
-    """The place of an event, as the position of a finding."""
+    """The file and line of an event, as the position of a finding."""
     return {"file": str(event.path), "line": event.line}
 
 
@@ -437,7 +439,7 @@ def place(event: BrokerEvent) -> dict[str, Any]:
 class _Committed:
     """The brokers that hold all committed records below the offset ``limit`` (None: no limit).
 
-    They are the ISR after a change of the partition at the offset ``position``.
+    The change of the partition at offset ``position`` made them the ISR.
     """
 
     isr: tuple[int, ...]
@@ -454,9 +456,9 @@ class _Partition:
 
 
 class DataLogs:
-    """Checks dumps of brokers' data against the changes of partitions, taken in the order of the metadata log.
+    """Checks dumps of brokers' data against the partitions' changes, passed in the order of the metadata log.
 
-    ``logs`` are the replicas' logs of all dumps.
+    ``logs`` has one log for each dumped replica.
     """
 
     def __init__(self, logs: Iterable[ReplicaLog]) -> None:
@@ -487,7 +489,7 @@ class DataLogs:
             known.committed = _Committed(after.isr, change.position)
 
     def _elected(self, known: _Partition, change: PartitionChange, committed: _Committed) -> None:
-        """Check that the leader of a new leader epoch begins with every record that can have been committed."""
+        """Check that a newly elected leader's log has every record that can have been committed."""
         before, after = change.before, change.after
         assert before is not None and after is not None and after.leader is not None  # noqa: PT018
         leader, epoch = after.leader, after.leader_epoch

@@ -4,23 +4,23 @@ The metadata log has the elections with their sources, and the ISR and min ISR o
 logs have the start offset of each leader epoch and the HWM reached in it. The clocks of different machines are never
 compared: leader epochs and partition epochs order the events, and times order only the lines of one broker.
 
-Properties:
+Properties, each with what violates it:
 
 * **leader_completeness** (B4, KIP-966's promise): a leader starts an epoch at LEO L although the HWM had reached
   H > L. It lacks the offsets [L, H), and followers truncate to its log. The same property covers a leader that
   restarts within its epoch with a shorter log.
-* **committed_records_survive** (KIP-966's promise): no other replica has these offsets either. It is reported only if
-  every replica's log shows its end.
-* **consumers_read_consistently** (B4, B6): after such a loss, consumers see a lower end of the log than before. A new
-  leader's own HWM normally lags (B5), which is no violation. Kafka returns the end to consumers only when the HWM has
-  reached the start offset of the epoch, which is L. So consumers see the end move back, or records change, exactly
-  if records were lost and the epoch's HWM reached its start offset.
-* **hwm_never_moves_back** (B4): within one tenure of a leader.
+* **committed_records_survive** (KIP-966's promise): no other replica has the lost offsets either. It is reported only
+  if every replica's log shows its end.
+* **consumers_read_consistently** (B4, B6): after a loss, consumers see a lower end of the log than before, or other
+  records. Kafka shows consumers the end only when the HWM has reached the start offset L of the epoch. So the
+  property is violated if records were lost and the epoch's HWM reached L. A new leader's own HWM normally lags (B5),
+  which is no violation.
+* **hwm_never_moves_back** (B4): the HWM moves back within one tenure of a leader.
 * **hwm_stands_under_min_isr** (966.1): the HWM moved while the leader knew a committed ISR that was too small.
 * **hwm_waits_for_isr** (B4): the HWM moved above the LEO of a member of the leader's ISR.
 * **isr_joined_caught_up** (B5): a replica was proposed for the ISR below the HWM or the start of the leader epoch.
-* **electable_completeness** (B4, 966.6): a member of ISR or ELR, or a leader elected from there, has a LEO below a
-  committed offset.
+* **electable_completeness** (B4, 966.6): a member of ISR or ELR, or a leader elected from ISR or ELR, has a LEO below
+  a committed offset.
 """
 
 from __future__ import annotations
@@ -61,23 +61,24 @@ from highwater.traces.reports.text import apart, records
 from highwater.traces.rules import profiles
 
 MAX_VIEWS = 100_000
-"""The most pairs of a broker and a partition that are followed."""
+"""The most pairs of broker and partition that are checked."""
 LIMIT_FAILURES = 100
 """The most kinds of controller failures that are counted."""
 MAX_VERSIONS = 20_000
-"""The most changes kept of a partition: the last ones."""
+"""The most changes stored of a partition: the latest ones."""
 
 
 class Watermarks:
     """Compares the brokers' logs with the metadata log.
 
-    ``sources`` has an iterable of events for each broker's log file, in any order of files. ``finish`` reads them
-    together, one event at a time. A broker's logs must be without gaps between their first line and their last.
-    ``utc_offset_ms`` is the lead of the events' times over UTC. If it is None, it is found for each broker from the
-    changes that both logs have.
+    ``sources`` has an iterable of events for each broker's log file; the files may be in any order. ``finish`` merges
+    them and holds one event of each in memory. A broker's logs must be without gaps between their first line and their
+    last.
 
-    It stores the changes of each partition, and the leader epochs led by each broker of each partition. ``courses``,
-    if given, gets all events.
+    ``utc_offset_ms`` is the lead of the events' times over UTC. If it is None, each broker's lead is computed from the
+    changes that both its log and the metadata log have.
+
+    ``courses``, if given, gets all events. Memory grows with the changes of partitions and the leader epochs.
     """
 
     def __init__(
@@ -104,9 +105,9 @@ class Watermarks:
         self.figures: dict[str, int] = {}
         """Totals by name, after ``finish``."""
         self.complete: dict[tuple[str, int], dict[str, int]] = {}
-        """Elections whose leader had every committed record, by partition and offset: its LEO, and the HWM."""
+        """Elections whose leader had all committed records: by partition and metadata offset, its LEO and the HWM."""
         self.controllers = Controllers()
-        """The causes of controllers' resignations; complete after ``finish``."""
+        """Counts of controllers' resignations and of failed registrations; complete after ``finish``."""
         self.ends: dict[str, list[ReplicaEnd]] = {}
         """The last known end of each replica's log, by partition; complete after ``finish``."""
 
@@ -137,8 +138,7 @@ class Watermarks:
     def setting_changed(self, topic: str | None) -> None:
         """Process a change of min.insync.replicas in the metadata log, for a topic or for the cluster (None).
 
-        It matters only to 966.1. Without this call, a setting that changes twice between two changes of a partition
-        is known only if the broker's log has it.
+        Only 966.1 needs this call, for a setting that changes twice between two changes of a partition.
         """
         numbers = self._settings_of(topic)
         if not numbers or numbers[-1] != self._changes:
@@ -148,7 +148,7 @@ class Watermarks:
         return self._settings.setdefault(topic, [])
 
     def finish(self, min_isr: Mapping[str, int] | None = None) -> list[Finding]:
-        """Read the brokers' logs, and return the violations by partition.
+        """Read the brokers' logs, and return all violations, ordered by partition.
 
         ``min_isr`` is the effective min ISR (966.2) of partitions, by name, at the end of the metadata log. Without
         it, 966.1 is not checked after the last change of a partition, as the setting may have changed. Raises
@@ -234,7 +234,7 @@ class Watermarks:
             counts[key] = counts.get(key, 0) + 1
 
     def _noted(self, source: Iterable[BrokerEvent]) -> Iterator[BrokerEvent]:
-        """The events of a file. When the first one is read, the file's path is recorded."""
+        """The events of a file. The file's path is recorded with the first one."""
         path = None
         for event in source:
             if event.path is not path:
@@ -258,7 +258,7 @@ class Watermarks:
                 self._offsets.setdefault(event.broker, UtcOffset()).add(event.time_ms, version.time)
 
     def utc_offset_ms(self, broker: int) -> int | None:
-        """The lead of a broker's event times over UTC, in ms; None if it is unknown."""
+        """How many ms a broker's event times are ahead of UTC; None if unknown."""
         if self._utc_offset_ms is not None:
             return self._utc_offset_ms
         found = self._offsets.get(broker)
@@ -330,7 +330,7 @@ class Watermarks:
         return findings
 
     def _is_complete(self, name: str, known: Epochs, stint: Stint, start: int, high: int) -> None:
-        """Record that an elected leader had every committed record, if no earlier leader's log is missing."""
+        """Record that an elected leader had every committed record, if the input has all earlier leaders' logs."""
         version = known.elections.get(stint.epoch)
         unseen = self._unseen(known)
         if version is not None and (not unseen or unseen[0] > stint.epoch):
@@ -341,7 +341,7 @@ class Watermarks:
             self.notes.append(text)
 
     def _named(self, event: BrokerEvent) -> str:
-        """The file and line of an event. The path is shortened as far as it differs from the other files' paths."""
+        """The file and line of an event, without the directories that all files share."""
         return f"{self._paths.get(str(event.path), event.path)}:{event.line}"
 
     def _unseen(self, known: Epochs) -> list[int]:
@@ -367,7 +367,7 @@ class Watermarks:
         return loss.findings()
 
     def _incomplete(self, name: str, known: Epochs, view: BrokerView, levels: Levels) -> Iterator[Finding]:
-        """The findings about members of ISR or ELR whose own logs show that they end below a committed offset."""
+        """The findings about followers in ISR or ELR whose own LEO is below a committed offset."""
         for event in view.followed:
             version = known.versions.get(event.partition_epoch)
             if version is None:
@@ -392,7 +392,7 @@ class Watermarks:
 def ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
     """The events of a file, each with its sort key: its time, which never decreases within a file, then its rank.
 
-    Within one ms, a broker first leads, then its HWM moves, then it follows.
+    Within one ms, events in which the broker leads come first, and events in which it follows come last.
     """
     latest = -(1 << 62)
     for event in source:
@@ -406,10 +406,10 @@ def ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], Br
 
 
 class Levels:
-    """How many offsets are committed in each leader epoch.
+    """The committed end offset at the start and at the end of each leader epoch.
 
-    ``steps`` has, for each leader epoch in order, the committed end offset after its leader's start, and that at its
-    end.
+    ``steps`` has triples, ascending: leader epoch, committed end when its leader started, committed end at the epoch's
+    end. ``unseen`` has the leader epochs whose leader's log is not an input.
     """
 
     def __init__(self, steps: list[tuple[int, int, int]], unseen: list[int]) -> None:
@@ -417,9 +417,9 @@ class Levels:
         self._epochs = [epoch for epoch, _, _ in steps]
 
     def at(self, epoch: int) -> int | None:
-        """The end of the offsets committed before a leader epoch and not lost at its start; None if uncertain.
+        """The committed end offset when a leader epoch starts, without what its leader lost; None if uncertain.
 
-        It is uncertain if a leader in between, whose logs are not in the input, may have started with fewer records.
+        It is uncertain if a leader whose log is not an input led in between, because it may have lost records.
         """
         at = bisect_right(self._epochs, epoch)
         if at == 0:

@@ -1,4 +1,4 @@
-"""Decompression of a record batch in bounded memory."""
+"""Reads the record batches of segments and snapshots, and decompresses them, in bounded memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _gunzip(data: bytes, limit: int) -> bytes:
 
 
 def _into(module: object, data: bytes, limit: int) -> bytes:
-    """Decompress into a buffer that is usually large enough; if it is too small, into one of the limit's size."""
+    """Decompress into a buffer of an estimated size and, if it is too small, into one of ``limit`` bytes."""
     if not data:
         raise ValueError("no compressed data")
     room = min(limit, max(1 << 16, 16 * len(data)))
@@ -107,9 +107,9 @@ LEAST = HEADER.size - PREFIX
 MAGIC = 2
 COMPRESSION, APPEND_TIME, CONTROL = 0x07, 0x08, 0x20
 MAX_RECORDS = 1 << 20
-"""The most records of a batch that are read. This many records of the smallest size exceed Kafka's limit of 8 MiB."""
+"""A batch with more records is refused: even with the smallest records, it exceeds Kafka's limit of 8 MiB."""
 SEARCHED = 1 << 28
-"""The number of bytes after a seemingly torn batch that are searched for the start of another batch."""
+"""The number of bytes after the start of a torn batch that are searched for another batch."""
 
 _FIRST = HEADER.size - CHECKED
 _new = tuple.__new__
@@ -119,9 +119,8 @@ class RecordBatch(NamedTuple):
     """A record batch of a log.
 
     ``position`` is the position of its first byte in the file, or its line number in a dump. ``timestamp`` is the
-    greatest timestamp of a record, in ms since the epoch; ``times`` has each record's. ``offsets`` are the offsets of
-    the records, a range unless records were removed. ``keys`` are read only for control records; otherwise they are
-    empty.
+    greatest timestamp of a record, in ms since the epoch; ``times`` has each record's. ``offsets`` has each record's
+    offset: a range unless records were removed. ``keys`` is empty except in a control batch.
     """
 
     position: int
@@ -146,7 +145,8 @@ class Readable(Protocol):
 def _record_prefixes() -> list[bytes]:
     """For each record number, the bytes between the record's length and its value's length in the usual form.
 
-    Usual form: no attributes, the first record's timestamp, an offset that follows from the number, no key.
+    A record of the usual form has no attributes, no key, and the first record's timestamp; its offset follows from its
+    number.
     """
     found = []
     for i in range(1 << 13):
@@ -279,13 +279,11 @@ def read_batches(
 
 
 class _Segment:
-    """A segment or snapshot that is being read."""
-
     def __init__(self, path: Path, file: Readable, notes: list[str], last: bool) -> None:
         self.path, self.file, self.notes, self.last = path, file, notes, last
         self.data = b""
         self.start = 0
-        """The position in the file of the first byte of ``data``."""
+        """The position of ``data`` in the file."""
 
     def batches(self) -> Iterator[RecordBatch]:
         unpack, new = HEADER.unpack_from, _new
@@ -369,7 +367,7 @@ class _Segment:
         return TraceError(self.path, None, None, f"byte {position}: {message}", position)
 
     def _more(self, at: int, size: int) -> int:
-        """Read until ``size`` bytes from ``at`` are available, or the file ends. Returns the new position of ``at``."""
+        """Read until ``size`` bytes from ``at`` are available, or the file ends. Returns the new value of ``at``."""
         parts, have = [self.data[at:]], len(self.data) - at
         while have < size:
             with readable(self.path):
@@ -384,7 +382,7 @@ class _Segment:
     # --- the end of a file, and damage ---
 
     def _only_zeros(self, at: int) -> bool:
-        """True if only zeros follow. It reads up to the first other byte."""
+        """True if the file has only zeros from ``at`` on. Reading stops at the first other byte."""
         if self.data.count(0, at) != len(self.data) - at:
             return False
         while part := self.file.read(CHUNK):
@@ -393,7 +391,7 @@ class _Segment:
         return True
 
     def _end(self, at: int) -> None:
-        """Handle the end of the file with fewer bytes left than a header has."""
+        """Handle a file that ends with fewer bytes than a batch header has."""
         left = len(self.data) - at
         if self.data.count(0, at) != left:
             self._note(at, f"the file ends within the header of a batch: skipped {left} bytes")

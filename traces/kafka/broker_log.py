@@ -1,6 +1,6 @@
 """The events of a broker's log (server.log, state-change.log): HWM, LEO, ISR and leadership of partitions.
 
-Offsets, epochs and ids are Kafka's numbers. An ISR has the order of the line.
+Offsets, epochs and ids are Kafka's numbers. An ISR lists its members in the order of the log line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from highwater.traces.reading import (
 class BrokerEvent:
     """An event of a partition, from one line of a broker's log.
 
-    ``time_ms`` is in ms since the epoch, in UTC if the node's lead over UTC is known.
+    ``time_ms`` is in ms since the epoch: in UTC if the reader was given the log's lead over UTC, else in local time.
     """
 
     path: Path
@@ -55,9 +55,9 @@ class HwmMoved(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class HwmLowered(BrokerEvent):
-    """The log's own HWM was lowered.
+    """A replica lowered its HWM from ``before`` to ``after``.
 
-    That is normal on a follower (B4, B3); the line does not show which broker leads.
+    A follower may do so (B4, B3); the line does not show whether this broker leads or follows.
     """
 
     before: int
@@ -76,7 +76,7 @@ class LeoRecorded(BrokerEvent):
 class IsrUpdated(BrokerEvent):
     """The controller accepted the leader's AlterPartition: the committed ISR and its partition epoch.
 
-    ``under_min_isr`` is the leader's own statement about that ISR.
+    ``under_min_isr`` is true if the leader logged that the ISR is under min ISR.
     """
 
     isr: tuple[int, ...]
@@ -88,8 +88,8 @@ class IsrUpdated(BrokerEvent):
 class IsrShrinking(BrokerEvent):
     """The leader is about to remove members from the ISR.
 
-    The line has its own HWM and LEO, and the LEOs that it knows. ``out_of_sync`` are pairs of a member and its LEO,
-    -1 if the leader does not know it.
+    ``hwm`` and ``leo`` are the leader's own. ``out_of_sync`` has pairs of a member and its LEO, -1 if the leader does
+    not know the LEO.
     """
 
     isr: tuple[int, ...]
@@ -103,8 +103,8 @@ class IsrShrinking(BrokerEvent):
 class IsrSubmitted(BrokerEvent):
     """The leader proposes an ISR with AlterPartition (B7).
 
-    ``added`` is the replica of an expansion, ``removed`` are the replicas of a shrink. ``partition_epoch`` is the
-    epoch that the leader knows.
+    ``added`` is the replica that an expansion adds; ``removed`` has the replicas that a shrink removes.
+    ``partition_epoch`` is the latest one that the leader knows.
     """
 
     leader_epoch: int
@@ -117,9 +117,9 @@ class IsrSubmitted(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class BecameLeader(BrokerEvent):
-    """This broker leads in a leader epoch that is new to it: its LEO is the epoch's start offset (B5).
+    """This broker starts to lead in a leader epoch, with its LEO as the epoch's start offset (B5).
 
-    A restarted broker knows no epoch, so it may have led this one before.
+    A restarted broker may have led in the same leader epoch before.
     """
 
     leader_epoch: int
@@ -145,7 +145,7 @@ class StillLeader(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class BecameFollower(BrokerEvent):
-    """This broker follows in a leader epoch that is new to it, with this LEO and HWM. ``leader`` None: no leader."""
+    """This broker starts to follow in a leader epoch, with this LEO and HWM. ``leader`` is None if there is none."""
 
     leader_epoch: int
     leo: int
@@ -165,7 +165,7 @@ class StillFollower(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class FetcherRemoved(BrokerEvent):
-    """The broker stopped fetching the partition: it is about to replay a change of it."""
+    """The broker stopped fetching the partition, because it is about to apply a change of the partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,23 +178,24 @@ class Truncating(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class InitialHwm(BrokerEvent):
-    """The partition's log is loaded after a start of the broker, with the HWM of the checkpoint file."""
+    """A started broker loads the partition's log, with the HWM of the checkpoint file."""
 
     hwm: int
 
 
 @dataclass(frozen=True, slots=True)
 class LogLoaded(BrokerEvent):
-    """A log was loaded at a start of the broker, with this LEO."""
+    """A started broker loaded a log with this LEO."""
 
     leo: int
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigured(BrokerEvent):
-    """The broker is about to apply new settings of a topic: its ``min.insync.replicas``, None if it has none.
+    """The broker is about to apply new settings of a topic.
 
-    ``partition`` is -1: the event is about all partitions.
+    ``min_isr`` is the setting ``min.insync.replicas``, None if it is not set. ``partition`` is -1: the event is about
+    all partitions.
     """
 
     min_isr: int | None
@@ -202,9 +203,9 @@ class TopicConfigured(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ControllerResigned(BrokerEvent):
-    """An event made the active controller of this node resign. ``event`` is its name, ``exception`` the cause.
+    """A controller event failed, so the active controller of this node resigned.
 
-    ``partition`` is -1.
+    ``event`` is the event's name, ``exception`` the cause. ``partition`` is -1.
     """
 
     event: str
@@ -213,7 +214,7 @@ class ControllerResigned(BrokerEvent):
 
 @dataclass(frozen=True, slots=True)
 class RegistrationFailed(BrokerEvent):
-    """A controller that met an unexpected error refused to register this broker. ``partition`` is -1."""
+    """The controller refused to register this broker after an unexpected error. ``partition`` is -1."""
 
 
 # The lines are log4j's ``[date time] LEVEL message (logger)``. Moves of the HWM and the LEOs of followers are logged
@@ -248,13 +249,13 @@ _Reader = Callable[["_Line"], BrokerEvent]
 
 
 class _Line:
-    """The parts of a line that a pattern matched. They are read with checks of their bounds."""
+    """The named parts of a log line that a pattern matched, read with checks of their bounds."""
 
     def __init__(self, path: Path, line: int, time_ms: int, broker: int | None, match: re.Match[str]) -> None:
         self.path, self.line, self.time_ms, self._broker, self._match = path, line, time_ms, broker, match
 
     def base(self) -> tuple[Path, int, int, int, str, int]:
-        """The values of the fields that every event has."""
+        """The values of the fields of ``BrokerEvent``."""
         groups = self._match.groupdict()
         broker = self.number("broker", 0, INT32) if "broker" in groups else self._broker
         assert broker is not None
@@ -266,23 +267,20 @@ class _Line:
         return TraceError(self.path, self.line, name, message)
 
     def has(self, name: str) -> bool:
-        """True if the line has an optional part."""
+        """True if the line has the optional part ``name``."""
         return self._match[name] is not None
 
     def text(self, name: str) -> str:
-        """A part of the line as text."""
         return self._match[name]
 
     def number(self, name: str, low: int = -1, high: int = INT64) -> int:
-        """A part of the line as a number within bounds; the default bounds are those of an offset."""
+        """The line's part ``name`` as a number within bounds; the default bounds are those of an offset."""
         return self._bounded(name, self._match[name], low, high)
 
     def epoch(self, name: str) -> int:
-        """A part of the line as a leader epoch or a partition epoch."""
         return self.number(name, 0, INT32)
 
     def ids(self, name: str) -> tuple[int, ...]:
-        """A part of the line as broker ids, separated by commas."""
         parts = [part for part in re.split(r"[, ]+", self._match[name]) if part]
         if len(parts) > MAX_MEMBERS:
             raise self.wrong(name, f"more than {MAX_MEMBERS} members")
@@ -311,7 +309,7 @@ _PARTS: dict[str, Callable[[_Line, str], object]] = {
 
 
 def _parts(kind: Callable[..., BrokerEvent], *names: str) -> _Reader:
-    """The function that reads an event whose own fields are these parts of the line, in order."""
+    """Return a reader of events of one kind: the named parts of the line are the event's own fields, in order."""
     return lambda m: kind(*m.base(), *(_PARTS[name](m, name) for name in names))
 
 
@@ -382,8 +380,8 @@ _RESIGNED = (
      _parts(ControllerResigned, "event", "exception")),
 )  # fmt: skip
 
-# The logger, the text that an event's message must contain, and how the message is read. The search for the text
-# keeps most lines away from the regular expressions.
+# By logger: the text that an event's message must contain, its regular expression, and its reader. The search for the
+# text is faster than the regular expression, and rejects most lines.
 _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
     logger: tuple((needle, re.compile(expression), read) for needle, expression, read in kinds)
     for logger, kinds in {
@@ -432,7 +430,7 @@ _KINDS: dict[str, tuple[tuple[str, re.Pattern[str], _Reader], ...]] = {
              _parts(Truncating, "leader", "offset")),
         ),
         "kafka.log.UnifiedLog": _LOWERED,
-        # The name in Kafka 4.2.
+        # The logger's name in Kafka 4.2.
         "org.apache.kafka.storage.internals.log.UnifiedLog": _LOWERED,
         "kafka.server.metadata.DynamicConfigPublisher": (
             ("] Updating topic ",
@@ -463,9 +461,9 @@ _NAME = re.compile(r"([A-Za-z0-9._-]{1,249})-(\d{1,10})")
 def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]:
     """Read the events of a broker's log, plain or compressed, in the order of its lines.
 
-    ``utc_offset_ms`` is the lead of the log's local time over UTC. Raises TraceError if the file cannot be read, is
-    cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or has an event with impossible numbers. A
-    line without its end is skipped.
+    ``utc_offset_ms`` is the lead of the log's local time over UTC. An incomplete last line is skipped. Raises
+    TraceError if the file cannot be read, is cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or
+    has an event with impossible numbers.
     """
     with Source(path) as source:
         log = BrokerLog(path, utc_offset_ms)
@@ -474,7 +472,7 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
 
 
 class BrokerLog:
-    """A broker's log that is read line by line, in order. The rest is as in ``read_broker_log``."""
+    """Reads a broker's log line by line, like ``read_broker_log``."""
 
     def __init__(self, path: Path, utc_offset_ms: int = 0) -> None:
         self.path, self._utc_offset_ms = path, utc_offset_ms
@@ -482,7 +480,7 @@ class BrokerLog:
         self._broker: int | None = None
 
     def take(self, line: bytes) -> Iterator[BrokerEvent]:
-        """Read the events of the next line. Raises TraceError."""
+        """Read the events of the next line. Raises TraceError if a number or the time is impossible."""
         self._number += 1
         path, number = self.path, self._number
         head = _HEAD.match(line)
@@ -551,23 +549,25 @@ def is_broker_log(first_bytes: bytes) -> bool:
 class UtcOffset:
     """Finds the lead of a log's local time over UTC, in whole quarters of an hour.
 
-    Each pair has the time of a log line, read with an offset of 0, and the time of the same change in the metadata
-    log. A broker replays a change immediately or, after a restart, much later. So the offset with the most pairs
-    wins; of two with equally many pairs, the smaller.
+    A broker applies a change immediately or, after a restart, much later. So the most frequent difference between
+    local time and UTC wins; of two equally frequent ones, the smaller.
     """
 
     def __init__(self) -> None:
         self._quarters: Counter[int] = Counter()
 
     def add(self, local_ms: int, utc_ms: int) -> None:
-        """Add the times of one change in the log and in UTC. A difference that no time zone explains is ignored."""
+        """Add a change's local time in the broker's log, and its time in the metadata log.
+
+        A difference that no time zone explains is ignored.
+        """
         quarters = (local_ms - utc_ms + QUARTER_MS // 2) // QUARTER_MS
         if abs(quarters) <= MAX_OFFSET_QUARTERS:
             self._quarters[quarters] += 1
 
     @property
     def offset_ms(self) -> int | None:
-        """The lead over UTC in ms; None if no pair was added."""
+        """The lead over UTC in ms; None if no difference was added."""
         if not self._quarters:
             return None
         most = max(self._quarters.values())

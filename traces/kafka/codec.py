@@ -1,8 +1,8 @@
 """Readers and writers of the fields of records, built once for each record type and version.
 
-The wire form is Kafka's flexible one: compact lengths, tagged fields at the end of each structure. The JSON form is
-that of Kafka's own converters: camel case, ids as URL-safe base64 without padding, and bytes as base64. Tagged fields
-with their default value are omitted, and a NaN or an infinity is a string.
+The wire format is that of Kafka's flexible versions: compact lengths, tagged fields at the end of each structure. The
+JSON format is that of Kafka's own converters: camel case, ids as URL-safe base64 without padding, and bytes as base64.
+Tagged fields with their default value are omitted, and a NaN or an infinity is a string.
 
 A length is compared with the number of remaining bytes before anything of that length is allocated.
 """
@@ -21,9 +21,9 @@ from highwater.traces.kafka.schemas import ArrayOf, Field, Type
 
 Values = dict[str, Any]
 StructReader = Callable[[bytes, int, Values], int]
-"""Reads at a position, adds the fields to the values, and returns the position after them."""
+"""Reads a structure's fields at a position into a dictionary, and returns the position after the structure."""
 Reader = Callable[[bytes, int], tuple[Any, int]]
-"""Reads one value at a position; returns the value and the position after it."""
+"""Reads one value at a position, and returns the value and the position after it."""
 
 DAMAGE = (struct.error, IndexError, ValueError, OverflowError)
 """The errors that readers raise on damaged bytes."""
@@ -45,7 +45,7 @@ _INTS = [struct.Struct(f">{n}i") for n in range(32)]
 
 @lru_cache(maxsize=1 << 14)
 def uuid_text(raw: bytes) -> str:
-    """The text of an id of 16 bytes, as Kafka writes it."""
+    """The text of a 16-byte id: URL-safe base64 without padding."""
     return binascii.b2a_base64(raw, newline=False)[:22].translate(_URL_SAFE).decode("ascii")
 
 
@@ -63,7 +63,7 @@ _SHOWN: dict[str, Callable[[Any], Any]] = {"uuid": uuid_text, "float64": _float}
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read an unsigned varint of at most five bytes. Returns it, and the position after it."""
+    """Read an unsigned varint of at most five bytes; returns the value and the position after it."""
     value = shift = 0
     while True:
         if at >= len(data):
@@ -79,7 +79,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def read_length(data: bytes, at: int, width: int) -> tuple[int, int]:
-    """Read the compact length of a list, -1 for null. Returns it, and the position after it.
+    """Read a list's compact length, -1 for null; returns the length and the position after it.
 
     Elements have at least ``width`` bytes; a length that exceeds the remaining bytes raises ValueError.
     """
@@ -112,7 +112,7 @@ def _read_uuids(data: bytes, at: int) -> tuple[list[str] | None, int]:
 
 
 def _read_text(data: bytes, at: int) -> tuple[bytes | None, int]:
-    """Read the bytes of a text, None for null. Returns them, and the position after them."""
+    """Read the raw bytes of a string or bytes field, None for null; returns them and the position after them."""
     n, at = read_varint(data, at)
     if n - 1 > len(data) - at:
         raise ValueError("Buffer is exhausted")
@@ -168,7 +168,7 @@ def _array_reader(of: Type, version: int) -> Reader:
 
 
 def reader(field: Field, version: int) -> Reader:
-    """The function that reads one value of a field."""
+    """Return a function that reads one value of a field."""
     kind = field.type
     if isinstance(kind, tuple):
         inner = struct_reader(kind, version)
@@ -208,7 +208,7 @@ def reader(field: Field, version: int) -> Reader:
 
 
 def _run_reader(fields: list[Field]) -> StructReader:
-    """The function that reads adjacent fixed-width fields in one step."""
+    """Return a function that reads adjacent fixed-width fields in one step."""
     form = struct.Struct(">" + "".join(FORMATS[str(f.type)] for f in fields))
     unpack, size, names = form.unpack_from, form.size, tuple(f.name for f in fields)
     shown = tuple((f.name, _SHOWN[str(f.type)]) for f in fields if f.type in _SHOWN)
@@ -252,7 +252,7 @@ def _single_reader(field: Field, version: int) -> StructReader:
 
 
 def struct_reader(fields: tuple[Field, ...], version: int) -> StructReader:
-    """The function that reads a structure with its tagged fields. Unknown tags are skipped."""
+    """Return a function that reads a structure with its tagged fields. Unknown tags are skipped."""
     present = [f for f in fields if f.since <= version]
     plain = [f for f in present if f.tag is None]
     steps: list[StructReader] = []
@@ -360,7 +360,7 @@ def put_varint(out: bytearray, value: int) -> None:
 
 
 def uuid_bytes(text: Any) -> bytes:
-    """The 16 bytes of an id that Kafka wrote as text. Raises FieldError if it is no id."""
+    """The 16 bytes of an id that Kafka wrote as text. Raises FieldError if the text is no id."""
     if isinstance(text, str) and len(text) == 22 and text.isascii():
         try:
             raw = b64decode(text.translate(_FROM_URL_SAFE) + "==", validate=True)
@@ -447,7 +447,7 @@ def _text_writer(field: Field) -> Writer:
 
 
 def writer(field: Field, version: int) -> Writer:
-    """The function that writes one value of a field."""
+    """Return a function that writes one value of a field."""
     if isinstance(field.type, tuple):
         return struct_writer(field.type, version)
     if isinstance(field.type, ArrayOf):
@@ -456,9 +456,9 @@ def writer(field: Field, version: int) -> Writer:
 
 
 def struct_writer(fields: tuple[Field, ...], version: int) -> StructWriter:
-    """The function that writes a structure with its tagged fields.
+    """Return a function that writes a structure with its tagged fields.
 
-    An unknown name is an error, or is skipped by a lenient writer.
+    A lenient writer skips unknown field names; others raise FieldError.
     """
     present = [f for f in fields if f.since <= version]
     plain = [(f.name, writer(f, version)) for f in present if f.tag is None]

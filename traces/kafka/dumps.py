@@ -1,7 +1,7 @@
-"""Dumps of ``kafka-dump-log --cluster-metadata-decoder``, read as the same batches as in the binary file.
+"""Reads dumps of ``kafka-dump-log --cluster-metadata-decoder`` into the same batches as the binary files.
 
-Each batch and each record has a line. The JSON of a record is encoded again, so that later code handles one form
-only.
+A dump has a line for each batch and for each record. A record's JSON is encoded to bytes again, so that later code
+handles one format only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RECORD = re.compile(
     re.DOTALL,
 )
 _CONTROL = re.compile(r"(\w+):? (\{.*\})$")
-"""The colon stands where a leader change is printed with its fields, as newer versions do."""
+"""Newer Kafka versions print a colon after LeaderChange, and then its fields."""
 _CONTROL_TYPE = re.compile(r"controlType: \w+\((\d{1,4})\)$")
 _TRANSACTION_ENDS = ("ABORT", "COMMIT")
 _TRANSACTION_END = re.compile(r"endTxnMarker: (ABORT|COMMIT) coordinatorEpoch: -?\d{1,10}$")
@@ -52,8 +52,6 @@ _TRAILING = re.compile(rb"Found (\d{1,19}) invalid bytes at the end of ")
 
 @dataclass(slots=True)
 class _Batch:
-    """The line of a batch, and the data of its records so far."""
-
     line: int
     base: int
     last: int
@@ -69,7 +67,7 @@ class _Batch:
     times: list[int] = field(default_factory=list)
 
     def finished(self) -> RecordBatch:
-        # Offsets ascend from the first to the last one.
+        # Offsets ascend, so the full number of them leaves no gap.
         whole = len(self.offsets) == self.last - self.base + 1
         return RecordBatch(
             self.line,
@@ -86,11 +84,11 @@ class _Batch:
 
 
 def read_dump(source: Source, notes: list[str] | None = None, *, last: bool = True) -> Iterator[RecordBatch]:
-    """Read the batches of a dump; ``position`` is the line. ``last`` means that no other dump of the log follows.
+    """Read the batches of a dump; the ``position`` of each is its line. ``last``: no other dump of the log follows.
 
-    Records that the tables lack become values that decode to UnknownRecord. If a dump ends within its last batch, or
-    if the last batch of the last dump is invalid, the iterator ends with a line in ``notes``. Raises TraceError if a
-    line does not belong to a dump, or its JSON does not fit its record.
+    If the schema tables lack a record, ``decode`` raises UnknownRecord for its value. If a dump ends within its last
+    batch, or if the last batch of the last dump is invalid, the iterator ends and adds a line to ``notes``. Raises
+    TraceError if a line does not belong to a dump, or its JSON does not fit its record.
     """
     return _Dump(source, [] if notes is None else notes, last).batches()
 
@@ -103,7 +101,7 @@ class _Dump:
         self.notes, self.last = notes, last
         self.number = 0
         self.left_out = 0
-        """Records with fields that are not in the tables."""
+        """The number of records with fields that the schema tables lack."""
 
     def batches(self) -> Iterator[RecordBatch]:
         batch: _Batch | None = None
@@ -141,7 +139,7 @@ class _Dump:
             self._note(f"{self.path}: {self.left_out} records have unknown fields, which are ignored")
 
     def _between(self, line: bytes) -> bool:
-        """True if a line may stand between batches: the start of another segment, or Kafka's closing lines."""
+        """True if a line is allowed between batches: the start of another segment, or Kafka's closing lines."""
         if line.startswith(b"Dumping ") or LOG_HEAD.match(line) or not line:
             return True
         if found := _TRAILING.match(line):
@@ -300,10 +298,7 @@ _METADATA = "__cluster_metadata"
 
 @dataclass(slots=True)
 class ReplicaLog:
-    """The log of a broker's replica: leader epochs with their start offsets, and the end.
-
-    ``extend`` raises TraceError if a batch does not continue the one before.
-    """
+    """The log of one replica: its leader epochs with their start offsets, and its end offset."""
 
     path: Path
     broker: int
@@ -311,7 +306,7 @@ class ReplicaLog:
     epochs: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0
     is_over: bool = False
-    """An invalid batch was read. The broker does not use anything after it, either."""
+    """True after an invalid batch. The broker uses neither that batch nor anything after it."""
 
     def extend(self, base: int, last: int, epoch: int, line: int) -> None:
         """Add a batch with the offsets from ``base`` to ``last``. Raises TraceError if it does not continue the log."""
@@ -325,9 +320,9 @@ class ReplicaLog:
         self.end = last + 1
 
     def before(self, epoch: int) -> tuple[tuple[tuple[int, int], ...], int]:
-        """The part of the log before the first epoch that is at least ``epoch``.
+        """The part of the log before the first leader epoch that is at least ``epoch``.
 
-        Returns its epochs with their start offsets, and the end offset of that part.
+        Returns the leader epochs with their start offsets, and the end offset of the part.
         """
         kept = tuple(segment for segment in self.epochs if segment[0] < epoch)
         return kept, self.end if len(kept) == len(self.epochs) else self.epochs[len(kept)][1]
@@ -339,7 +334,7 @@ def is_data_dump(head: bytes) -> bool:
 
 
 def broker_of(path: Path) -> int | None:
-    """The broker of a file, from the file's or a directory's name (node0, broker-0); None if no name has a number."""
+    """The broker's number in the name of a file or of its directories (node0, broker-0); None if there is none."""
     for name in (path.name, *(parent.name for parent in path.absolute().parents)):
         if found := _DATA_NUMBER.search(name):
             return int(found[1])
@@ -347,7 +342,7 @@ def broker_of(path: Path) -> int | None:
 
 
 def read_data_dump(path: Path, notes: list[str] | None = None) -> list[ReplicaLog]:
-    """Read the logs of a broker's replicas from a dump. Raises TraceError if a batch line is invalid."""
+    """Read the log of each replica from a dump of one broker. Raises TraceError if a batch line is invalid."""
     with Source(path) as source:
         return _Reading(path, [] if notes is None else notes).read(split(source))
 

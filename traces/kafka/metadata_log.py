@@ -41,7 +41,7 @@ _FIRST_RECORD = re.compile(rb"[\x80-\xff]{0,4}[\x00-\x7f]\x00[\x80-\xff]{0,9}[\x
 
 
 class KnownFile(NamedTuple):
-    """A recognized file: its kind, its first offset and, for a snapshot, its end offset and epoch."""
+    """A recognized file: its kind, its first offset and, for a snapshot, its end offset and leader epoch."""
 
     kind: str
     base_offset: int
@@ -52,7 +52,7 @@ class KnownFile(NamedTuple):
 def recognise(path: Path) -> str | None:
     """The kind of a file: metadata segment, metadata snapshot, metadata dump or snapshot dump; None for others.
 
-    A gzip file is decompressed. Raises TraceError if the file cannot be read.
+    A gzip file is decompressed first. Raises TraceError if the file cannot be read.
     """
     found = inspect(path)
     return None if found is None else found.kind
@@ -91,7 +91,7 @@ def _binary(path: Path, head: bytes) -> KnownFile | None:
 
 
 def _first_record(path: Path, head: bytes, control: bool, codec: int) -> str | None:
-    """The kind of a metadata file, from its first record; None if it is not one."""
+    """The kind of a metadata file, from its first record; None for other files."""
     if codec:
         # Kafka does not compress the metadata log. A compressed one is recognized if its first batch is small.
         try:
@@ -148,17 +148,17 @@ def _dump(head: bytes) -> KnownFile | None:
 
 
 Batch = tuple[bool, int, int]
-"""True for a snapshot; the batch's first offset; its checksum."""
+"""Identifies a batch: True for one of a snapshot, its first offset, its checksum."""
 _Reader = Callable[[Path], Iterator[tuple[int, int]]]
-"""Reads the first offsets and checksums of a file's batches. Raises TraceError."""
+"""Reads the first offset and the checksum of each batch in a file. Raises TraceError."""
 _BATCH = re.compile(rb"baseOffset: (\d{1,19}) .* crc: (\d{1,10}) ")
 
 
 def same_logs(logs: Iterable[Path], dumps: Iterable[Path]) -> dict[Path, Path]:
-    """For each dump whose batches are all in one of the logs, that log.
+    """Map each dump to the log that has all its batches; a dump without such a log is left out.
 
-    A path is a file, or a directory with the files of one log or with their dumps. If either list is empty, no file
-    is read.
+    A path is a file, or a directory with the files of one log or with their dumps. If either list is empty, no file is
+    read.
     """
     known: dict[Path, set[Batch | None]] = {}
     found: dict[Path, Path] = {}
@@ -183,7 +183,7 @@ def _is_of(dump: Path, log: set[Batch | None]) -> bool:
 
 
 def _batches(path: Path, read: _Reader) -> Iterator[Batch | None]:
-    """The batches of a file, or of a directory's files; None stands for an unreadable part."""
+    """The batches of a file, or of the files in a directory; None for each unreadable file."""
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if file.is_file() and (kind := recognise(file)) in _KINDS[read]:
             try:
@@ -223,9 +223,9 @@ _KINDS: dict[_Reader, tuple[str, str]] = {
 
 LOG, DUMP = "metadata log", "metadata log dump"
 MAX_FILES = 100_000
-"""The most entries of a directory that are looked at."""
+"""A directory with more entries is refused."""
 PARTITION = "__cluster_metadata-0"
-"""The directory of the metadata log within a Kafka log directory."""
+"""The name of the metadata log's directory within a Kafka log directory."""
 _PASSED_OVER = (".deleted", ".part")
 """Suffixes of files that Kafka is about to delete, or has not finished."""
 _NAMED_AS_LOG = re.compile(r"\d{20}(\.log|-\d{10}\.checkpoint)")
@@ -242,7 +242,7 @@ class Gap(NamedTuple):
 
 @dataclass(slots=True)
 class Snapshot:
-    """A snapshot: the state after all records below ``end_offset``, written in leader epoch ``epoch``."""
+    """A snapshot of the state after all records below ``end_offset``. ``epoch`` is the leader epoch in its name."""
 
     path: Path
     end_offset: int
@@ -251,7 +251,7 @@ class Snapshot:
     notes: list[str]
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Read the snapshot's batches, with control records. Offsets are the snapshot's own. Raises TraceError."""
+        """Read the batches, with control records. Their offsets count within the snapshot. Raises TraceError."""
         with Source(self.path) as source:
             yield from _read(source, self.dump, self.notes, last=True)
 
@@ -269,8 +269,8 @@ class Segment:
 class MetadataLog:
     """A metadata log. ``kind`` is "metadata log" or "metadata log dump".
 
-    ``start`` is the snapshot that the segments continue, None if they begin at offset 0. ``notes`` are lines for
-    people: skipped files, and a torn end of the last file. They grow while batches are read.
+    ``start`` is the snapshot that the segments continue, None if they begin at offset 0. ``notes`` has messages about
+    skipped files and a torn end of the last file; reading batches adds to them.
     """
 
     path: Path
@@ -293,7 +293,7 @@ class MetadataLog:
         return self._done + (self._source.bytes_read if self._source is not None else 0)
 
     def batches(self) -> Iterator[tuple[Path, RecordBatch] | Gap]:
-        """Read the batches of the segments in the order of their offsets, beginning at the end of ``start``.
+        """Read the segments' batches in the order of their offsets, from the end offset of the snapshot ``start`` on.
 
         A Gap precedes a batch if offsets are missing before it. Raises TraceError.
         """
@@ -310,23 +310,23 @@ class MetadataLog:
             self._done += segment.size
 
     def order(self) -> BatchOrder:
-        """A BatchOrder for reading the segments from their start."""
+        """The BatchOrder to read the segments from their start."""
         expected = self.start.end_offset if self.start else 0
         return BatchOrder(expected, expected)
 
 
 @dataclass(slots=True)
 class BatchOrder:
-    """Selects batches in the order of offsets, and finds gaps.
+    """Puts batches in the order of offsets, and finds gaps.
 
-    ``expected`` is the next offset; offsets below ``skipped_below`` were read already.
+    ``expected`` is the next offset. Offsets below ``skipped_below`` are skipped.
     """
 
     expected: int
     skipped_below: int
 
     def take(self, path: Path, batch: RecordBatch) -> tuple[tuple[Path, RecordBatch] | Gap, ...]:
-        """The part of a batch to use, preceded by the gap before it, if there is one; nothing if it must be skipped."""
+        """Return the part of a batch to use, after a Gap if offsets are missing before it; empty to skip the batch."""
         base = batch.base_offset
         gap: tuple[Gap, ...] = ()
         if base != self.expected:
@@ -445,10 +445,10 @@ def _snapshots(found: list[tuple[Path, KnownFile]], dump: bool, notes: list[str]
 
 
 def _start(segments: list[Segment], snapshots: list[Snapshot]) -> Snapshot | None:
-    """The snapshot to start from: the first that ends at or after the first segment's start, so no record is missing.
+    """The snapshot to start from; None if there is no snapshot, or if the segments begin at offset 0.
 
-    If there is none, it is the newest snapshot; the segments then begin with a gap. None if the segments begin at
-    offset 0.
+    It is the first snapshot that ends at or after the first segment's start, so that no record is missing. Without
+    such a snapshot, it is the newest one, and the segments begin with a gap.
     """
     if not segments:
         return snapshots[-1] if snapshots else None

@@ -26,8 +26,8 @@ class ArrayOf:
 class Field:
     """A field of a record, in every version from ``since`` on. ``tag`` is None if the field is not tagged.
 
-    ``nullable`` fields may be null. ``default`` applies to tagged fields only: that value is not written. ``defined``
-    are the valid values, ascending, if not every value of the type is valid.
+    ``nullable`` fields may be null. A tagged field with the value ``default`` is not written. ``defined`` has the
+    valid values, ascending; None means that every value of the type is valid.
     """
 
     name: str
@@ -72,7 +72,7 @@ _INT16, _INT32 = 1 << 15, 1 << 31
 
 
 def _change(name: str, tag: int, since: int = 0, of: ArrayOf = BROKERS) -> Field:
-    """A tagged list field that is null in a record if the list did not change."""
+    """A tagged list field; null means that the list did not change."""
     return F(name, of, since, tag, None, nullable=True)
 
 
@@ -220,4 +220,4 @@ CONTROL = (
     )),
 )
 # fmt: on
-"""The control records of a KRaft log. The first field of each is the version in which the others are written."""
+"""The control records of a KRaft log. The first field of each is its version."""

@@ -25,11 +25,11 @@ from highwater.traces.reading import printable
 FRAME = 1
 """The version of the frame around each record; Kafka has no other."""
 NAMED = 0x7FFF
-"""An API key that no record has. It marks the frame of a record that is known by name only; the name follows."""
+"""An API key that no record has. It marks a record with a known name only; the name follows the frame."""
 TYPES: dict[int, str] = {schema.key: schema.name for schema in METADATA}
 """The names of the metadata records by API key."""
 CONTROL_KEYS: dict[str, int] = {schema.name: schema.key for schema in CONTROL}
-"""The types of KRaft's control records by name."""
+"""The type numbers of KRaft's control records by name."""
 
 
 class MetadataRecord(NamedTuple):
@@ -41,7 +41,7 @@ class MetadataRecord(NamedTuple):
 
 
 class UnknownRecord(Exception):
-    """The type or version of a record is not in the tables. ``key`` is None if only the name is known."""
+    """The type or version of a record is not in the schema tables. ``key`` is None if only the name is known."""
 
     def __init__(self, key: int | None, version: int, type: str | None = None) -> None:
         self.key, self.version = key, version
@@ -59,7 +59,7 @@ def _by_version(schema: Schema) -> list[tuple[str, int, StructReader]]:
 
 
 _READERS = {(s.key, v): (name, v, read) for s in METADATA for name, v, read in _by_version(s)}
-# The usual frame: three bytes of one group each.
+# In the usual frame, each of the three varints is one byte.
 _BY_FRAME = {bytes((FRAME, key, version)): found for (key, version), found in _READERS.items()}
 _WRITERS: dict[tuple[str, int], tuple[int, StructWriter]] = {
     (s.name, v): (s.key, struct_writer(s.fields, v))
@@ -143,7 +143,7 @@ LATEST: dict[str, int] = {schema.name: schema.latest for schema in METADATA}
 
 
 def undefined(type: str, data: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """The fields of a record with undefined values: name to (the defined values, in words; the value)."""
+    """The fields of a record with invalid values, by name: the valid values in words, and the invalid value."""
     found = {}
     for name, defined in _DEFINED.get(type, ()):
         value = data.get(name)
@@ -178,9 +178,9 @@ def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = Fal
 
 
 def encode_unknown(key: int | None, version: int, name: str, data: Mapping[str, Any] | None = None) -> bytes:
-    """Encode a record whose type or version is unknown: ``decode`` raises UnknownRecord with the same facts.
+    """Encode a record whose type or version is unknown: ``decode`` raises UnknownRecord with the same key and version.
 
-    If ``data`` names a partition, the value begins like the record's known versions.
+    If ``data`` has a partition's number and topic id, the value begins with them, as in known versions.
     """
     out = bytearray((FRAME,))
     put_varint(out, NAMED if key is None else key)
@@ -232,11 +232,11 @@ def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) ->
 CHANGE, NO_OP = KEYS["PARTITION_CHANGE_RECORD"], KEYS["NO_OP_RECORD"]
 _CREATION = KEYS["PARTITION_RECORD"]
 _NUMBER, _TOPIC, _REST = 3, 7, 23
-"""The positions of the partition number, the topic id, and the other fields."""
+"""The positions of the partition number, of the topic id, and of the next field."""
 _NOBODY = bytes(_REST - _NUMBER)
 _KIND = itemgetter(1)
 KEY, BEFORE_KEY, AFTER_KEY = slice(_NUMBER, _REST), slice(_NUMBER), slice(_REST, None)
-"""Parts of a record about a partition: its key, the frame before it, and the other fields."""
+"""Slices of a record about a partition: the partition's key, the frame before the key, and the fields after the key."""
 
 
 def kind(value: bytes) -> int:
@@ -248,7 +248,7 @@ _QUICK = frozenset({CHANGE, NO_OP})
 
 
 def are_quick(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
-    """True if each record changes a partition, or is a NO_OP_RECORD."""
+    """True if each record is a PARTITION_CHANGE_RECORD or a NO_OP_RECORD."""
     try:
         return _QUICK.issuperset(map(_KIND, values))  # type: ignore[arg-type]
     except (IndexError, TypeError):
@@ -256,46 +256,49 @@ def are_quick(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
 
 
 def are_framed(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
-    """True if each record has an API key."""
+    """True if each record is long enough to have an API key."""
     return all(value is not None and len(value) > 1 for value in values)
 
 
 def is_creation(value: bytes) -> bool:
-    """True if a record of a known version creates a partition."""
+    """True if a record is a PARTITION_RECORD of a known version."""
     return value[1:2] == bytes((_CREATION,)) and is_known(value)
 
 
 def partition_key(value: bytes) -> bytes:
-    """The bytes of a record that identify its partition; fewer bytes if the record ends before."""
+    """The partition's key in a record about a partition; shorter if the record is too short."""
     return value[_NUMBER:_REST]
 
 
 def topic_id(value: bytes) -> bytes:
-    """The bytes of the topic id of a record's partition."""
+    """The bytes of the topic id in a record about a partition."""
     return value[_TOPIC:_REST]
 
 
 def number_and_topic(key: bytes) -> tuple[int, str] | None:
-    """The number and the topic id, as text, in a partition's key; None if it is no key."""
+    """The partition number, and the topic id as text, in a partition's key; None if the key is too short."""
     if len(key) < len(_NOBODY):
         return None
     return int.from_bytes(key[: _TOPIC - _NUMBER], signed=True), uuid_text(key[_TOPIC - _NUMBER :])
 
 
 def change_of(value: bytes) -> tuple[bytes, bytes] | None:
-    """The partition's key in a change record, and the record without it; None if it is no change record."""
+    """Split a PARTITION_CHANGE_RECORD into its partition's key and the rest; None for other records."""
     if value[1] != CHANGE:
         return None
     return value[KEY], value[BEFORE_KEY] + value[AFTER_KEY]
 
 
 def decode_change(change: bytes) -> MetadataRecord:
-    """Decode a change record without its partition to the JSON form. Raises UnknownRecord or DamagedRecord."""
+    """Decode a PARTITION_CHANGE_RECORD without its partition's key to the JSON form.
+
+    Raises UnknownRecord or DamagedRecord.
+    """
     return decode(change[:_NUMBER] + _NOBODY + change[_NUMBER:])
 
 
 def encode_change(fields: Mapping[str, Any]) -> bytes:
-    """Encode a change record with these fields, without its partition, in the newest known version."""
+    """Encode a PARTITION_CHANGE_RECORD without its partition's key, in the newest known version."""
     whole = {"partitionId": 0, "topicId": uuid_text(bytes(16)), **fields}
     value = encode("PARTITION_CHANGE_RECORD", LATEST["PARTITION_CHANGE_RECORD"], whole)
     return value[:_NUMBER] + value[_REST:]

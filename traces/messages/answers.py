@@ -1,4 +1,4 @@
-"""Leaders' answers compared with the model: fetches (B2, B3, B4, 903), writes (B1, B6), and the HWMs in them."""
+"""Leaders' answers compared with the model: fetches (B2, B3, B4, 903), writes (B1, B6), and the HWM in each answer."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from highwater.traces.rules import profiles
 
 
 def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
-    """Record a claim: the HWM that an answer gave a follower.
+    """Store the HWM in an answer as a claim to recheck, if the lines read so far cannot justify it.
 
-    Without a follower, ``hwm`` is a lower bound of the HWM.
+    Without a follower, ``hwm`` is a lower bound of the HWM, from an acknowledged write.
     """
     if led.hwm is None or hwm > led.hwm:
         led.greatest(line.taken)
@@ -45,7 +45,7 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 
 
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
-    """Count a fetch for earlier claims: the broker may have read it before it made the claim."""
+    """Add a fetch to the evidence for earlier claims, if the leader may have read the fetch before it answered."""
     for one in led.claims:
         is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
         if is_before and offset > one.leos.get(follower, -1):
@@ -54,10 +54,9 @@ def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
 
 
 def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
-    """Drop the claims that have become possible, and judge those whose time is over.
+    """Drop the claimed HWMs that have become possible, and report those for which all lines have been read.
 
-    If the leader's log ends earlier (``ends``), lines of requests in flight may be missing, so the claim counts as
-    guessed.
+    ``ends``: the leader's log ends. Lines of requests in flight may be missing, so the other claims count as guessed.
     """
     open_claims = [claim for claim in led.claims if not led.is_possible(claim, claim.line.taken)]
     led.claims = []
@@ -113,7 +112,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
-    """The ISR size and min ISR of a stage in which only the min ISR makes a claim too high (966.1); None if none."""
+    """The ISR size and min ISR of a stage in which only min ISR (966.1) forbids the claimed HWM; None if none."""
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr
         if not profiles.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
@@ -126,9 +125,9 @@ def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
 def _reaches(
     led: Leadership, claim: Claim, stage: Stage, min_isr: int | None = None, proposed: bool = True
 ) -> bool:
-    """True if the HWM can be as claimed in a stage, with another ``min_isr`` if given.
+    """True if the claimed HWM is possible in a stage.
 
-    Without ``proposed`` the pending proposal is ignored.
+    ``min_isr`` replaces the stage's min ISR. Without ``proposed``, the pending proposal is ignored.
     """
     leading, offsets = led.ranked(stage, claim.leos, claim.base)
     if min_isr is not None:
@@ -139,9 +138,9 @@ def _reaches(
 
 
 def _not_reached(led: Leadership, claim: Claim) -> list[str]:
-    """The brokers that did not fetch up to the claimed HWM, although the HWM waits for them in every possible stage.
+    """The brokers for which the claimed HWM has to wait in every possible stage, and that have not fetched so far.
 
-    Each text has the broker and the offset that it had fetched.
+    Each text has the broker and its last fetch offset.
     """
     stages = led.possible(claim.line.taken)
     members = set.intersection(*({*s.version.state.isr, *(s.proposed or ())} for s in stages))
@@ -158,11 +157,11 @@ def _not_reached(led: Leadership, claim: Claim) -> list[str]:
 
 NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH = 6, 74, 75
 NOT_THERE = frozenset({3, 100, 103})
-"""The broker does not know the partition, or knows another one by this name."""
+"""The errors of a broker that does not know the partition, or knows another topic id for it."""
 
 
 class Before(Struct, gc=False, frozen=True):
-    """A follower's last fetch and the kind of its answer: ``record``, ``empty``, ``diverging``, or an error."""
+    """A follower's last fetch and its answer, whose ``kind`` is ``record``, ``empty`` or ``diverging``."""
 
     leader_epoch: int
     epoch: int
@@ -182,7 +181,7 @@ def refused(
     asked: Asked,
     error: int,
 ) -> None:
-    """B2. Judge an answer with an error: the broker must have been able to know a reason to refuse the fetch."""
+    """B2. Check an answer with an error: the broker can have known a reason to refuse the fetch, or it is reported."""
     verdicts, line = context.verdicts, fetch.line
     if error in NOT_THERE:
         verdicts.guessed["a broker had not replayed the creation of the partition"] += 1
@@ -211,9 +210,9 @@ def _can_refuse(
     asked: Asked,
     error: int,
 ) -> bool:
-    """True if the model refuses the fetch in a state that the broker can have known.
+    """True if the model refuses the fetch with this error, in a state that the broker can have known.
 
-    In that state of the model the fetch has leader epoch 1.
+    In the model, the fetch has leader epoch 1.
     """
     model, line, epoch = acting(3, context.profile), fetch.line, asked.leader_epoch
     led_then = known is not None and 0 < known.last_answered <= line.taken - OWN_MS
@@ -228,7 +227,7 @@ def _can_refuse(
 
 
 def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
-    """903.1. True if the sender has the broker epoch in its fetch, or can have had it. Else it is reported."""
+    """903.1. True if the broker epoch in a fetch can have been the sender's; otherwise the fetch is reported."""
     if fetch.epoch < 0:
         return True
     line = fetch.line
@@ -245,7 +244,7 @@ def sender_is_known(context: Context, partition: str, fetch: Fetch) -> bool:
 
 
 def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = False) -> bool:
-    """True if the leader certainly knew a later broker epoch of the sender; with ``possible``, if it may have."""
+    """True if the leader certainly (with ``possible``: perhaps) knew a later broker epoch of the sender."""
     time, position = context.index.registered_later(fetch.replica, fetch.epoch)
     if position is None or fetch.epoch < 0:
         return False
@@ -255,7 +254,7 @@ def _is_known_stale(context: Context, node: int, fetch: Fetch, possible: bool = 
 
 
 def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
-    """K2, 903.2. True if the leader knows that the fetch is from a former incarnation. A violation is reported."""
+    """K2, 903.2. True if the leader knew that a fetch is from a former incarnation; its answer is then reported."""
     if not _is_known_stale(context, led.broker, fetch):
         return False
     latest = context.index.latest_epoch(fetch.replica)
@@ -272,7 +271,7 @@ def is_stale(context: Context, led: Leadership, fetch: Fetch) -> bool:
 
 
 def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, before: Before | None) -> None:
-    """B3, B4. Judge if the follower continues from the offset at which the previous answer left it."""
+    """B3, B4. Check that a follower's fetch offset follows from its previous fetch and answer."""
     if before is None or before.leader_epoch != asked.leader_epoch or before.epoch != fetch.epoch:
         return
     offset = asked.offset
@@ -294,7 +293,7 @@ def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, befo
 def answered(
     context: Context, led: Leadership, fetch: Fetch, asked: Asked, answer: Answer, before: Before | None
 ) -> None:
-    """Judge an answer without an error: the leader records the follower's offset, and the answer has its HWM."""
+    """Check an answer without an error, and record the fetch in the leader's state."""
     line, f = fetch.line, fetch.replica
     led.go_on(line.answered)
     led.settle_until(line.taken - OWN_MS)
@@ -347,10 +346,7 @@ def _note(led: Leadership, fetch: Fetch, asked: Asked) -> None:
 
 
 def _cut(context: Context, led: Leadership) -> None:
-    """B3. Report fetch offsets that are neither the start of a batch of the leader nor the end of its log.
-
-    Followers copy whole batches.
-    """
+    """B3. Report fetch offsets inside a batch of the leader's log: followers copy whole batches."""
     while (found := led.inside()) is not None:
         offset, line = found
         wrong = {"fetchOffset": ("where a write was appended", offset)}
@@ -358,14 +354,14 @@ def _cut(context: Context, led: Leadership) -> None:
 
 
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
-    """True if the answer's HWM is below the smallest HWM that the leader can have had when it read the fetch.
+    """True if the HWM in an answer is below the lowest HWM possible when the leader read the fetch.
 
-    For an answer that waited, it is also true if the HWM is below the smallest HWM with this fetch counted.
+    If the answer was delayed, the lowest possible HWM includes this fetch.
     """
     if hwm < led.least():
         return True
     known = led.heard.get(fetch.replica)
-    # A follower at or before the HWM does not advance it.
+    # A follower at or below the HWM does not advance it.
     if known is None or known.offset <= hwm or not (fetch.line.waited and is_noted):
         return False
     return hwm < led.least_after(fetch.replica, known.offset, fetch.line.taken)
@@ -374,7 +370,7 @@ def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool
 def _hwm(
     context: Context, led: Leadership, fetch: Fetch, hwm: int, before: Before | None, is_noted: bool
 ) -> None:
-    """B4. Judge the HWM of an answer: the leader must have had it between reading the fetch and answering it."""
+    """B4. Check the HWM in an answer: the leader must have had it between reading and answering the fetch."""
     line = fetch.line
     told = before.hwm if before is not None and before.leader_epoch == led.epoch else -1
     if hwm < told and not profiles.hwm_never_moves_back(before=told, after=hwm):
@@ -395,9 +391,9 @@ def _hwm(
 
 
 def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: Diverging) -> None:
-    """B3. Judge a diverging answer: it has the last epoch that both logs can share, and the epoch's end offset.
+    """B3. Check a diverging answer: it has the last epoch that both logs can share, and the epoch's end offset.
 
-    The rest of the log is guessed from the answer.
+    An end offset that no earlier answer showed is assumed to be right.
     """
     epoch, end = parted.epoch, parted.end_offset
     ranks = {e: i for i, e in enumerate(sorted({epoch, asked.last_epoch} - {-1}))}
@@ -435,7 +431,7 @@ ALL = -1
 
 
 def not_led(context: Context, node: int, history: History, line: RequestLine, found: Produced) -> None:
-    """Judge a write to a broker that did not lead at that time, as far as the input shows."""
+    """Check the answer to a write from a broker that, by the input, did not lead at that time."""
     if found.error == NOT_LEADER or found.error in NOT_THERE:
         context.verdicts.explained[NOT_WRITTEN] += 1
     elif found.error in (NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER):
@@ -446,7 +442,7 @@ def not_led(context: Context, node: int, history: History, line: RequestLine, fo
 
 
 def produced(context: Context, led: Leadership, line: RequestLine, found: Produced, history: History) -> None:
-    """Judge a write to a leader."""
+    """Check a leader's answer to a write, and record the appended batch."""
     verdicts, error = context.verdicts, found.error
     led.logs_writes &= not found.transactional and found.acks != 0
     led.go_on(line.answered)
@@ -470,7 +466,7 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
 
 
 def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
-    """B6. The guards that refuse an acks=all write in a stage; and True if its ISR is too small to acknowledge one."""
+    """B6. In a stage: the guards that refuse an acks=all write; True if the ISR is too small to acknowledge one."""
     if stage.refusals is None:
         leading, _ = led.ranked(stage, {}, 0)
         nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)
@@ -480,7 +476,7 @@ def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
 
 
 def _refused(context: Context, led: Leadership, line: RequestLine, stages: Sequence[Stage]) -> None:
-    """B6. Judge a refused write: it conforms if the ISR was under min ISR in a possible stage."""
+    """B6. Check a refused write: it conforms if the ISR was under min ISR in a possible stage."""
     if any(_refusals(led, stage)[0] for stage in stages):
         context.verdicts.explained[NOT_WRITTEN] += 1
         return
@@ -491,7 +487,7 @@ def _refused(context: Context, led: Leadership, line: RequestLine, stages: Seque
 
 
 def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
-    """Judge the answer that the broker does not lead, although the input shows that it does."""
+    """Check the answer "not the leader" to a write, from a broker that leads by the input."""
     ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
     begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
     led.denied = line.answered

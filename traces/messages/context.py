@@ -29,14 +29,15 @@ PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
 REGISTERED = "start_broker"
 
 LIMIT = 1000
-"""The most unexplained lines that are reported, and the most findings."""
+"""The most unexplained lines, and the most findings, that are reported."""
 
 
 @dataclass
 class Verdicts:
     """The verdicts on messages: counts by name, and the lines to report.
 
-    ``dropped`` counts the findings over a limit, by property.
+    ``explained`` counts messages that conform to the model. ``guessed`` counts what the input cannot confirm, and
+    ``outside`` counts messages that are not checked. ``dropped`` counts the findings above ``limit``, by property.
     """
 
     explained: Counter[str] = field(default_factory=Counter)
@@ -63,13 +64,13 @@ class Verdicts:
         self.unfit(Unexplained(position, round(line.ended), partition, {}, (candidate,)))
 
     def unfit(self, line: Unexplained) -> None:
-        """Add a line that no step explains to the report."""
+        """Count a line that no step explains, and store it for the report."""
         self.unexplained_count += 1
         if len(self.unexplained) < self.limit:
             self.unexplained.append(line)
 
     def found(self, finding: Finding) -> None:
-        """Add the finding of a violated property."""
+        """Store the finding of a violated property."""
         if len(self.findings) < self.limit:
             self.findings.append(finding)
         else:
@@ -102,10 +103,7 @@ NEW_LEADER_ELECTED = 108
 
 
 class ControllerRequests:
-    """The requests to controllers. Read them first (``add_…``), then call ``settle``, then look them up.
-
-    Until ``settle`` corrects each log's clock difference, times are the logs' own.
-    """
+    """The requests to controllers. Add them (``add_…``), correct their times (``settle``), then look them up."""
 
     def __init__(self, index: MetadataIndex) -> None:
         self._index = index
@@ -114,17 +112,17 @@ class ControllerRequests:
         self._proposals: list[tuple[int | None, Proposal]] = []
         self._of_leader: dict[tuple[int, int, int], list[Proposal]] = defaultdict(list)
         self._made: set[tuple[int, int, int]] = set()
-        """Partition life, partition epoch and leader epoch of each answer with a change."""
+        """For each answer without an error: the partition's ``History.number``, partition epoch and leader epoch."""
         self._led_on: set[tuple[int, int]] = set()
-        """Partition life and partition epoch of each proposal that failed because a new leader was elected."""
+        """For each proposal with the error NEW_LEADER_ELECTED: the partition's ``History.number`` and epoch."""
         self._registrations: list[Registered] = []
         self._heartbeats: list[tuple[int, Path, float, int]] = []
         self._next: dict[tuple[int, Path], float] = {}
-        """For each broker and log, the first change that the broker has not reported as replayed."""
+        """For each broker and log, the offset of the first change that the broker has not reported as replayed."""
         self._replayed: dict[int, tuple[list[float], list[int]]] = {}
-        """For each broker, the times at which it reported a greater offset, and these offsets."""
+        """For each broker, the times at which it reported a greater metadata offset, and the reported offsets."""
         self.unknown = 0
-        """Proposals for partitions that the metadata log does not have."""
+        """The number of proposals for partitions that the metadata log does not have."""
 
     # --- what is read -----------------------------------------------------------------------------------
 
@@ -156,19 +154,16 @@ class ControllerRequests:
 
     @property
     def offset_ms(self) -> int:
-        """The lead of the logs' time over UTC because of its time zone, in ms."""
+        """The lead of the logs' time zone over UTC, in ms."""
         return self._offset.offset_ms or 0
 
     def apart(self) -> Iterator[tuple[Path, int, float]]:
-        """For each log: its path, the number of controller decisions in it, and its lead over the metadata log in ms.
-
-        The lead is the median over the decisions.
-        """
+        """For each log: path, number of controller decisions, and their median lead over the metadata log in ms."""
         for path, differences in self._apart.items():
             yield path, len(differences), median(differences)
 
     def settle(self, ahead: Callable[[Path], float]) -> None:
-        """Subtract each log's clock lead, in ms, from its times. Lookups are possible after that."""
+        """Subtract each log's clock lead (``ahead``, in ms) from its times. Look requests up only after this call."""
 
         def settled(line: RequestLine) -> RequestLine:
             by = ahead(line.path)
@@ -206,31 +201,31 @@ class ControllerRequests:
     def proposed(self, broker: int, life: int, epoch: int) -> list[Proposal]:
         """A leader's proposals in a leader epoch, in the order of their arrival.
 
-        ``life`` is the partition's creation.
+        ``life`` is the partition's ``History.number``.
         """
         return self._of_leader.get((broker, life, epoch), [])
 
     def topics(self) -> list[str]:
-        """The topics of all proposals, as the requests name them."""
+        """The topics of all proposals, by id or name as in the requests."""
         return sorted({proposal.key[0] for _, proposal in self._proposals})
 
     def made(self, life: int, version: Version) -> bool:
-        """True if an answer has this version of a partition, or the error that another leader was elected in it."""
+        """True if a logged proposal made this version of a partition.
+
+        The answer has this version or, if the proposal led to an election, the error NEW_LEADER_ELECTED.
+        """
         epoch, made = version.state.leader_epoch, version.state.partition_epoch
         told = {(life, made, epoch), (life, made, epoch - 1)}
         return not self._made.isdisjoint(told) or (life, made - 1) in self._led_on
 
     def had_replayed(self, broker: int, position: int, by: float) -> bool:
-        """True if a broker had certainly replayed the log up to an offset by a time of the controller's clock."""
+        """True if, by the time ``by``, a broker had reported that it had replayed the metadata offset ``position``."""
         times, offsets = self._replayed.get(broker, ((), ()))
         place = bisect_right(times, by)
         return place > 0 and offsets[place - 1] >= position
 
     def knew(self, broker: int, position: int | None) -> float:
-        """The time at which a broker reported that it had replayed an offset; NEVER if it did not.
-
-        ``position`` None gives NEVER.
-        """
+        """The time at which a broker reported that it had replayed a metadata offset; NEVER if it did not."""
         times, offsets = self._replayed.get(broker, ((), ()))
         place = len(offsets) if position is None else bisect_left(offsets, position)
         return times[place] if place < len(times) else NEVER
@@ -243,17 +238,17 @@ OWN_MS = 100.0
 CLOCKS_MS = 250.0
 """The largest accepted difference between two nodes' clocks."""
 KIND = "clocks"
-"""The kind of the doubt about a node whose clock is off."""
+"""The ``kind`` of the doubt about a node whose clock is off."""
 EARLY, LATE, JOINS = "early", "late", "joins"
 OFF_MS = 2 * CLOCKS_MS
 MAX_EPOCHS = 10_000
-"""The most differences that are kept of each kind."""
+"""The most time differences stored of each kind."""
 PAIRS, EPOCHS = 3, 2
-"""The least numbers of decisions, and of leader epochs, from which a difference counts as one of clocks."""
+"""The least number of a controller's decisions, and of a broker's leader epochs, that prove a clock wrong."""
 
 
 def controllers_ahead(asked: ControllerRequests) -> dict[Path, float]:
-    """For each controller's log whose clock is off by more than a limit, its lead over the metadata log in ms."""
+    """The lead over the metadata log, in ms, for each controller's log whose clock is off by more than OFF_MS."""
     middle = {path: ms - asked.offset_ms for path, count, ms in asked.apart() if count >= PAIRS}
     return {path: ms for path, ms in middle.items() if abs(ms) > OFF_MS}
 
@@ -264,7 +259,7 @@ class Apart:
     def __init__(self, broker: int) -> None:
         self.broker = broker
         self.joins_in_time = 0
-        """Proposals after a fetch that made the new member eligible."""
+        """The number of proposals that came after a fetch that made the new member eligible."""
         self._by: dict[str, dict[tuple[int, int], float]] = {EARLY: {}, LATE: {}, JOINS: {}}
         self._first: dict[str, tuple[Path, int]] = {}
 
@@ -287,7 +282,7 @@ class Apart:
         self._first.setdefault(kind, (line.path, line.line))
 
     def doubt(self) -> Doubt | None:
-        """The doubt about this broker's clock if it is behind or ahead; None if it is not."""
+        """The doubt about this broker's clock; None if too few lines show that it is wrong."""
         enough = [kind for kind, by in self._by.items() if len(by) >= EPOCHS]
         if JOINS in enough and len(self._by[JOINS]) <= self.joins_in_time:
             enough.remove(JOINS)
@@ -316,10 +311,7 @@ _WHY = {
 
 @dataclass
 class Context:
-    """The shared data of all checks of request logs.
-
-    ``index`` is the metadata index, ``asked`` has the requests to controllers, and ``verdicts`` the results.
-    """
+    """The data shared by all checks of request logs: ``asked`` has the requests to controllers."""
 
     index: MetadataIndex
     profile: str

@@ -1,17 +1,17 @@
 """A leader of one partition in one leader epoch, reconstructed from its request log.
 
-``Acting`` takes the model's own actions in states whose offsets are replaced by ranks: a message involves few offsets
-(those of followers, the HWM, the end of the log). The leader is slot 0.
+``Acting`` executes the model's actions on states with ranks in place of offsets: a message involves few offsets (those
+of followers, the HWM, the end of the log). Brokers are slots, and the leader is slot 0.
 
-``stages`` are the views that a leader goes through in a leader epoch. The metadata log has the ISRs of the epoch, and
+``stages`` are the leader's views of the partition in a leader epoch. The metadata log has the ISRs of the epoch, and
 the controller's requests have the leader's proposals in between. No log shows when the leader learns of them, so at
-any time it can be in one of several stages. It cannot be in a stage that did not exist yet, or in one before a stage
-that it is known to have reached.
+any time several stages are possible. A stage is impossible before it exists, and after the leader is known to have
+reached a later stage.
 
 ``Leadership`` bounds the HWM. The upper bound counts every fetch when it was read, in the stage that waits for the
 fewest brokers. The lower bound counts a fetch once it was certainly recorded, in the stage that waits for the most.
-Both use the model's ``advanced_hwm``. A value above the upper bound so far is a claim: it is stored until the lines
-of all fetches that were in flight then have been read.
+Both use the model's ``advanced_hwm``. A returned HWM above the upper bound is a *claim*: it is stored until the lines
+of all fetches in flight have been read.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ MAX_SLOTS = 8
 RANKS = 12
 """The most different offsets in one step."""
 UNHEARD = -1
-"""Stands in place of an offset's rank if the leader has received no fetch."""
+"""The rank for a follower from which the leader has received no fetch."""
 
 Bits = tuple[int, int, int, int]
-"""The first four fields of Leading."""
+"""The fields of ``Leading`` up to ``min_isr``."""
 Ranks = tuple[tuple[int, ...], int, int]
-"""The other fields of Leading."""
+"""The fields of ``Leading`` from ``leos`` on."""
 
 
 class Leading(NamedTuple):
     """A leader's state with offsets as ranks.
 
     Sets are bits of slots; ``proposed`` is −1 if there is no proposed ISR. ``leos`` has the rank of each slot's last
-    fetch offset, UNHEARD for none; the leader's own entry is unused. ``end`` is the rank of the log's end.
+    fetch offset, UNHEARD for none; the leader's entry is unused. ``end`` is the rank of the log's end.
     """
 
     isr: int
@@ -66,7 +66,7 @@ class Leading(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The model's step for a fetch: the guards that refuse it, or the HWM after it and the answer."""
+    """The model's step for a fetch: the guards that refuse it, the HWM after it, and the fields of the answer."""
 
     refused_by: tuple[str, ...]
     hwm: int
@@ -88,7 +88,7 @@ def _remembered(method: Callable[Concatenate[Acting, _P], _T]) -> Callable[Conca
 
 
 class Acting:
-    """The protocol ``replication`` for a number of slots and these rules. Results are cached, up to a limit."""
+    """Executes the protocol ``replication`` for a number of slots and a set of rules. Some results are cached."""
 
     def __init__(self, slots: int, rules: frozenset[str]) -> None:
         self.slots = slots
@@ -110,7 +110,7 @@ class Acting:
     # --- a leader's state -----------------------------------------------------------------------------
 
     def _state(self, leading: Leading, epoch: int = 1, records: int = 1) -> list[int]:
-        """The model's state for a leader in slot 0 with this leader epoch, with records of that epoch."""
+        """The model's state for a leader in slot 0 in leader epoch ``epoch``, with records of the epoch ``records``."""
         state, at = self._template.copy(), self._at
         state[at["brokers[0].view.leader"]] = 0
         state[at["brokers[0].view.leader_epoch"]] = epoch
@@ -138,7 +138,7 @@ class Acting:
         return self.settles(leading[:4], leading[4:])
 
     def settles(self, bits: Bits, ranks: Ranks) -> int:
-        """The rank to which the HWM advances, for a leader given as two tuples: the sets and the ranks."""
+        """The rank to which the HWM advances, for a ``Leading`` split into two tuples."""
         found: int | None = self.settled_memo.get((bits, ranks))
         if found is None:
             found = int(self._advance(self._state(Leading(*bits, *ranks)))[0])
@@ -164,8 +164,8 @@ class Acting:
     ) -> Answered:
         """The model's answer to a fetch from the rank ``offset``, if the follower's log is a prefix of the leader's.
 
-        Rules: B2, B3, B4. The leader's epoch is 1. ``stale``: the leader's metadata has a later broker epoch of the
-        sender.
+        Rules: B2, B3, B4. The leader epoch is 1. ``has_last``: the record before the offset is of that epoch.
+        ``stale``: the leader's metadata has a later broker epoch of the sender.
         """
         state = self._state(leading)
         self._with_fetch(state, f, offset, 1 if has_last else -1, fetch_epoch, 0)
@@ -174,7 +174,7 @@ class Acting:
 
     @_remembered
     def diverges(self, offset: int, last_epoch: int, epochs: tuple[int, ...]) -> Answered:
-        """The model's answer (B3) to a fetch from the rank ``offset`` with this last epoch.
+        """The model's answer (B3) to a fetch from the rank ``offset`` after a record of ``last_epoch``.
 
         The leader's log has one record for each of ``epochs``, which are 0 to 3; its leader epoch is 3.
         """
@@ -206,7 +206,8 @@ class Acting:
     def refuses(self, leads: bool, epoch: int, stale: bool = False) -> bool:
         """True if a broker may refuse a fetch with leader epoch 1 (B2).
 
-        ``leads`` and ``epoch`` are whether the broker leads, and the leader epoch it knows.
+        ``leads``: the broker leads. ``epoch`` is the leader epoch that it knows. ``stale``: it knows a later broker
+        epoch of the sender.
         """
         state = self._state(self._silent(3, 3), epoch=epoch)
         state[self._at["brokers[0].view.leader"]] = 0 if leads else 1
@@ -216,9 +217,9 @@ class Acting:
 
     @_remembered
     def goes_on_from(self, offset: int, brings: bool) -> int:
-        """The rank of the next fetch offset (B3) of a follower whose log ends at ``offset``.
+        """The rank of a follower's next fetch offset (B3) after a fetch from the rank ``offset``.
 
-        ``brings``: the answer that it handled had a record.
+        ``brings``: the answer to the fetch has a record.
         """
         state, at, answer = self._template.copy(), self._at, "fetch_responses[1]"
         state[at["brokers[1].view.leader_epoch"]] = 1
@@ -255,7 +256,10 @@ class Acting:
     def expansion_refused(
         self, leading: Leading, f: int, leso: int, epoch_fits: bool = True
     ) -> tuple[str, ...]:
-        """The guards that refuse to propose slot ``f`` for the ISR (B5, 841.1, 903.2)."""
+        """The guards that forbid to propose slot ``f`` for the ISR (B5, 841.1, 903.2).
+
+        ``leso`` is the rank of the leader epoch's start offset.
+        """
         state = self._state(leading)
         state[self._at["brokers[0].leso"]] = leso
         state[self._at[f"brokers[0].view.epochs[{f}]"]] = int(not epoch_fits)
@@ -265,7 +269,7 @@ class Acting:
         return self._refusals("propose_expand", state, 0, f)
 
     def may_send_another(self, one_is_under_way: bool) -> bool:
-        """True if a leader may send its pending proposal again, with a request in flight or not (B7, B8)."""
+        """True if a leader may resend its pending proposal (B7, B8). ``one_is_under_way``: a request is in flight."""
         state = self._state(Leading(1, 3, 3, 1, (0,) * self.slots, 0, 0))
         state[self._at["alter_requests[0]?"]] = int(one_is_under_way)
         return not self._refusals("retry_alter_partition", state, 0)
@@ -279,10 +283,9 @@ def _advanced_hwm(protocol: Replication, s: State) -> Number:
 
 @lru_cache(maxsize=32)
 def acting(slots: int, profile: str, patient: bool = False) -> Acting:
-    """The protocol for this number of slots with the brokers' rules of a profile.
+    """The ``Acting`` for a number of slots and a profile, cached. An unknown profile gets the rules of Kafka 4.2.
 
-    Any profile that the protocol lacks stands for Kafka 4.2. ``patient``: the HWM also waits for caught-up replicas
-    outside the ISR (K3), as in Kafka.
+    ``patient``: the HWM also waits for caught-up replicas outside the ISR (K3), as in Kafka.
     """
     rules = PROFILES[profile if profile in PROFILES else "kafka_4_2"].rules
     return Acting(max(2, slots), rules | {"hwm_waits_for_caught_up"} if patient else rules)
@@ -321,8 +324,8 @@ def stages(
 ) -> list[Stage]:
     """The stages of a leader epoch in order; empty if the metadata log has no such epoch.
 
-    ``proposals`` are the leader's in this epoch, in the order of their arrival. ``knew`` gives the time, by the
-    controller's clock, by which the leader had certainly replayed the metadata log up to an offset.
+    ``proposals`` are the leader's in this epoch, in the order of their arrival. ``knew`` maps a metadata offset to the
+    controller's time at which the leader had certainly replayed it.
     """
     found: list[Stage] = []
     waiting = list(proposals)
@@ -334,7 +337,7 @@ def stages(
             proposal = waiting[0]
             later = versions[number + 1].state.partition_epoch if number + 1 < len(versions) else -1
             if later == proposal.partition_epoch and proposal.line.arrived > following + CLOCKS_MS:
-                break  # a setting changed in between, with the partition as it was
+                break  # a setting changed in between, but not the partition
             waiting.pop(0)
             if proposal.partition_epoch < version.state.partition_epoch:
                 continue
@@ -353,9 +356,9 @@ def stages(
 LINES_MS = 3000.0
 """After this much active time of a node, the lines of all requests that were in flight have been written."""
 IDLE_MS = 200.0
-"""The most time between two lines that counts as active: a process can be stopped for long."""
+"""How much of a gap between two lines counts as active time: the process may have been stopped."""
 MARKS = 8192
-"""The most offsets kept at which the log is known to have a batch boundary."""
+"""The most batch boundaries stored of a log."""
 UNASKED: tuple[str, ...] = ("not asked",)
 TOP = 1 << 62
 """Above every offset."""
@@ -371,20 +374,25 @@ class Heard(Struct, gc=False, frozen=True):
 
 @dataclass(slots=True)
 class Claim:
-    """A value of the HWM that an answer shows, or that the acknowledgement of the record before it implies."""
+    """A returned HWM that the lines read so far cannot justify, so it is checked again later.
+
+    Unless ``exact``, it is a lower bound of the HWM, from an acknowledged write.
+    """
 
     hwm: int
     line: RequestLine
     exact: bool
     since: float
-    """How long the node had been active when the claim was made."""
+    """How long the node had been active at the claim, in ms."""
     follower: int | None
     base: int
     leos: dict[int, int]
-    """The followers' offsets at the time of the claim, from the lines read so far. ``base`` is the greatest HWM
-    before."""
+    """The followers' fetch offsets at the time of the claim, by the lines read so far.
+
+    ``base`` is the upper bound of the HWM before the claim.
+    """
     asked: tuple[int, int, int] | None = None
-    """The evidence at the last check of this claim, which failed."""
+    """The possible stages and ``moves`` at the last check, which failed; an unchanged claim is not checked again."""
     moves: int = 0
     """The number of changes of ``leos``."""
 
@@ -393,7 +401,8 @@ class Claim:
 class Leadership:
     """A broker's leadership in one leader epoch.
 
-    ``hwm`` is the upper bound of the HWM, None while the HWM at its start is unknown. ``low`` is the lower bound.
+    ``hwm`` is the upper bound of the HWM, None while unknown, and ``low`` is the lower bound. The stages from ``at``
+    to ``up_to`` are possible.
     """
 
     broker: int
@@ -404,11 +413,11 @@ class Leadership:
     patient: Acting
     slots: dict[int, int]
     is_whole: bool
-    """True if the log of its node covers the start of the epoch."""
+    """True if the broker's request log covers the start of the leader epoch."""
     at: int = 0
     up_to: int = 0
     active: float = 0.0
-    """How long the node has been active."""
+    """How long the node has been active, in ms."""
     heard: dict[int, Heard] = field(default_factory=dict)
     certain: dict[int, int] = field(default_factory=dict)
     aging: deque[tuple[float, int | None, int]] = field(default_factory=deque)
@@ -420,7 +429,7 @@ class Leadership:
     marks: OrderedDict[int, None] = field(default_factory=OrderedDict)
     claims: list[Claim] = field(default_factory=list)
     epochs_ended: dict[int, int] = field(default_factory=dict)
-    """For a former epoch, its end in the leader's log, from the leader's answer to a diverging follower."""
+    """The end offsets of former leader epochs in the leader's log, from its answers to diverging followers."""
     least_end: int = 0
     """A lower bound of the end of the log."""
     leso: int = 0
@@ -430,7 +439,7 @@ class Leadership:
     first_appended: int = TOP
     last_appended: int = -1
     cuts: deque[tuple[float, int, RequestLine]] = field(default_factory=deque)
-    """The offsets of followers whose last record is of this epoch, until the lines of earlier writes are read."""
+    """Fetch offsets of followers whose last record is of this epoch, until the lines of earlier writes are read."""
     logs_writes: bool = True
     """True if the request log has every append."""
     denied: float | None = None
@@ -441,13 +450,13 @@ class Leadership:
     welcome: set[int] = field(default_factory=set)
     """The brokers whose fetches no guard refuses in at least one possible stage."""
     watched: frozenset[int] = frozenset()
-    """The brokers whose fetches are checked for making them eligible."""
+    """The brokers whose fetches can make them eligible for a pending proposal."""
     apart: Apart | None = None
-    """The evidence that the clock of its node is off."""
+    """The evidence that this broker's clock is off."""
     over: float = float("inf")
-    """The time, by the controller's clock, when the broker certainly knew that the leader epoch was over."""
+    """The time, by the controller's clock, by which the broker certainly knew of a later leader epoch."""
     proposed: dict[int, list[Proposal]] = field(default_factory=dict)
-    """Its proposals by partition epoch, in the order of their arrival."""
+    """The leader's proposals by partition epoch, in the order of their arrival."""
 
     # --- time -----------------------------------------------------------------------------------------
 
@@ -467,7 +476,7 @@ class Leadership:
             self.welcome.clear()
 
     def settle_until(self, time: float) -> None:
-        """Update the lower bound of the HWM: requests that ended before this time were certainly recorded by then."""
+        """Update the lower bound of the HWM: requests answered by ``time`` were certainly recorded by then."""
         aging, certain = self.aging, self.certain
         while aging and aging[0][0] <= time:
             _, follower, offset = aging.popleft()
@@ -479,14 +488,14 @@ class Leadership:
                 self.is_behind = True
 
     def least(self) -> int:
-        """The lower bound of the HWM. It is computed only when it is needed, which is rare."""
+        """The lower bound of the HWM, computed again only if it is outdated."""
         if self.is_behind:
             self.is_behind = False
             self.low = max(self.low, self._least_of(self.certain, None))
         return self.low
 
     def answer_refused(self, f: int) -> tuple[str, ...]:
-        """The guards that refuse a broker's fetch in all possible stages (B2, 903.2); empty for a replica."""
+        """The guards that refuse a broker's fetch (B2, 903.2); empty if a possible stage permits it."""
         if f in self.welcome:
             return ()
         slot, found = self.slots.get(f), UNASKED
@@ -521,7 +530,7 @@ class Leadership:
     def _settled(
         self, acting: Acting, stages: Sequence[Stage], leos: dict[int, int], hwm: int, end: int = TOP
     ) -> list[int]:
-        """For each stage, the HWM that the leader reaches in it."""
+        """The HWM to which the leader advances in each stage."""
         offsets = sorted({hwm, end, *leos.values()})
         ranks = self._ranks(offsets, leos, hwm, end)
         return [offsets[acting.settles(stage.bits or self._bits(stage), ranks)] for stage in stages]
@@ -535,7 +544,7 @@ class Leadership:
         return stage.bits
 
     def possible(self, since: float | None = None) -> list[Stage]:
-        """The stages that the leader can be in, or can have been in since a time of its clock."""
+        """The stages in which the leader can be or, with ``since``, can have been since that time of its clock."""
         first = self.at
         if since is not None:
             while first and self.stages[first].reached > since - CLOCKS_MS:
@@ -543,12 +552,12 @@ class Leadership:
         return self.stages[first : self.up_to + 1]
 
     def _least_of(self, certain: dict[int, int], since: float | None) -> int:
-        """The lower bound of the HWM with followers at the offsets ``certain``, in the stages since a time."""
+        """The lower bound of the HWM since a time, with the followers at the offsets ``certain``."""
         end = max(self.least_end, self.low)
         return min(self._settled(self.patient, self.possible(since), certain, self.low, end))
 
     def greatest(self, since: float | None = None) -> int | None:
-        """The upper bound of the HWM, now or in the stages since a time; None if it is unbounded."""
+        """The upper bound of the HWM, now or since a time; None if unbounded."""
         if self.hwm is None:
             return None
         found = self.reached(self.hwm, self.leos(), since)
@@ -559,7 +568,7 @@ class Leadership:
         return found
 
     def leos(self) -> dict[int, int]:
-        """Each follower's last fetch offset; TOP if a fetch before the start of the log can have set it."""
+        """Each follower's last fetch offset; TOP if it may have fetched before the request log begins."""
         found = {broker: heard.offset for broker, heard in self.heard.items()}
         if not self.is_whole:
             for broker, slot in self.slots.items():
@@ -568,7 +577,7 @@ class Leadership:
         return found
 
     def reached(self, base: int, leos: dict[int, int], since: float | None) -> int | None:
-        """The greatest HWM that can follow the HWM ``base`` in the stages since a time; None if it is unbounded."""
+        """The greatest HWM possible since a time, after the HWM ``base``; None if unbounded."""
         found = max(base, *self._settled(self.acting, self.possible(since), leos, base))
         return None if found == TOP else found
 
@@ -578,7 +587,7 @@ class Leadership:
         return self._least_of({**self.certain, follower: noted}, since)
 
     def told(self, hwm: int) -> None:
-        """Note that an answer had this HWM. The first such HWM was reached at the start of the leadership or since."""
+        """Record the HWM in an answer. The first one counts as the HWM at the start of the leadership."""
         if self.hwm is None or hwm > self.hwm:
             self.hwm = hwm
         if self.start is None:
@@ -591,7 +600,7 @@ class Leadership:
             self.marks.popitem(last=False)
 
     def is_possible(self, claim: Claim, since: float) -> bool:
-        """True if the HWM can have been as claimed, by the evidence so far, in the stages from ``since`` on."""
+        """True if the lines read so far allow the claimed HWM in the stages from ``since`` on."""
         if claim.hwm > claim.base:
             known = self.at, self.up_to, claim.moves
             if claim.asked == known:
@@ -603,20 +612,20 @@ class Leadership:
         return not claim.exact or self.can_be(claim.hwm)
 
     def can_be(self, hwm: int) -> bool:
-        """True if the HWM can have had this value: a known log end, or the HWM at the start."""
+        """True if the HWM can have had this value: a known batch boundary, or the HWM at the start."""
         return hwm in self.marks or hwm == self.start
 
     def broker_epoch(self, follower: int, epoch: int, taken: float) -> None:
-        """Note the broker epoch with which a follower fetched."""
+        """Record the broker epoch with which a follower fetched, and the time of the fetch."""
         known = self.epochs_of.setdefault(follower, [])
         if not known or known[-1][1] != epoch:
             known.append((taken, epoch))
             del known[:-8]
 
     def append(self, offset: int) -> bool | None:
-        """Note that a batch begins at an offset. Returns True if it was appended now, False if it was known.
+        """Record the start of a batch. Returns True if it is new, False if it is known.
 
-        None means that an earlier leader must have appended it.
+        None means that an earlier leader appended the batch.
         """
         if offset in self.appended:
             return False
@@ -632,10 +641,7 @@ class Leadership:
         return True
 
     def inside(self) -> tuple[int, RequestLine] | None:
-        """A follower's fetch offset inside a batch, with its line; None if there is none.
-
-        No batch begins at the offset, though batches lie before and after it.
-        """
+        """A follower's fetch offset inside a batch, with the fetch's line; None if there is none."""
         cuts, over = self.cuts, self.active - LINES_MS
         while cuts and cuts[0][0] < over:
             _, offset, line = cuts.popleft()

@@ -1,6 +1,6 @@
 """An index of the metadata log for request logs: topics by id, registrations, and each partition's versions.
 
-The index orders events: leader epochs, partition epochs and broker epochs in messages are those of its records.
+The leader epochs, partition epochs and broker epochs in a message refer to records of the index, and so order events.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from highwater.traces.reports.observed import PartitionChange, PartitionState, S
 
 NEVER = float("inf")
 SHOWN = 4
-"""The most known epochs, the last ones, that a report lists beside an unknown epoch."""
+"""The most known epochs, the latest ones, that a report lists beside an unknown epoch."""
 
 # --- partitions ------------------------------------------------------------------------------------------
 
 
 class Version(Struct, gc=False, frozen=True):
-    """The state of a partition from an offset of the metadata log on.
+    """The state of a partition after the change at the metadata offset ``position``.
 
     ``min_isr`` is the effective min ISR, None if unknown.
     """
@@ -37,7 +37,7 @@ class Version(Struct, gc=False, frozen=True):
     min_isr: int | None
     unclean_election: bool | None
     cause: str | None = None
-    """The action of the controller that explains it."""
+    """The controller's action that explains the change; None if unknown."""
 
     @property
     def is_recovering(self) -> bool:
@@ -46,7 +46,10 @@ class Version(Struct, gc=False, frozen=True):
 
 
 class EpochBegins(Struct, gc=False, frozen=True):
-    """The start of a leader epoch: its leader (None: no leader), time, and offset in the metadata log."""
+    """The start of a leader epoch: its leader (None: no leader), time, and offset in the metadata log.
+
+    ``number`` is the index of the epoch's first version in ``History.versions``.
+    """
 
     epoch: int
     leader: int | None
@@ -90,7 +93,7 @@ class History:
         return self._epochs.get(epoch)
 
     def later(self, epoch: int) -> EpochBegins | None:
-        """The start of the leader epoch after this one; None if there is none."""
+        """The start of the next leader epoch after ``epoch``; None if there is none."""
         place = bisect_right(self._sorted, epoch)
         return self._epochs[self._sorted[place]] if place < len(self._sorted) else None
 
@@ -112,18 +115,18 @@ class History:
         return [self.versions[number] for _, number in self._by_time[max(0, first - 1) : max(first, last)]]
 
     def has_later(self, epoch: int, by_ms: float) -> bool:
-        """True if a later leader epoch had begun by a time of the controller's clock."""
+        """True if a leader epoch after ``epoch`` had begun by a time of the controller's clock."""
         found = self.later(epoch)
         return found is not None and found.time <= by_ms
 
     def led_by(self, broker: int, by_ms: float) -> int | None:
-        """The last leader epoch of a broker that had begun by a time of the controller's clock."""
+        """The last leader epoch of a broker that had begun by a time of the controller's clock; None if none."""
         led = (b for b in self._epochs.values() if b.leader == broker and b.time <= by_ms)
         found = max(led, key=lambda b: (b.time, b.epoch), default=None)
         return None if found is None else found.epoch
 
     def begun(self, by_ms: float) -> list[int]:
-        """The last leader epochs that had begun by a time of the controller's clock."""
+        """The leader epochs that had begun by a time of the controller's clock: the last SHOWN ones."""
         return [epoch for epoch in self._sorted if self._epochs[epoch].time <= by_ms][-SHOWN:]
 
 
@@ -138,7 +141,7 @@ _READ = frozenset(KEYS[name] for name in (_TOPIC, *_OF_BROKERS))
 
 
 class Registration(Struct, gc=False, frozen=True):
-    """A broker's registration from an offset of the metadata log on."""
+    """A broker's registration after the record at the metadata offset ``position``."""
 
     position: int
     time: int
@@ -149,7 +152,7 @@ class Registration(Struct, gc=False, frozen=True):
 
 
 class MetadataIndex:
-    """The index. The replay of the metadata log fills it (``change``, ``setting``), and its own pass (``read``)."""
+    """The index of a metadata log. Its replay calls ``change`` and ``setting``; ``read`` adds topics and brokers."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Registration] = {}
@@ -157,9 +160,9 @@ class MetadataIndex:
         self.listeners: dict[str, int] = {}
         """The broker at each address and port."""
         self.topics: dict[str, tuple[str, int]] = {}
-        """The name of a topic and the offset of its record, by its id and by its name."""
+        """The name of a topic and the metadata offset of its record, by topic id and by topic name."""
         self.histories: dict[tuple[str, int], list[History]] = defaultdict(list)
-        """The lives of each partition, by the topic's name and the partition's number."""
+        """The histories of a partition, one for each creation, by the topic's name and the partition's number."""
         self._living: dict[str, History] = {}
         self._lives = 0
         self._registrations: dict[int, list[Registration]] = defaultdict(list)
@@ -204,7 +207,7 @@ class MetadataIndex:
         self._places.add(change.position)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
-        """Add a change of a setting that applies to a partition from here on."""
+        """Add a change of a setting that applies to the partition ``name``."""
         known = self._living.get(name)
         if known is not None:
             at, state = setting.change, known.versions[-1].state
@@ -214,7 +217,7 @@ class MetadataIndex:
     # --- topics and brokers ---------------------------------------------------------------------------
 
     def read(self, log: MetadataLog) -> None:
-        """Read topics and brokers from the log's start on. Damage ends the pass; the replay of the log reports it."""
+        """Read topics and brokers from the start of the log. Damage ends the reading; the log's replay reports it."""
         try:
             if log.start is not None:
                 for batch in log.start.batches():
@@ -272,7 +275,7 @@ class MetadataIndex:
             self._incarnations[broker].setdefault(epoch, found)
 
     def registration(self, broker: int, position: int) -> Registration | None:
-        """A broker's registration after the record at this offset; None if it is not registered."""
+        """A broker's registration after the record at an offset; None if it has not registered yet."""
         known = self._registrations.get(broker, [])
         place = bisect_right(known, position, key=lambda r: r.position)
         return known[place - 1] if place else None
@@ -287,18 +290,18 @@ class MetadataIndex:
         return max((epoch for epoch, found in known.items() if found.time <= by_ms), default=-1)
 
     def registered(self, broker: int, epoch: int) -> float:
-        """The time at which a broker was registered with an epoch; NEVER if it was not."""
+        """The time at which a broker was registered with a broker epoch; NEVER if it was not."""
         found = self._incarnations.get(broker, {}).get(epoch)
         return NEVER if found is None else float(found.time)
 
     def registered_later(self, broker: int, epoch: int) -> tuple[float, int | None]:
-        """The time and offset of a broker's next registration after the one with this epoch; (NEVER, None) if none."""
+        """The time and offset of a broker's first registration with a greater broker epoch; (NEVER, None) if none."""
         known = self._incarnations.get(broker, {})
         later = min((one for one in known if one > epoch), default=None)
         return (NEVER, None) if later is None else (float(known[later].time), known[later].position)
 
     def starts_after(self, broker: int, time: float) -> float:
-        """The first time after ``time`` at which a broker was registered with a new epoch; NEVER if there is none."""
+        """The first time after ``time`` at which a broker was registered with a new broker epoch; NEVER if none."""
         known = self._incarnations.get(broker, {}).values()
         return min((float(found.time) for found in known if found.time > time), default=NEVER)
 
@@ -312,9 +315,9 @@ class MetadataIndex:
         return self._sorted_places[place] if place < len(self._sorted_places) else NEVER
 
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
-        """The offsets at which a partition or a registration changed between two times.
+        """The metadata offsets at which a controller can have decided between two times, and the versions there.
 
-        Each comes with the partition's state there. The first one is the state in force at ``start_ms``.
+        They are the offset in force at ``start_ms``, and each later change of the partition or of any registration.
         """
         versions = history.around(start_ms, end_ms)
         first = bisect_left(self._by_time, (start_ms, -1, -1))

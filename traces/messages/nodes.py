@@ -27,13 +27,13 @@ from highwater.traces.rules import profiles
 # --- nodes -----------------------------------------------------------------------------------------------
 
 MAX_BEFORE = 500_000
-"""The most pairs of a follower and a partition whose last fetch is kept."""
+"""The most pairs of follower and partition whose last fetch is stored."""
 LEADERSHIPS = 64
-"""The number of leaderships from which those of deleted partitions are dropped from time to time."""
+"""The number of leaderships at which those of deleted partitions are first dropped."""
 
 
 LIVES = 1000
-"""The most incarnations of brokers whose times are kept."""
+"""The most incarnations of brokers whose start and end times are cached."""
 
 
 class Node:
@@ -56,7 +56,7 @@ class Node:
         self.paths: set[Path] = set()
         self._path: Path | None = None
         self._start = context.index.starts_after(broker, -NEVER)
-        """The next time at which the broker registers with another epoch."""
+        """The next time at which the broker registers with a new broker epoch."""
 
     # --- fetches --------------------------------------------------------------------------------------
 
@@ -141,10 +141,7 @@ class Node:
                 self._judge(led)
 
     def _is_current(self, fetch: Fetch) -> bool:
-        """True if the sender was certainly in its current incarnation.
-
-        Otherwise the other checks judge the broker epoch.
-        """
+        """True if the broker epoch in a fetch was certainly the sender's current one."""
         sender = (fetch.replica, fetch.epoch)
         if sender not in self._lives:
             if len(self._lives) >= LIVES:
@@ -154,7 +151,7 @@ class Node:
         return begins <= fetch.line.answered and fetch.line.answered < ends
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
-        """True if this broker led in the fetch's leader epoch before its present one, so the fetch was in flight."""
+        """True if a fetch was in flight at the end of the leader epoch ``epoch``, in which this broker had led."""
         led = self.led.get(history.number)
         begins = None if led is None or epoch >= led.epoch else history.begins(epoch)
         return begins is not None and begins.leader == self.broker
@@ -210,7 +207,7 @@ class Node:
     def _leads(
         self, history: History, epoch: int, line: RequestLine, is_later: bool = False
     ) -> Leadership | None:
-        """The leadership to which a message belongs. None, with a report, if there is none.
+        """The leadership to which a message belongs. If there is none, the message is reported, and None returned.
 
         ``is_later``: the message certainly came after an answer in a later leader epoch.
         """
@@ -296,7 +293,7 @@ class Node:
         proposals.judge(self.context, led, pending, self.now, ends=True)
 
     def finish(self) -> None:
-        """End the log: judge everything that still waits for lines."""
+        """End the log: check the claims and proposals that are still pending."""
         for led in self.led.values():
             if led is not None:
                 self._close(led)
@@ -329,7 +326,7 @@ class Node:
 
 
 def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
-    """The time from which, and up to which, a broker certainly had the epoch in its fetch; empty if it never had."""
+    """The times between which a fetch's sender certainly had the broker epoch in the fetch."""
     begins = context.index.registered(fetch.replica, fetch.epoch)
     ends, _ = context.index.registered_later(fetch.replica, fetch.epoch)
     return begins + CLOCKS_MS, ends - CLOCKS_MS

@@ -18,35 +18,35 @@ from highwater.traces.rules.decisions import decisions
 # --- expansions ------------------------------------------------------------------------------------------
 
 SENT_MS = 30_000.0
-"""The longest time between making a proposal and its arrival: the broker then gives it up and sends it again."""
+"""The longest time from making a proposal to its arrival: after it, the broker sends the proposal again."""
 INELIGIBLE = 107
-"""The error code that ends a proposal."""
+"""The code of INELIGIBLE_REPLICA, the error that ends a proposal."""
 
 
 @dataclass(slots=True)
 class Waiting:
-    """A proposal that waits until the lines of all fetches before it are read.
+    """A proposal that is checked once the lines of all fetches before it are read.
 
-    ``joining`` are the new members; ``fits`` are the joining members with a fetch that makes them eligible.
+    ``joining`` are the new members; ``fits`` are the new members with a fetch that makes them eligible.
     """
 
     proposal: Proposal
     stage: Stage
-    """The first stage whose partition version is the one in the proposal."""
+    """The first stage with the partition epoch of the proposal."""
     joining: frozenset[int]
     until: float
     """The latest time, by the leader's clock, of a fetch that can precede the proposal."""
     fits: set[int] = field(default_factory=set)
     passed: float | None = None
-    """How long the node had been active when its log passed the proposal."""
+    """The node's active time, in ms, when its log passed ``until``; None before."""
     late: dict[int, float] = field(default_factory=dict)
     """For each new member, by how many ms its first sufficient fetch came too late."""
     best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """For each new member, its last fetch offset, and the least HWM and the least epoch start at that time."""
+    """For each new member, its last fetch offset, and lower bounds of the HWM and of the epoch's start offset."""
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
-    """The leader's proposals, each with the first stage of its version. Proposals without a stage are left out."""
+    """The leader's proposals that have a stage with their partition epoch, each with the first such stage."""
     found = []
     first: dict[int, Stage] = {}
     for stage in led.stages:
@@ -61,7 +61,7 @@ def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
 
 
 def watched(pending: Iterable[Waiting]) -> frozenset[int]:
-    """The brokers for whose fetches a pending proposal still waits."""
+    """The new members for whose fetches a pending proposal still waits."""
     return frozenset(f for w in pending for f in w.joining if f not in w.fits and f not in w.late)
 
 
@@ -91,7 +91,10 @@ def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, tak
 def judge(
     context: Context, led: Leadership, pending: list[Waiting], now: float, ends: bool = False
 ) -> list[Waiting]:
-    """Judge the pending proposals whose time is over, in the order of their arrival. Returns the others."""
+    """Check the pending proposals for which all lines are read, in the order of their arrival; return the others.
+
+    ``ends``: the log ends, so no proposal waits any longer.
+    """
     if pending and now < pending[0].until and not ends:
         return pending
     left: list[Waiting] = []
@@ -157,9 +160,9 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
 
 
 def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, named: int) -> bool:
-    """903.3. True if a proposal has the broker epoch of the member's last fetch, or of its own first sending.
+    """903.3. True if a proposal has the right broker epoch for a member; otherwise it is reported.
 
-    Otherwise it is reported.
+    The right broker epoch is that of the member's last fetch. A proposal sent again has that of its first sending.
     """
     first = _named_first(led, wanted.proposal, member)
     if first is not None:
@@ -187,7 +190,7 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
 def _named_first(led: Leadership, proposal: Proposal, member: int) -> int | None:
     """The broker epoch of a member in an earlier sending of the proposal; None if there is none.
 
-    A refusal because of an ineligible member ends a proposal (841.3): the same members later are a new proposal.
+    An INELIGIBLE_REPLICA error ends a proposal (841.3); after it, the same members are a new proposal.
     """
     members = [m for m, _ in proposal.members]
     for earlier in led.proposed.get(proposal.partition_epoch, ()):
@@ -217,13 +220,13 @@ ERRORS = {
 }  # fmt: skip
 """Kafka's codes of the errors that the model's controller returns."""
 MAX_LAST = 100_000
-"""The most pairs of a leader and a partition whose last proposal is kept."""
+"""The most pairs of leader and partition whose last proposal is stored."""
 PROPOSED_CHANGE = "alter_partition"
-"""The controller's action for a proposal."""
+"""The controller's action that applies a proposal."""
 
 
 def decided(context: Context, history: History, proposal: Proposal) -> None:
-    """Judge the controller's answer: it must be the model's for a state in which it can have decided (841.2, 903.4)."""
+    """Check that the controller answered as the model does in a state in which it can have decided (841.2, 903.4)."""
     line, verdicts = proposal.line, context.verdicts
     if proposal.error not in ERRORS:
         verdicts.outside[f"AlterPartition answered with error {proposal.error}"] += 1
@@ -263,7 +266,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
 
 
 def _stale(context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int) -> bool:
-    """903.4. Report a request that was accepted under an old broker epoch. Returns True if it was."""
+    """903.4. Report a request that was accepted under an old broker epoch, and return True; else return False."""
     if profiles.stale_epochs_are_refused(sent=sent, known=known):
         return False
     context.finding(
@@ -296,7 +299,7 @@ def _slots(
 def _answer(
     context: Context, proposal: Proposal, slots: dict[int, int], position: int, version: Version
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The guards that refuse a proposal, and the model's answer, in the state at an offset of the metadata log."""
+    """The guards that refuse a proposal, and the model's answer, in the state after the record at ``position``."""
     model = decisions(_rounded(len(slots)), context.rules)
     members = [{"broker": slots[m], "epoch": None if e == NO_EPOCH else e} for m, e in proposal.members]
     found = model.alter_partition(
@@ -367,7 +370,7 @@ def _registrations(
 
 
 def missing(context: Context, first: float, last: float) -> None:
-    """Count the ISR changes between the first and the last proposal that no logged AlterPartition proposed."""
+    """Count, as guessed, the ISR changes between two times whose AlterPartition is in no log."""
     for topic in context.asked.topics():
         for history in context.index.partitions(topic):
             for version in history.versions:
@@ -377,7 +380,7 @@ def missing(context: Context, first: float, last: float) -> None:
 
 
 def in_flight(context: Context) -> None:
-    """B7, B8. Report a proposal that arrives while its leader has another one for the partition in flight."""
+    """B7, B8. Report each proposal that arrives while its leader has another one for the partition in flight."""
     if acting(3, context.profile).may_send_another(True):
         return
     last: dict[tuple[int, Key], Proposal] = {}

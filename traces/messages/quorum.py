@@ -1,7 +1,7 @@
-"""The belief about a quorum between two lines of its logs, and the protocol `quorum` on the part that a step needs.
+"""The state of a quorum as its logs show it (*belief*), and the part of it that a model step needs (*window*).
 
-A window replaces offsets and epochs by ranks. A log of any length becomes one record for each stretch between two of
-the offsets. All records of a stretch have one epoch, because the starts of epochs are among the offsets.
+A window replaces offsets and epochs by ranks. A log of any length becomes one record of the model for each range
+between two ranked offsets. All records of a range have one epoch, because the start offsets of epochs are ranked, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Log:
         return Log(list(self.cuts), self.end)
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch of the record at an offset or, if it has none, of the last record before it."""
+        """The epoch of the last record at or before an offset; 0 for an empty log."""
         found = 0
         for start, epoch in self.cuts:
             if start > offset:
@@ -78,9 +78,9 @@ class Node:
     peak: int = UNKNOWN
     fetched: dict[int, int] = field(default_factory=dict)
     starts: bool = False
-    """True if it has just become leader, and the line of its first record is still to come."""
+    """True if it has just become leader, and no line has shown its first record yet."""
     maybe_more: tuple[int, int] | None = None
-    """Its process died: the offset up to which its log can be longer than its lines show, and the epoch there."""
+    """After its process died: the offset and epoch up to which its log can exceed what the lines show."""
 
     @property
     def leads(self) -> bool:
@@ -89,7 +89,7 @@ class Node:
 
 
 _SILENT = Node(-1)
-"""Stands for a member that is not part of a step."""
+"""The state of a member that is not part of a step."""
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Parked:
 
 @dataclass
 class Response:
-    """An answer to a fetch in flight. ``source`` is a copy of the log from which its records were read."""
+    """A fetch answer in flight. ``source`` is a copy of the log from which its records were read."""
 
     epoch: int
     records: bool
@@ -125,14 +125,17 @@ class Response:
         exchange: Exchange | None,
         timed_out: bool = False,
     ) -> Response:
-        """The answer in a log line, to a fetch from this offset."""
+        """The response to a fetch from ``offset``, made from the answer in a log line."""
         said = answer.epoch, answer.size > 0, answer.hwm, answer.diverging
         return cls(*said, offset, source, timed_out, exchange)
 
 
 @dataclass
 class Belief:
-    """The belief about all nodes and messages. Fetches are keyed by their sender, votes by candidate and voter."""
+    """The state of all nodes, and the messages in flight, as the lines read so far show them.
+
+    Fetches are keyed by their sender, votes by candidate and voter.
+    """
 
     voters: tuple[int, ...] = ()
     nodes: dict[int, Node] = field(default_factory=dict)
@@ -146,7 +149,7 @@ class Belief:
     committed: Log = field(default_factory=Log)
 
     def node(self, number: int) -> Node:
-        """The state of a member. A new member has an empty state."""
+        """The state of a member, which is empty if the member is new."""
         found = self.nodes.get(number)
         if found is None:
             found = self.nodes[number] = Node(number)
@@ -168,10 +171,11 @@ class TooLarge(Exception):
 
 
 class Window:
-    """The part of a belief that a step needs, in the numbers of a model.
+    """The part of a belief that a step needs, with a slot for each member and ranks for offsets and epochs.
 
-    It has the state of ``nodes``; other members have their initial state. ``offsets`` and ``epochs`` are additional
-    ones to rank. ``commits`` includes the committed log, ``votes`` the votes in flight between the nodes.
+    The members ``nodes`` have their own state, others the initial one. ``offsets`` and ``epochs`` are ranked in
+    addition. ``commits`` includes the committed log; ``fetches`` and ``votes`` include the nodes' fetches and votes in
+    flight.
     """
 
     def __init__(
@@ -229,7 +233,7 @@ class Window:
         return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
-        """A log in which an epoch without its own rank is replaced by the next epoch that has one."""
+        """A log that merges adjacent epochs between two ranked epochs into the last of them, which gets a rank, too."""
         kept: list[tuple[int, int]] = []
         ranks: list[int] = []
         for start, epoch in log.cuts:
@@ -277,7 +281,7 @@ class Window:
     def state(
         self, model_voters: int, members: int, epochs: int, budgets: Mapping[str, int]
     ) -> dict[str, Any]:
-        """The state as plain values of the model."""
+        """The model's state for this window, as plain values. Raises TooLarge if there are too many epochs."""
         if len(self.epochs.values) > epochs:
             raise TooLarge(f"a step is about {len(self.epochs.values)} epochs")
         b = self.belief
@@ -327,7 +331,7 @@ class Window:
         }
 
     def _records(self, log: Log) -> list[dict[str, int]]:
-        """The log as records of the model: one for each stretch between two offsets."""
+        """The log as records of the model: one for each range between two ranked offsets."""
         return [
             {"epoch": self.epochs.rank(log.epoch_at(offset))}
             for offset in self.offsets.values
@@ -410,14 +414,14 @@ REMEMBERED = 100_000
 
 
 class Outcome(NamedTuple):
-    """The result of a step: the state after it in the model's numbers, or None and the guards that refuse it."""
+    """The result of a step: the model's state after it; or None, and the guards that refuse the step."""
 
     after: Mapping[str, Any] | None
     refused: tuple[str, ...] = ()
 
 
 class Judge:
-    """The quorum protocol for a number of voters and these rules. Results are cached, up to a limit."""
+    """Executes the protocol `quorum` for a number of voters and a set of rules. Results are cached, up to a limit."""
 
     def __init__(self, voters: int, rules: frozenset[str]) -> None:
         self.voters, self.members, self.rules = voters, voters + OBSERVERS, rules

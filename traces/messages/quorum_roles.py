@@ -1,6 +1,6 @@
 """Votes, roles and starts of processes in raft logs, and the replay of all lines.
 
-``Follower`` determines which lines begin a turn, which lines belong to a turn, and which lines of a turn are missing.
+``Follower`` determines which lines belong to a turn (the lines of one step), and which of its lines are missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Elections(Leaders):
     """Handles the lines about elections."""
 
     def _vote_step(self, action: str, nodes: list[int], **members: int) -> tuple[Window, Outcome]:
-        """Take a step of an election in the model. A new epoch is one above the known ones."""
+        """Take an election step in the model. An epoch that the step adds is one above the window's epochs."""
         window = Window(self.belief, nodes, fetches=False, votes=True)
         return window, self.take(window, action, **{name: window.slots[n] for name, n in members.items()})
 
@@ -125,9 +125,9 @@ class Elections(Leaders):
         b.vote_responses[vote.sender, v] = vote.epoch, vote.pre, answer.epoch, answer.granted
 
     def got_vote_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
-        """Handle a line: a vote arrives.
+        """Handle a line: an answer to a vote request arrives.
 
-        It counts unless the next line ignores it; the next role line shows the effect.
+        If the next line does not ignore the answer, the next role line shows its effect.
         """
         b, c, v = self.belief, event.node, what.source
         answer = what.message
@@ -146,14 +146,14 @@ class Elections(Leaders):
         self.turns[c] = Turn(what, event, exchange, pending=True)
 
     def use_vote(self, turn: Turn) -> None:
-        """Count a vote that arrived, and compare the effect with the model."""
+        """Take a received vote answer in the model, and note the role lines that must follow."""
         assert isinstance(turn.what, e.GotAnswer)
         b, c, v = self.belief, turn.event.node, turn.what.source
         turn.pending = False
         answer = turn.what.message
         node = b.node(c)
         if isinstance(answer, e.VoteAnswer) and answer.epoch > node.epoch and answer.leader >= 0:
-            # The answer's epoch has a leader already, so the node's next line is that of learning of a leader.
+            # The answer's epoch has a leader already, so the node's next line shows that it learns of the leader.
             b.vote_responses.pop((c, v), None)
             self.verdicts.explained["take_vote: of a later epoch"] += 1
             return
@@ -203,7 +203,7 @@ class Elections(Leaders):
         self._compare_role(action, node, what)
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
-        """Compare a role line while a node answers a vote request: the first has the new epoch, the second the vote."""
+        """Compare one of the role lines while a node answers a vote request: a new epoch comes first, then the vote."""
         voted, node.voted = node.voted, turn.roles.pop(0)
         if what.voted == voted:
             turn.roles.clear()
@@ -304,7 +304,7 @@ class Elections(Leaders):
     # --- processes ----------------------------------------------------------------------------------------------
 
     def started(self, event: e.Event, what: e.Started) -> None:
-        """Handle the start of a process. Its disk has the log, and perhaps the records of its last answer."""
+        """Handle the start of a process. Its disk has the log, and perhaps the records of the last fetch answer."""
         b, n = self.belief, event.node
         self.turns.pop(n, None)
         self.begun.add(n)
@@ -330,7 +330,7 @@ class Elections(Leaders):
                 del votes[pair]
 
     def _start(self, node: Node, what: e.Role) -> None:
-        """Handle a process's first role line, which has the role of its quorum-state file. Nothing is known before."""
+        """Handle a process's first role line, which has the role in its quorum-state file."""
         if node.epoch == 0 and node.log is None and node.leader is None and node.voted is None:
             if what.epoch or what.voted is not None or what.leader is not None:
                 self.guess("the state at the beginning of the recording")
@@ -416,10 +416,7 @@ class Follower(Elections):
         self._believe_parked(node, turn)
 
     def _leave_to_timers(self, node: int, turn: Turn) -> None:
-        """Handle fetches that a step completes just when their wait time is over.
-
-        The park timer may have answered them first.
-        """
+        """Park completed fetches again if the park timer may have answered them first."""
         for f in turn.completed.keys() & turn.answers.keys() - turn.seen:
             waited = self.waited(turn.event, turn.completed[f].exchange)
             if waited is not None and EARLY <= waited <= LATE:

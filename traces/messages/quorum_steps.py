@@ -1,7 +1,7 @@
 """Lines of raft logs as steps of the model: fetches, answers, appends and the HWM.
 
-A node writes several lines for one step: a message that it receives, then its effects. Such a *turn* begins with a
-message or an append; the model determines the lines that must follow. ``quorum_roles.py`` handles votes and roles.
+A node writes several lines for one step: a received message or an append, then the effects. These lines are a *turn*;
+the model determines which effects must follow. ``quorum_roles.py`` handles votes and roles.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Differences = dict[str, tuple[Any, Any]]
 
 @dataclass
 class Turn:
-    """A node's turn, with the effects whose lines have not come yet.
+    """The lines that a node writes for one step, with the effects that no line has shown yet.
 
     ``hwm`` is the HWM to which the node must move. ``answers`` are the answers that it must send, by member. Answers
     that end a parked fetch have an entry in ``completed``; ``seen`` has the members whose completion a line reports.
@@ -89,7 +89,7 @@ class Explainer:
         differences: Differences | None = None,
         event: e.Event | None = None,
     ) -> None:
-        """Report a line that no step explains, with the nearest action and why it does not fit."""
+        """Report a line that no step explains, with the expected action and why it does not fit."""
         event = event or self.event
         assert event is not None
         self.verdicts.unfit(
@@ -121,7 +121,7 @@ class Explainer:
             return Outcome(None, (f"too much for the model here: {large}",))
 
     def adopt(self, window: Window, outcome: Outcome, number: int) -> None:
-        """Copy a member's state after a step into the belief, except its log."""
+        """Copy a member's state after a step, except the log, into the belief."""
         assert outcome.after is not None
         node, after = self.belief.node(number), outcome.after["members"][window.slots[number]]
         node.epoch = window.epochs.value(after["epoch"])
@@ -135,7 +135,7 @@ class Explainer:
         node.fetched = {window.ids[slot]: end for slot, end in enumerate(ends) if end != UNKNOWN}
 
     def log_of(self, node: Node, end: int, last_epoch: int) -> Log:
-        """A member's log. If no line has described it yet, it becomes a log of one epoch that ends at ``end``."""
+        """A member's log. If no line has described it yet, a log up to the offset ``end`` is assumed."""
         if node.log is None:
             node.log = Log()
             if end > 0:
@@ -224,18 +224,18 @@ class Fetches(Explainer):
         ):
             b.responses[f] = Response.of(answer, exchange.request.offset, None, exchange)
         if f not in b.responses and f in self.late and self.late[f][1] != what.source:
-            # The member searches for a leader in several places at a time.
+            # The member searches for a leader at several nodes at a time.
             b.responses[f] = self.late.pop(f)[0]
         self.turns[f] = Turn(what, event, exchange, pending=True, hwm_before=b.node(f).hwm)
 
     def drop_response(self, f: int, exchange: Exchange | None) -> None:
-        """Drop an ignored answer. The answer to another fetch of the member is still in flight."""
+        """Drop an ignored answer, but not the answer to another fetch of the member."""
         response = self.belief.responses.get(f)
         if response is not None and response.exchange is exchange:
             del self.belief.responses[f]
 
     def use_answer(self, turn: Turn, end: int | None, epoch: int | None) -> None:
-        """Compare a member's use of an answer with the model: its LEO if it appended, and its HWM.
+        """Take a received fetch answer in the model, and compare the member's LEO and last epoch.
 
         ``end`` and ``epoch`` are the recorded LEO and last epoch; None if no line has them.
         """
@@ -287,16 +287,16 @@ class Fetches(Explainer):
         self.explain("take_answer", {"member": f}, differences)
 
     def _take_one(self, window: Window, f: int, epoch: int | None) -> Outcome:
-        """Take the model's step for one stretch of an answer; the model's answer has one record with its epoch."""
+        """Take the model's step for one stretch of an answer, with records of ``epoch`` (None: without records)."""
         response = self.belief.responses[f]
         if epoch is not None:
             response.source = Log([(0, epoch)], response.offset + 1)
         return self.take(window, "take_answer", f=window.slots[f])
 
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
-        """The records of an answer as stretches of one epoch, each with its end; also split at the HWM.
+        """Split an answer's records at epoch starts and at the HWM; returns the end offset and epoch of each stretch.
 
-        There is at least one stretch, possibly empty.
+        An answer without records is one stretch with the end None.
         """
         if not response.records:
             return [(None, response.epoch)]
@@ -368,7 +368,7 @@ class Leaders(Fetches):
             self.verdicts.explained["receive_fetch: answered"] += 1
 
     def _of_silent(self, f: int, fetch: e.Fetch, leader: Node) -> None:
-        """Adopt the state in a fetch of a process that no longer writes lines, without a check."""
+        """Adopt, unchecked, the state in a fetch from a process that writes no more lines."""
         self.guess("a fetch of a process that writes no more lines")
         b, node = self.belief, self.belief.node(f)
         if leader.log is not None:
@@ -425,7 +425,7 @@ class Leaders(Fetches):
         self._is_committed(log, window.offsets.value(len(outcome.after["committed"])))
 
     def _is_committed(self, log: Log, end: int) -> None:
-        """Record the records of a log below the offset ``end`` as committed."""
+        """Note that the records of a log below the offset ``end`` are committed."""
         if end > self.belief.committed.end:
             self.belief.committed = log.copy()
             self.belief.committed.truncate(end)
@@ -433,7 +433,7 @@ class Leaders(Fetches):
     def appended(self, event: e.Event, what: e.Appended) -> None:
         """Handle a line: a leader appends, which completes fetches that wait for records.
 
-        Consecutive appends are one step.
+        Consecutive appends belong to one turn.
         """
         b, leader = self.belief, event.node
         node = b.node(leader)
@@ -569,7 +569,7 @@ class Leaders(Fetches):
         return (event.time_ms - exchange.received_ms) / max(1, exchange.request.wait_ms)
 
     def completing(self, event: e.Event, what: e.Completing) -> None:
-        """Handle a line that completes a parked fetch: the turn must include the completion."""
+        """Handle a line that completes a parked fetch, which the model must complete in the same turn."""
         turn = self.turns.get(event.node)
         says = {"leader": event.node, "member": what.sender}
         if turn is None or what.sender not in turn.completed:
@@ -581,7 +581,7 @@ class Leaders(Fetches):
         self.explain("complete_parked", says, {"offset": (turn.answers[what.sender]["offset"], what.offset)})
 
     def _drained(self, event: e.Event, sender: int) -> Turn | None:
-        """K25. The turn in which parked fetches are completed without an append or an HWM move; None if impossible."""
+        """K25. The turn that completes parked fetches without an append or an HWM move; None if there is none."""
         b, leader = self.belief, event.node
         others = [g for g, parked in b.parked.items() if parked.leader == leader]
         window = Window(b, [leader, *[sender][: sender in others]])
@@ -630,7 +630,6 @@ class Leaders(Fetches):
         turn.hwm, turn.seen_hwm = None, False
 
     def _believe_hwm(self, node: Node, what: e.Hwm) -> None:
-        """Adopt the recorded HWM as the node's."""
         node.hwm, node.peak = what.offset, max(node.peak, what.offset)
         if node.leads and node.log is not None:
             self._is_committed(node.log, what.offset)

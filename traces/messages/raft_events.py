@@ -1,8 +1,8 @@
 """The events of raft logs, and their order over all nodes.
 
 Offsets are one past a record, like a LEO; an epoch or an offset of −1 means none. Within a node the lines are in
-order. Between nodes the clocks order them, except for messages: a request or an answer comes after the line that sent
-it. A line waits for another node's lines by up to ``SLACK_MS``; after that, the message counts as never sent.
+order. Between nodes the clocks order the lines, except for messages: a request or an answer comes after the line that
+sent it. A received message waits up to ``SLACK_MS`` for the sender's line; after that, it counts as never sent.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Role:
     """The role of a node from this line on: Unattached, Prospective, Candidate, Leader, Follower, Resigned.
 
     ``hwm`` is None if the node knows none. ``granted`` are the voters whose votes it has, None if it needs no votes.
-    ``first`` is set if the process starts in this role.
+    ``first`` is set if the process starts in this role. ``start`` is the start offset of a leader's epoch.
     """
 
     name: str
@@ -195,7 +195,10 @@ class Truncated:
 
 @dataclass(frozen=True)
 class Hwm:
-    """The HWM that a node knows moved. ``leads``: the node is the leader. ``ends`` are the LEOs in the line."""
+    """A node's HWM moved to ``offset``. ``leads``: the node is the leader. ``ends`` are pairs of a voter and its LEO.
+
+    ``final`` is false for the first line of a node that writes two lines for each move.
+    """
 
     offset: int
     leads: bool
@@ -246,7 +249,7 @@ MAX_OPEN = 1_000
 class Exchange:
     """A request and its answer between two nodes.
 
-    Each time is by the clock of the node that wrote the line; None: no log has the line.
+    Each time is by the clock of the node that wrote the line, and None if no log has the line.
     """
 
     client: int
@@ -261,7 +264,7 @@ class Exchange:
 
 @dataclass
 class _Node:
-    """The lines of a node that are left, and its requests."""
+    """The remaining lines of a node, and its requests."""
 
     events: Iterator[Event]
     head: Event | None = None
@@ -271,7 +274,6 @@ class _Node:
     """Requests of others that the node has not answered, with the correlation ids of their connections."""
 
     def advance(self) -> None:
-        """Move to the node's next line."""
         self.head = next(self.events, None)
 
 
@@ -279,7 +281,7 @@ Ordered = tuple[Event, Exchange | None]
 
 
 class Order:
-    """Merges the events of all nodes. Iterating gives each event with the exchange to which its message belongs."""
+    """Merges the events of all nodes in order. Iterating gives each event with the exchange of its message."""
 
     def __init__(self, logs: Iterable[tuple[int, Iterable[Event]]]) -> None:
         self._nodes = {node: _Node(iter(events)) for node, events in logs}
@@ -289,7 +291,6 @@ class Order:
             node.advance()
 
     def __iter__(self) -> Iterator[Ordered]:
-        """Iterate over the events in order."""
         while True:
             heads = sorted(
                 (node.head.time_ms, number) for number, node in self._nodes.items() if node.head is not None
@@ -328,7 +329,7 @@ class Order:
         return True
 
     def _is_past(self, other: int, event: Event) -> bool:
-        """True if a node's lines have passed the time by which its message should have been sent."""
+        """True if a node's lines are past the time by which it should have sent the message of ``event``."""
         head = self._nodes[other].head
         return head is None or head.time_ms > event.time_ms + SLACK_MS
 

@@ -66,7 +66,7 @@ class Part:
         return found
 
     def text(self, name: str) -> str:
-        """A field as text; for an object, the object's name."""
+        """A field's text or, if the field is an object, the object's name."""
         found = self.fields.get(name)
         if found is None:
             raise self.place.at(name).wrong("missing")
@@ -114,9 +114,9 @@ class Part:
 
 
 def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
-    """Parse the object that begins at ``start``. Returns it, and the position after it.
+    """Parse the object that begins at ``start``; returns the object and the position after it.
 
-    Raises TraceError if it is cut off or nested too deeply.
+    Raises TraceError if the object is cut off or nested too deeply.
     """
     stack: list[tuple[Part, str | None, str]] = []
     at = start
@@ -150,7 +150,6 @@ def parse(place: Place, text: str, start: int = 0) -> tuple[Part, int]:
 
 
 def _add(part: Part, name: str | None, word: str) -> None:
-    """Add a text to an object, as a field if it has a name."""
     if name is None:
         part.items.append(word)
     elif name not in part.fields:
@@ -332,12 +331,11 @@ class _Line:
         self.place, self.text, self.found, self.end = place, text, found, found.end()
 
     def part(self) -> Part:
-        """Read the next object of the line."""
         part, self.end = parse(self.place, self.text, self.end)
         return part
 
     def then(self, pattern: str) -> str:
-        """The part of the following text that a pattern's group matches; empty if the pattern does not match."""
+        """The first group of a pattern in the following text; empty if the pattern does not match."""
         found = re.compile(pattern).match(self.text, self.end)
         return "" if found is None else found[1]
 
@@ -419,7 +417,7 @@ def _follower_end(line: _Line) -> e.What:
 
 
 def _hwm_set(line: _Line) -> e.What:
-    """The event of a line about the node's HWM. The line precedes the client's line and has more detail."""
+    """Read the first and more detailed of the two lines about a move of the HWM."""
     part = line.part()
     leads, now = part.name != "Optional", part if part.name != "Optional" else part.at("0")
     before = ends = None

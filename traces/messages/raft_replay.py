@@ -46,9 +46,10 @@ MAX_APPENDS = 200
 
 @dataclass
 class _Append:
-    """Appended records up to ``end`` that are not known everywhere yet.
+    """An append up to ``end`` that the HWM of some member has not passed yet.
 
-    ``messages`` counts the messages between the leader and each member since the append.
+    ``messages`` counts the messages between the leader and each member since the append, and ``timers`` those that the
+    park timer sent. ``known`` has the members whose HWM has passed ``end``.
     """
 
     leader: int
@@ -63,7 +64,7 @@ class _Append:
 
 @dataclass
 class Measured:
-    """Delays of one kind. ``messages`` counts them by their number of messages; ``ms`` has each in milliseconds."""
+    """Delays of one kind, in ms (``ms``) and counted by their number of messages (``messages``)."""
 
     messages: Counter[int] = field(default_factory=Counter)
     ms: list[int] = field(default_factory=list)
@@ -76,15 +77,15 @@ class Measured:
         self.with_timer += timers > 0
 
     def quantile(self, share: float) -> int:
-        """The delay in ms that this share of the delays does not exceed."""
+        """The delay in ms that the fraction ``share`` of the delays does not exceed."""
         return sorted(self.ms)[min(len(self.ms) - 1, int(share * len(self.ms)))] if self.ms else 0
 
 
 class Delays:
     """Measures how long a leader's append takes until the HWM passes it.
 
-    ``committed`` has the delays until the leader's own HWM does, ``members`` the delays of the other members. Pass
-    events to ``take`` in order.
+    ``committed`` measures up to the leader's own HWM, ``members`` up to each other member's. Pass events to ``take``
+    in order.
     """
 
     def __init__(self) -> None:
@@ -172,7 +173,7 @@ MAX_MEMBERS = 5
 Progress = Callable[[Report], None]
 
 _judge = lru_cache(maxsize=4)(Judge)
-"""The traced model and its evaluated steps are kept for the next cluster."""
+"""Cached: the next cluster reuses the model and its evaluated steps."""
 
 
 @dataclass
@@ -248,7 +249,7 @@ def _common(files: Sequence[Path]) -> Path:
 
 
 def _first(node: _NodeLogs) -> Iterator[e.Event]:
-    """The first recognized lines of a node, which every process writes in the same order."""
+    """The first 100 events of a node."""
     for count, event in enumerate(node.logs[0]):
         if count >= 100:
             return
@@ -283,7 +284,7 @@ class _Asked:
         self.not_asked = 0
 
     def before(self, event: e.Event) -> None:
-        """Check the properties if a turn is over: an event of any node begins a new one."""
+        """Check the properties if an event begins a new turn."""
         if isinstance(event.what, e.Sent | e.Received | e.GotAnswer | e.Appended | e.Started):
             self.ask(self._last)
         self._last = event

@@ -1,11 +1,11 @@
 """Request logs, line by line: the times of a request, the data of request and answer, and the fetch sessions.
 
-A line is log4j's head, ``Completed request:``, one JSON object, and the logger's name in parentheses. Kafka writes it
-after the response is sent, so its time is the end of the request; the durations in it give the other times. A killed
-process leaves a torn line, and the next process continues in the same line of the file.
+A line is log4j's head, ``Completed request:``, one JSON object, and the logger's name in parentheses. Kafka writes the
+line after it has sent the response, so the line's time is the end of the request; the durations in the JSON give the
+other times. A killed process leaves a torn line, and the next process continues in the same line of the file.
 
-msgspec decodes a line into the used fields and checks their types. Older versions have a topic's name where newer
-ones have its id, and have a fetch's sender in another field; both forms are read. A topic keeps its written form.
+msgspec decodes a line into the used fields and checks their types. Older versions have a topic's name where newer ones
+have its id, and have a fetch's sender in another field; both forms are read. A topic keeps its written form.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Asked(
     gc=False,
     frozen=True,
 ):
-    """A partition in a fetch: its offset, its leader epoch, and the epoch of the last record before the offset."""
+    """A partition in a fetch: its offset, the leader epoch, and the epoch of the last record before the offset."""
 
     partition: Number
     leader_epoch: Number
@@ -99,7 +99,7 @@ class Asked(
 
 
 class Diverging(_Form, rename="camel", gc=False, frozen=True):
-    """The last epoch that both logs can share, and the epoch's end offset in the leader's log."""
+    """The last leader epoch that the leader's and the follower's logs can share, and its end in the leader's log."""
 
     epoch: Long
     end_offset: Long
@@ -241,7 +241,7 @@ _KEY = re.compile(rb'"requestApiKey":(\d{1,4}),')
 _NAME = re.compile(rb'"requestApiKeyName":"([A-Z_]{1,60})"')
 _BEGINNING = 1 << 16
 _KEY_WITHIN = 300
-"""The number of bytes in which the API key is searched: it stands in the header, which comes first."""
+"""The API key is searched in so many bytes: it is in the header, which comes first."""
 _MISSING = "Object missing required field "
 
 
@@ -261,11 +261,11 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     answered: float
     ended: float
     waited: bool
-    """True if the answer was made some time after the request was handled."""
+    """True if the broker handled the request, but answered it later."""
     listener: str
     connection: str
     said: object
-    """The request and its response, an ``Exchanged``; None once they are read and no longer needed."""
+    """The decoded request and response, an ``Exchanged``; None once they are no longer needed."""
 
     def wrong(self, field: str | None, message: str) -> TraceError:
         """A TraceError about this line, for the caller to raise."""
@@ -274,7 +274,7 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
 
 @dataclass
 class Counted:
-    """Counts of requests of other APIs, by name, and of torn lines."""
+    """Counts of lines: of other APIs by name, of torn lines, and of all requests."""
 
     others: Counter[str] = field(default_factory=Counter)
     cut: int = 0
@@ -297,7 +297,7 @@ def is_request_log(head: bytes) -> bool:
 
 
 def begins(path: Path) -> bytes:
-    """The time of a request log's first line as text, to sort a node's files. Raises TraceError."""
+    """The time of a request log's first line as text, by which files are sorted. Raises TraceError."""
     with Source(path) as source:
         for line in source.read(_BEGINNING).split(b"\n"):
             at = line.find(_START)
@@ -378,7 +378,7 @@ def _parsed(
 
 
 def _mismatch(path: Path, number: int, wrong: str) -> TraceError:
-    """The TraceError for an error of msgspec, with the path of the field."""
+    """The TraceError for an error message of msgspec, with the field's path."""
     message, _, at = wrong.partition(" - at `$")
     where = at.strip(".`")
     if message.startswith(_MISSING):
@@ -406,7 +406,10 @@ CONSUMER = -1
 
 
 class Fetch(Struct, gc=False, frozen=True):
-    """A replica's fetch and its answer. ``epoch`` is the sender's broker epoch; ``session`` is the answer's."""
+    """A replica's fetch and its answer. ``epoch`` is the sender's broker epoch.
+
+    ``asked_session`` is the session in the fetch; ``session`` is the one in the answer.
+    """
 
     line: RequestLine
     replica: int
@@ -423,8 +426,8 @@ class Fetch(Struct, gc=False, frozen=True):
 class Produced(NamedTuple):
     """A partition of a produce request and its answer; without an answer the offset is −1.
 
-    ``transactional``: the end of the transaction is written to the log by a request of another kind. ``answered`` is
-    false with acks 0.
+    ``transactional``: a request of another kind appends the transaction's end to the log. ``answered`` is false with
+    acks 0.
     """
 
     acks: int
@@ -438,7 +441,7 @@ class Produced(NamedTuple):
 class Proposal(Struct, array_like=True, gc=False, frozen=True):
     """A partition of an AlterPartition request and its answer.
 
-    ``members`` are pairs of broker and broker epoch; the epoch is −1 if none is given.
+    ``members`` are pairs of broker and broker epoch; the broker epoch is −1 if the request has none.
     """
 
     line: RequestLine
@@ -581,14 +584,14 @@ def read_heartbeat(line: RequestLine) -> Heartbeat:
 # missing line, only the partitions that later fetches list are known.
 
 MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
-"""The most sessions of followers that are kept, the last used ones, and the most partitions of each."""
+"""The most sessions of followers that are stored (the last used ones), and the most partitions of each."""
 FULL, CLOSING = 0, -1
 """Session epochs of a fetch that lists all partitions, and of one that ends its session."""
 
 
 @dataclass(slots=True)
 class Session:
-    """A fetch session: the epoch of its last fetch, and its partitions as last requested."""
+    """A fetch session: the session epoch of its last fetch, and its partitions as last requested."""
 
     epoch: int
     asked: dict[Key, Asked] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """Replay of request logs with a metadata log: comparison with the model, and the messages around partition changes.
 
-The controllers' requests are few and are read first. Then each node's log is compared with its earlier lines, and
-with the metadata log by epochs. For the page, each node's log is read again. The last messages about a partition
-before each change or violation are selected, and the first ones after it.
+The controllers' requests are few and are read first. Then each node's log is compared with its earlier lines, and with
+the metadata log by epochs. To show messages in the report's page, each node's log is read again: the last messages
+about a partition before each change or violation are selected, and the first ones after it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from highwater.traces.reports.report import Report, Timeline
 # --- replay ----------------------------------------------------------------------------------------------
 
 QUORUM = frozenset({"AAAAAAAAAAAAAAAAAAAAAQ", "__cluster_metadata"})
-"""The topic of the metadata log, whose fetches belong to the quorum."""
+"""The id and the name of the metadata log's topic, which the quorum's nodes fetch."""
 _OF_CONTROLLER = frozenset({ALTER_PARTITION, REGISTRATION, HEARTBEAT})
 _OF_BROKERS = frozenset({FETCH, PRODUCE})
 
@@ -126,7 +126,7 @@ class Requests:
     # --- the controller -------------------------------------------------------------------------------
 
     def _controllers(self) -> None:
-        """Read proposals, registrations and heartbeats, and determine the lead of the logs' time over UTC."""
+        """Read and check the requests to controllers, and determine the lead of the logs' time over UTC."""
         asked, verdicts = self.context.asked, self.context.verdicts
         ignored = Counted()
         for path in self.paths:
@@ -166,7 +166,7 @@ class Requests:
         return self.offset_ms + self._controllers_ahead.get(path, 0.0)
 
     def _registered(self, found: Registered) -> None:
-        """Judge a registration: if it was accepted, the metadata log must have it."""
+        """Check a registration: if it was accepted, the metadata log must have it."""
         verdicts = self.context.verdicts
         if found.error:
             verdicts.outside[f"registration answered with error {found.error}"] += 1
@@ -236,14 +236,14 @@ class Requests:
 
 
 _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HEARTBEAT"})
-"""The messages that were read and counted before the brokers' requests."""
+"""The requests to controllers, which are counted before the brokers' requests are read."""
 
 
 # --- beside ----------------------------------------------------------------------------------------------
 
 
 class RequestsBeside:
-    """The request logs that are replayed beside a metadata log.
+    """Replays request logs together with a metadata log.
 
     Pass the metadata log's events to ``change`` and ``setting``, then call ``judge``.
     """
@@ -257,7 +257,7 @@ class RequestsBeside:
         self._index.change(change)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
-        """Process a change of a setting that applies to a partition from here on."""
+        """Process a change of a setting that applies to the partition ``name``."""
         self._index.setting(name, setting)
 
     def judge(self, log: MetadataLog, report: Report) -> None:
@@ -305,9 +305,9 @@ def tell(requests: Requests, report: Report) -> None:
 # --- around ----------------------------------------------------------------------------------------------
 
 SIDE = 12
-"""The most messages of a node that are kept before a place, and after it."""
+"""The most messages of a node that are shown before a change or violation, and after it."""
 MAX_PLACES, MAX_PARTITIONS = 60, 200
-"""The most places of a partition, and the most partitions, those with findings first."""
+"""The most changes and violations of a partition, and the most partitions; those with violations come first."""
 _READ = frozenset({FETCH, PRODUCE, ALTER_PARTITION})
 _OTHERS = {
     1: "OFFSET_OUT_OF_RANGE", 6: "NOT_LEADER_OR_FOLLOWER", 7: "REQUEST_TIMED_OUT", 19: "NOT_ENOUGH_REPLICAS",
@@ -322,7 +322,7 @@ def _error(code: int) -> str:
 
 @dataclass
 class _Around:
-    """Selects the messages about one partition in one node's log that are near its changes and violations."""
+    """Selects messages about one partition in one node's log: those near the times ``places``."""
 
     places: list[float]
     kept: list[ShownMessage] = field(default_factory=list)
@@ -332,7 +332,6 @@ class _Around:
     number: int = 0
 
     def take(self, message: ShownMessage) -> None:
-        """Process the next message of the log."""
         passed = bisect_left(self.places, message.arrived)
         if passed > self.at:
             self.at, self.behind = passed, SIDE
@@ -345,13 +344,13 @@ class _Around:
             self.waiting.append(message)
 
     def all(self) -> list[ShownMessage]:
-        """The selected messages, at the end of the log."""
+        """The selected messages; call it at the end of the log."""
         ahead = self.waiting if self.at < len(self.places) else ()
         return [*self.kept, *ahead]
 
 
 class Around:
-    """Collects the messages that a page shows, for the timelines of a report."""
+    """Collects messages for the timelines of a report."""
 
     def __init__(self, requests: Requests, report: Report) -> None:
         self._requests, self._report = requests, report
@@ -417,7 +416,7 @@ class Around:
 
 
 def _places(report: Report) -> dict[str, list[float]]:
-    """For each partition with a timeline, the times around which messages are collected, in order."""
+    """For each partition with a timeline, the times around which messages are selected, in order."""
     told: dict[str, list[float]] = defaultdict(list)
     of_lines: list[Finding | Unexplained] = [*report.findings, *report.unexplained]
     for one in of_lines:
