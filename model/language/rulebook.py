@@ -298,7 +298,7 @@ class AuditedSentence:
     * ``how``: how the model simplifies the sentence, or why the model leaves it out.
     * ``at``: the functions of the model that implement the sentence.
     * ``switches``: the rules without which the sentence does not hold.
-    * ``noticed``: other properties and scenarios that detect a violation of the sentence.
+    * ``noticed``: more properties and scenarios that detect a wrong implementation of the sentence.
     """
 
     proposal: str
