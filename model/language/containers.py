@@ -51,25 +51,20 @@ class SetValue(Value):
         return SetValue(self.type, (node,))
 
     def __or__(self, other: object) -> SetValue:
-        """The union of the two sets."""
         return self._set(mutation.binary("|", graph.union, self.node, self._other(other)))
 
     def __and__(self, other: object) -> SetValue:
-        """The intersection of the two sets."""
         return self._set(mutation.binary("&", graph.intersection, self.node, self._other(other)))
 
     def __sub__(self, other: object) -> SetValue:
-        """The members of this set that are not in the other set."""
         return self._set(mutation.binary("set -", graph.difference, self.node, self._other(other)))
 
     def __xor__(self, other: object) -> SetValue:
-        """The members of exactly one of the two sets."""
         return (self | other) - (self & other)
 
     __ror__, __rand__, __rxor__ = __or__, __and__, __xor__
 
     def __rsub__(self, other: object) -> SetValue:
-        """The members of the other set that are not in this set."""
         return self.type.lift(other) - self
 
     def __lt__(self, other: object) -> Truth:
@@ -342,7 +337,6 @@ class SeqValue(Value):
         return result
 
     def __radd__(self, other: object) -> SeqValue:
-        """The other sequence followed by this one."""
         return self.type.lift(other) + self
 
     def append(self, value: object) -> SeqValue:
@@ -386,7 +380,7 @@ class Seq(Type):
 
     A step that makes a sequence longer is pruned at the scenario's bound ``bound``; without a bound it is an error.
     With ``ascends`` the elements are distinct index values in ascending order. If symmetry reduction renames the index
-    values, it sorts them again.
+    values, it sorts the elements again.
     """
 
     element: Type

@@ -69,7 +69,7 @@ SIGNS = ("down", "leader", "isr", "elr", "fenced", "known")
 
 @dataclass(frozen=True)
 class Sign:
-    """The state field from which a band reads which index values have the role ``name`` (one of ``SIGNS``).
+    """The state field that determines which index values have the role ``name`` (one of ``SIGNS``) in a band.
 
     ``path`` is the field's path without indices (``partition.isr``). An array on the path is indexed by the band's
     index. The field is a set or sequence of index values, an optional index value, or a Bool. With ``among`` the field

@@ -239,7 +239,7 @@ def max_(a: Node, b: Node) -> Node:
 
 
 def neg(a: Node) -> Node:
-    """The negated number."""
+    """The negation of an int."""
     return sub(const(0, INT), a)
 
 
@@ -477,7 +477,8 @@ def note(node: Node, place: str | None) -> Node:
 def undefined(root: Node) -> Node:
     """The condition that the value of an expression depends on a division by zero.
 
-    The result never divides by zero. An ``and`` or ``or`` is defined if one operand is defined and decides it alone.
+    The result itself never divides by zero. If one operand of ``and`` or ``or`` is defined and decides the value, the
+    expression is defined.
     """
     if not root.divides:
         return FALSE
@@ -537,9 +538,10 @@ def conjuncts(roots: Iterable[Node]) -> set[Node]:
 
 
 def contradict(roots: Iterable[Node]) -> bool:
-    """True if the conditions clearly contradict each other.
+    """True if a simple check finds a contradiction between the conditions.
 
-    That is, a conjunct is false, one conjunct negates another, or two conjuncts equate a node to different constants.
+    A contradiction is a false conjunct, two conjuncts that negate each other, or two that equate one node to different
+    constants.
     """
     parts = conjuncts(roots)
     values: dict[Node, int] = {}
@@ -613,7 +615,7 @@ def compile_nodes(roots: Sequence[Node]) -> Evaluate:
 
 
 def compile_conditions(conditions: Sequence[Node]) -> Evaluate:
-    """Compile a Python function from the scalars of a state to one value: True if all conditions hold.
+    """Compile a Python function from the scalars of a state to a tuple of one bool: True if all conditions hold.
 
     The function stops at the first condition that does not hold.
     """

@@ -77,7 +77,7 @@ class InitialFamily:
         return prod(len(part.choices) for part in self.parts)
 
     def nearest(self, state: Scalars) -> Scalars:
-        """The state of this family that has the free parts of ``state``, as far as their values are possible.
+        """The closest state of this family: each free part has its value in ``state`` if that value is possible.
 
         The result equals ``state`` exactly if the family contains ``state``.
         """

@@ -16,7 +16,7 @@ from highwater.model.language.step import TracedStep
 
 @dataclass(frozen=True)
 class PossibleStep:
-    """An enabled step: its action instance and the next state, or None if it is pruned at the bound ``cut``."""
+    """An enabled step: its action instance, and the next state (None if the step is pruned at the bound ``cut``)."""
 
     instance: Instance
     state: Scalars | None

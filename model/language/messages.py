@@ -34,7 +34,7 @@ def parts_of(type: Type) -> list[Type] | None:
 
 
 def count_of(type: Type) -> int:
-    """The number of values of a type. Raises LanguageError if this module cannot number them."""
+    """The number of values of a type. Raises LanguageError if the values cannot be numbered."""
     parts = parts_of(type)
     if parts is not None:
         return prod(map(count_of, parts))
@@ -186,8 +186,8 @@ class MessageKind(Array):
 class Messages(Struct):
     """The type of a set of messages in flight; each kind of message has named fields.
 
-    A message can have up to ``duplicates`` copies (0: no counts). A step that adds a further copy is pruned at the
-    scenario's bound ``bound``; without a bound, the step is an error. Raises LanguageError if a kind has too many
+    If ``duplicates`` is not 0, a message can have up to this many copies. A step that adds a further copy is pruned at
+    the scenario's bound ``bound``; without a bound, the step is an error. Raises LanguageError if a kind has too many
     possible messages.
     """
 
@@ -283,7 +283,6 @@ class SentMessages(StructValue):
         return self._has(kind, kind.message(**wanted))
 
     def _has(self, kind: MessageKind, message: StructValue) -> Truth:
-        """True if this message is in flight."""
         place, _ = self.type.field(kind.message.name)
         number = number_of(kind.message, message.nodes)
         found = graph.FALSE

@@ -162,7 +162,7 @@ def _input(number: int, leaf: Leaf) -> Node:
 
 @dataclass(frozen=True)
 class Property:
-    """A traced invariant: ``node`` is its condition. It holds vacuously in states that do not satisfy ``premise``."""
+    """A traced invariant with the condition ``node``. States that do not satisfy ``premise`` satisfy it vacuously."""
 
     invariant: Invariant
     node: Node
@@ -270,7 +270,7 @@ class Model:
 
     @cached_property
     def judged_in_place(self) -> list[tuple[JudgedSteps, ...]]:
-        """For each instance, the step properties of ``judged`` except large ones (``is_large``)."""
+        """For each instance, its step properties that are not large, as conditions on the state before the step."""
         return judged(self, large=False)
 
     @property
@@ -296,7 +296,7 @@ class Model:
 
     @cached_property
     def start(self) -> Start | None:
-        """The initial states as families; None if the model has only a list of them (``initial``)."""
+        """The initial states as families; None if the model has only the list ``initial``."""
         return start_of(self.protocol, self.inputs)
 
     @cached_property
@@ -418,7 +418,7 @@ def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProper
 
 
 def confine(model: Model) -> Node:
-    """Let the steps of a widened model start only inside the bounds; return the condition that a state is outside.
+    """Restrict a widened model to steps from states inside the bounds. Return the condition that a state is outside.
 
     A step that both crosses a bound and is an error is pruned at the bound, as without widening.
     """
@@ -479,8 +479,8 @@ def _instances_writing(model: Model, leaves: Collection[int]) -> frozenset[int]:
 def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
     """For each instance, its step properties as conditions on the state before the step.
 
-    The list omits properties that hold vacuously for every step of the instance and, unless ``large``, properties
-    with ``is_large``.
+    A property is omitted if it holds vacuously for every step of the instance. Without ``large``, large properties
+    (``is_large``) are omitted, too.
     """
     chosen = {i: (p.node, p.premise) for i, p in enumerate(model.step_properties) if large or not p.is_large}
     of_a_step = OfAStep(model.inputs, itertools.chain.from_iterable(chosen.values()))
@@ -515,7 +515,10 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
 
 
 def _look(model: Model, name: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
-    """The result of a traced function of (protocol, state, parameters), which must not write or require anything."""
+    """Trace a function of (protocol, state, parameters) and return its result.
+
+    Raises LanguageError if the function writes or requires something.
+    """
     what, protocol = f"liveness property {name}", model.protocol
     with looking(what, place_of(function), protocol.on, model.enabled):
         return function(protocol, State(protocol.state, model.inputs), **parameters)

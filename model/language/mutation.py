@@ -51,7 +51,7 @@ class Mutant:
 
 
 class Mutants:
-    """Collects mutants while actions are traced, and numbers them from 1 in that order.
+    """Collects mutants while actions are traced, and numbers the mutants from 1.
 
     With ``constants``, operations on constants have mutants, too.
     """
@@ -191,7 +191,7 @@ _ORDERED: dict[str, dict[str, Binary]] = {
 def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> Node:
     """The result of an operation on two scalars, with its mutants.
 
-    ``depth`` is the number of calls between the protocol's text and this function.
+    ``depth`` is the number of calls between the protocol's source and this function.
     """
     said = operation(a, b)
     if active is None:

@@ -378,10 +378,7 @@ class Protocol:
         self.state = self._defined()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Check the declarations of the new subclass and add the actions of its ``modules``.
-
-        Raises LanguageError as ``check`` does.
-        """
+        """Check the declarations of the new subclass (``check``) and add the actions of its ``modules``."""
         super().__init_subclass__(**arguments)
         cls.check()
         if "modules" in vars(cls):
@@ -394,7 +391,7 @@ class Protocol:
         """Raises LanguageError if a declaration of the class is invalid.
 
         - An action has a reserved name.
-        - A property would not be checked.
+        - A property is in none of the lists of properties.
         - A declaration has the wrong type.
         - A source has a number that the rulebook lacks.
         """
@@ -618,7 +615,7 @@ def parameter_value(protocol: type[Protocol], name: str, value: object) -> int:
 
 
 def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[str, bool]) -> frozenset[str]:
-    """The names of the rules that are on: the profile's rules (all rules for None), changed by the switches.
+    """The names of the rules that are on: the rules of the profile (None: all rules), changed by the switches.
 
     Raises ChoiceError if the profile or a rule does not exist.
     """
@@ -644,7 +641,6 @@ class Budgets:
         self.most = most
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the budgets."""
         return iter(self.meanings)
 
     def parameter(self, name: str, *, default: int = 0, low: int = 0) -> Parameter:

@@ -54,7 +54,8 @@ class OptionValue(Value):
 class Option(Type):
     """The type of optional values.
 
-    For a number type with the least value ``low``, none is coded as ``low - 1``. For other types, a flag comes first.
+    For a number type with the least value ``low``, none is coded as ``low - 1``. For other types, a Bool scalar that
+    is true for a value comes first.
     """
 
     content_type: Type
@@ -196,7 +197,7 @@ class Only:
 class Struct(Type):
     """The type of structs with named fields. A call makes a symbolic value; plain values are dicts.
 
-    ``fields`` has the type of each present field, ``absent`` of each field that ``Only`` leaves out.
+    ``fields`` has the types of the present fields, ``absent`` the types of the fields that ``Only`` leaves out.
     """
 
     def __init__(self, type_name: str, /, **fields: Type | Only) -> None:

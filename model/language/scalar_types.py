@@ -150,7 +150,7 @@ class Index(NumberType):
         return self.constants()
 
     def key(self, i: int) -> int:
-        """The key of the element at position ``i`` in a path: the number itself."""
+        """The index value ``i`` as it appears in paths and plain values: the number itself."""
         return i
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
@@ -223,7 +223,7 @@ class Enum(NumberType):
         return [Leaf(path, INT, 0, self.high)]
 
     def key(self, i: int) -> str:
-        """The key of the element at position ``i`` in a path and in a plain value: the member's name."""
+        """The member with number ``i`` as it appears in paths and plain values: its name."""
         return self.members[i]
 
     def _number(self, plain: object) -> int | None:
@@ -234,7 +234,7 @@ class Enum(NumberType):
 
 
 def is_index(given: object, what: str) -> None:
-    """Raises LanguageError if ``given`` is neither an Index nor an Enum; ``what`` names the type that needs one."""
+    """Raises LanguageError if ``given`` is no Index or Enum; ``what`` names the enclosing type in the message."""
     if not isinstance(given, (Index, Enum)):
         raise fail(f"{what} needs an Index or an Enum, not {given!r}")
 

@@ -161,7 +161,6 @@ class Value:
         return self._compared("==", other)
 
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]
-        """The condition that both values differ; a plain Python value is lifted to this value's type."""
         return self._compared("!=", other)
 
     def _compared(self, sign: str, other: object) -> Truth:
@@ -269,10 +268,10 @@ UNARY = {"neg": "unary -", "pos": "unary +", "abs": "abs()", "invert": "~"}
 
 
 def _refuse() -> None:
-    """Define all other operators of Value, so that their use raises LanguageError with the protocol's line.
+    """Define methods for the operators that Value lacks: they raise LanguageError with the protocol's line.
 
-    They are set here and not written in the class, so that a type checker reports their use. Subclasses override the
-    operators that they support.
+    The methods are set here and not written in the class, so that a type checker reports their use. Subclasses override
+    the methods of operators that they support.
     """
 
     def binary(symbol: str) -> Callable[[Value, object], Any]:
@@ -345,21 +344,18 @@ class Truth(Value):
         )
 
     def __and__(self, other: Truth | bool) -> Truth:
-        """The condition that both conditions hold."""
         second = _operand("&", other).node
         if isinstance(other, bool):  # a rule's switch, for which there are no mutants
             return Truth(None, (graph.and_(self.node, second),))
         return Truth(None, (mutation.binary("and", graph.and_, self.node, second),))
 
     def __or__(self, other: Truth | bool) -> Truth:
-        """The condition that at least one of the two conditions holds."""
         second = _operand("|", other).node
         if isinstance(other, bool):
             return Truth(None, (graph.or_(self.node, second),))
         return Truth(None, (mutation.binary("or", graph.or_, self.node, second),))
 
     def __invert__(self) -> Truth:
-        """The condition that this condition does not hold."""
         negated = (graph.not_(self.node),)
         return Truth(None, mutation.offered("operation", negated, {"~: dropped": lambda: self.nodes}))
 
@@ -367,7 +363,6 @@ class Truth(Value):
     __ror__ = __or__
 
     def __xor__(self, other: Truth | bool) -> Truth:
-        """The condition that exactly one of the two conditions holds."""
         return self != _operand("^", other)
 
     __rxor__ = __xor__
@@ -411,15 +406,12 @@ class Number(Value):
         return Number(None, (mutation.binary("+", graph.add, self.node, self._term("+", other)),))
 
     def __sub__(self, other: Number | int) -> Number:
-        """This number minus the other number."""
         return Number(None, (mutation.binary("-", graph.sub, self.node, self._term("-", other)),))
 
     def __rsub__(self, other: int) -> Number:
-        """The other number minus this number."""
         return Number(None, (graph.sub(self._term("-", other), self.node),))
 
     def __neg__(self) -> Number:
-        """The negated number."""
         return 0 - self
 
     def __mul__(self, other: Number | int) -> Number:
@@ -434,15 +426,16 @@ class Number(Value):
         return _divided("//", self.node, self._term("//", other))
 
     def __rfloordiv__(self, other: int) -> Number:
-        """The other number divided by this number, rounded down."""
         return _divided("//", self._term("//", other), self.node)
 
     def __mod__(self, other: Number | int) -> Number:
-        """The remainder of ``//``, with the divisor's sign. The divisor 0 has the same effect as for ``//``."""
+        """The remainder of ``//``, with the divisor's sign.
+
+        A step that divides by zero is an error; a property that divides by zero fails.
+        """
         return _divided("%", self.node, self._term("%", other))
 
     def __rmod__(self, other: int) -> Number:
-        """The remainder of the other number divided by this number."""
         return _divided("%", self._term("%", other), self.node)
 
     def _instead(self, symbol: str, other: object) -> str:
@@ -451,19 +444,15 @@ class Number(Value):
         return ": write // for the quotient rounded down, and % for the rest" if symbol in "/divmod()" else ""
 
     def __lt__(self, other: Number | int) -> Truth:
-        """The condition that this number is less than the other number."""
         return Truth(None, (mutation.binary("<", graph.lt, self.node, self._other(other)),))
 
     def __le__(self, other: Number | int) -> Truth:
-        """The condition that this number is at most the other number."""
         return Truth(None, (mutation.binary("<=", graph.le, self.node, self._other(other)),))
 
     def __gt__(self, other: Number | int) -> Truth:
-        """The condition that this number is greater than the other number."""
         return Truth(None, (mutation.binary(">", mutation.greater, self.node, self._other(other)),))
 
     def __ge__(self, other: Number | int) -> Truth:
-        """The condition that this number is at least the other number."""
         return Truth(None, (mutation.binary(">=", mutation.greater_or_equal, self.node, self._other(other)),))
 
     __radd__, __rmul__ = __add__, __mul__
@@ -591,7 +580,7 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
 
 
 def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
-    """The value of the first pair whose condition holds, else ``otherwise``: a symbolic ``if … elif … else``."""
+    """A symbolic ``if … elif … else``: the value of the first choice whose condition holds, else ``otherwise``."""
     result = _first_that_holds(choices, otherwise)
     if mutation.active is None or not isinstance(result, Value):
         return result

@@ -18,7 +18,7 @@ from highwater.model.language.types import Array, Hits, Seq, Struct, Type
 
 
 class State:
-    """The state before a step, with its fields as attributes. A step writes the state after it in ``next``."""
+    """The state before a step, with its fields as attributes. Writes to ``next`` define the state after the step."""
 
     def __init__(self, type: Struct, nodes: list[Node]) -> None:
         value = type.wrap(nodes)
@@ -44,7 +44,6 @@ class State:
         return self._value == (other._value if isinstance(other, State) else other)
 
     def __ne__(self, other: object) -> values.Truth:  # type: ignore[override]
-        """The condition that two states differ."""
         return ~(self == other)
 
 
@@ -83,7 +82,7 @@ class Next:
         self.__dict__.update(_old=old, _type=type, _start=start, _hits=hits, _at=at)
 
     def __getattr__(self, name: str) -> Any:
-        """The place of this field of the struct."""
+        """The place of the struct's field ``name``, for a write."""
         if name.startswith("__"):
             raise AttributeError(name)
         if not isinstance(self._type, Struct):
@@ -94,11 +93,10 @@ class Next:
         return self._within(field, self._start + scalars.start, self._hits, self._at)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Write a field of the struct at this place."""
         self.__getattr__(name)._write(value)
 
     def __getitem__(self, index: object) -> Next:
-        """The place of an element of the array or sequence. A write does not change the length of a sequence."""
+        """The place of an element of the array or sequence, for a write. The length of a sequence does not change."""
         if isinstance(self._type, Array):
             count, first = self._type.index.size, self._start
             node = self._type.index.lift(index).nodes[0]
@@ -145,7 +143,6 @@ class Next:
         self._refuse(graph.any_(past), self._start, message)
 
     def __setitem__(self, index: object, value: object) -> None:
-        """Write an element of the array or sequence at this place."""
         self.__getitem__(index)._write(value)
 
     def __repr__(self) -> str:
@@ -198,11 +195,11 @@ class AbsentField(Next):
         super().__init__(type.zero(), type, 0)
 
     def __getattr__(self, name: str) -> Any:
-        """The place of this field of the struct, also without effect."""
+        """The place of the struct's field ``name``. A write there has no effect, either."""
         return AbsentField(super().__getattr__(name)._type)
 
     def __getitem__(self, index: object) -> Next:
-        """The place of an element of the array or sequence, also without effect."""
+        """The place of an element of the array or sequence. A write there has no effect, either."""
         if not isinstance(self._type, (Array, Seq)):
             raise fail(f"{self._type} has no elements")
         return AbsentField(self._type.element)

@@ -51,7 +51,7 @@ class Write:
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The target of a write: the indices on its path into the state, the condition ``when`` for it, and its line."""
+    """The target of a write: the indices on its path in the state, the condition ``when`` it applies, and its line."""
 
     positions: tuple[Node, ...]
     when: Node
@@ -151,7 +151,7 @@ def looking(
 
 
 def current(word: str) -> Trace:
-    """The current trace. Raises LanguageError if there is none; the message names ``word``, the function called."""
+    """The current trace. Raises LanguageError if nothing is being traced; ``word`` names the caller in the message."""
     trace = _current.get()
     if trace is None:
         raise fail(f"{word} has a meaning only while a protocol is traced")

@@ -382,7 +382,7 @@ class Cluster(Protocol):
         return self.brokers.of(lambda b: registrations[b].is_some)
 
     def first(self, candidates: SetValue) -> OptionValue:
-        """The candidate that is first in the replica list, which has ascending ids; none without candidates."""
+        """The candidate with the lowest id (the first in the replica list); none if there are no candidates."""
         found: OptionValue = self.some_broker.none()
         for b in reversed(list(self.broker)):
             found = where(candidates.has(b), self.some_broker.some(b), found)
