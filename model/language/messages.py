@@ -143,7 +143,7 @@ class MessageKind(Array):
 
     @property
     def width(self) -> int:
-        """The number of possible messages in one element of the array: the bits of a word, or 1 with ``copies``."""
+        """The number of possible messages in one element of the array: the bits of a word; 1 with ``copies``."""
         return 1 if self.copies else cast(Set, self.element).index.size
 
     def there(self, nodes: Sequence[Node], number: int) -> Number:

@@ -262,7 +262,7 @@ def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
 
 
 def offered(kind: str, said: Nodes, others: Others, depth: int = 2) -> Nodes:
-    """The result ``said`` of an operation, with the given replacements as its mutants."""
+    """The result ``said`` of an operation, with the replacements ``others`` as mutants."""
     if active is None:
         return said
     return active.choose(kind, said, others, sys._getframe(depth))

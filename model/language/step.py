@@ -218,7 +218,7 @@ class Stepper:
         return self.functions([stated])
 
     def functions(self, stated: Iterable[Callable[[Any, State], Any]]) -> Evaluate:
-        """Compile functions of (protocol, state) to one function of a state's scalars; it joins their scalars."""
+        """Compile functions of (protocol, state) to one function of a state's scalars, which joins all results."""
         nodes: list[Node] = []
         for one in stated:
             with tracing(self.protocol.on):

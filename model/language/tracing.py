@@ -51,7 +51,7 @@ class Write:
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The target of a write: the indices on its path in the state, the condition ``when`` it applies, and its line."""
+    """The target of a write: its indices, the condition under which it applies, and its line."""
 
     positions: tuple[Node, ...]
     when: Node

@@ -129,9 +129,9 @@ def restart(q: Cluster, s: State, m: Number) -> None:
 
 
 def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructValue:
-    """The member with ``changes``, without its vote requests and without the voters' fetch offsets that it stored.
+    """The member after ``changes`` without votes granted to it and without fetch offsets of voters.
 
-    If ``changes`` has another epoch, the member also forgets its vote.
+    If ``changes`` has another epoch, the member also forgets the vote that it granted.
     """
     voted = where(changes.get("epoch", member.epoch) == member.epoch, member.voted, None)
     ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | changes

@@ -360,7 +360,8 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
     """A member takes a fetch response: it appends the record, or truncates its log where the logs diverge.
 
     A response of another epoch changes nothing, because a former leader's log may differ from the current leader's
-    log. HWM := min(leader's HWM, own LEO) (595.6). With an unknown leader's HWM or a truncation, the HWM stays.
+    log. HWM := min(leader's HWM, own LEO) (595.6). If the leader's HWM is unknown or the log is truncated, the member
+    keeps its HWM.
     """
     me, response = s.members[f], s.responses[f]
     require("an answer is under way", response.is_some)
