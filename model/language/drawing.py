@@ -49,9 +49,9 @@ class Message:
 class Delivery:
     """A value that an action passes from one party to another within one step, without a message field.
 
-    ``sender`` and ``receiver`` are each a lane's title or a parameter of the action. With ``left``, the value waits
-    in a state array of that name, at the index in parameter ``by``. The arrow then starts at the step that last
-    changed this element. Several steps can read the same value.
+    ``sender`` and ``receiver`` are each a lane's title or a parameter of the action. If ``left`` names a state array,
+    the value waits there, at the index given by parameter ``by``, and can be read repeatedly. The arrow then starts at
+    the step that last changed this element.
     """
 
     title: str

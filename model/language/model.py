@@ -418,9 +418,10 @@ def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProper
 
 
 def confine(model: Model) -> Node:
-    """Restrict a widened model to steps from states inside the bounds. Return the condition that a state is outside.
+    """Restrict a widened model to steps from states inside the bounds.
 
-    A step that both crosses a bound and is an error is pruned at the bound, as without widening.
+    Return the condition that a state is outside the bounds. A step that both crosses a bound and is an error is pruned
+    at the bound, as without widening.
     """
     outside = graph.any_(_over(*scalar) for scalar in zip(model.leaves, model.inputs, strict=True))
     inside = Guard("the state is inside the bounds", graph.not_(outside))

@@ -397,7 +397,7 @@ class NamedCheck:
 class Checks:
     """The checks of a request, in the order in which the server makes them.
 
-    If all checks hold, the answer is ``passed_answer``. ``on`` returns True if a rule is on.
+    If all checks hold, the answer is ``passed_answer``. ``on`` returns True if the rule of a check is on.
     """
 
     def __init__(self, passed_answer: Any, on: Callable[[str], bool] | None = None) -> None:
