@@ -305,7 +305,7 @@ class SeqValue(Value):
         return self._changed("tail", self._with_length(self.length - 1, lambda i, old: later[i]))
 
     def pop(self) -> tuple[Any, SeqValue]:
-        """A pair: the first element, and a copy of the sequence without the first element."""
+        """The first element, and a copy of the sequence without it."""
         return self.head, self.tail
 
     def filter(self, condition: Callable[[Any], Truth | bool]) -> SeqValue:

@@ -538,11 +538,7 @@ def conjuncts(roots: Iterable[Node]) -> set[Node]:
 
 
 def contradict(roots: Iterable[Node]) -> bool:
-    """True if a simple check finds a contradiction between the conditions.
-
-    A contradiction is a false conjunct, two conjuncts that negate each other, or two that equate one node to different
-    constants.
-    """
+    """True if a conjunct is false, negates another, or two conjuncts equate one node to different constants."""
     parts = conjuncts(roots)
     values: dict[Node, int] = {}
     for part in parts:

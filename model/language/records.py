@@ -54,8 +54,8 @@ class OptionValue(Value):
 class Option(Type):
     """The type of optional values.
 
-    For a number type with the least value ``low``, none is coded as ``low - 1``. For other types, a Bool scalar that
-    is true for a value comes first.
+    For a number type with the least value ``low``, none is coded as ``low - 1``. For other types, the first scalar is
+    true if there is a value.
     """
 
     content_type: Type

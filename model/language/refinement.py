@@ -53,10 +53,9 @@ def refines(
 ) -> Callable[[Callable[[Any, Any], Mapped]], Refinement]:
     """Mark a mapping, a function of (protocol, state) to the abstract state's fields, as a refinement.
 
-    ``parameters`` and ``rules`` are functions of the concrete protocol. They return the abstract protocol's parameters,
-    and the abstract rules that are on. By default each parameter and rule has its value in the concrete protocol; if
-    it is unknown there, the parameter has its default and the rule is on. The refinement exists if ``rule`` is on.
-    Raises LanguageError if ``abstract`` is not a protocol.
+    ``parameters`` and ``rules`` map the concrete protocol to the abstract protocol's parameters and rules that are on.
+    By default they are copied by name from the concrete protocol; a parameter missing there has its default, and a
+    missing rule is on. The refinement exists if ``rule`` is on. Raises LanguageError if ``abstract`` is not a protocol.
     """
     if not (isinstance(abstract, type) and issubclass(abstract, Protocol)):
         raise fail(f"@refines names the protocol that is implemented, a class, and not {abstract!r}")

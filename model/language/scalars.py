@@ -429,10 +429,7 @@ class Number(Value):
         return _divided("//", self._term("//", other), self.node)
 
     def __mod__(self, other: Number | int) -> Number:
-        """The remainder of ``//``, with the divisor's sign.
-
-        A step that divides by zero is an error; a property that divides by zero fails.
-        """
+        """The remainder of ``//``, with the divisor's sign. For the divisor 0 see ``//``."""
         return _divided("%", self.node, self._term("%", other))
 
     def __rmod__(self, other: int) -> Number:

@@ -138,9 +138,9 @@ def answer(q: Cluster, f: Number, leader: StructValue, offset: Number) -> Struct
 
 
 def respond(q: Cluster, s: State, f: Number, condition: Truth, sent: StructValue) -> None:
-    """Send member ``f`` a response if the condition holds. The response replaces a response in flight.
+    """Send member ``f`` a response if the condition holds and no response of a later epoch is in flight.
 
-    If a response of a later epoch is in flight, nothing is sent.
+    The new response replaces a response in flight.
     """
     before = s.responses[f]
     sends = condition & (before.is_none | (before.value.epoch <= sent.epoch))

@@ -44,9 +44,9 @@ def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetVa
 def elected(
     m: Cluster, p: StructValue, leaderless: Truth, live: SetValue, electable: SetValue
 ) -> StructValue:
-    """The partition after an election among the ISR members in ``electable``, with the live ISR members as ISR.
+    """The partition after an election among the ISR members in ``electable``; only live members stay in the ISR.
 
-    The partition is unchanged unless ``leaderless`` holds and a candidate exists.
+    The partition is unchanged if it is not ``leaderless`` or there is no candidate.
     """
     leader = m.first(p.isr & electable)
     return m.decided(p, leaderless & leader.is_some, leader, p.isr & live)
