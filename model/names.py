@@ -1,17 +1,17 @@
-"""Messages about unknown names. This module imports nothing, so that a command starts quickly."""
+"""Error messages about unknown names. This module imports almost nothing, so that commands start quickly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 LONGEST = 60
-"""The length to which a message shortens an unknown name."""
+"""The maximum number of characters of an unknown name that a message shows."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str], see: str | None = None) -> str:
-    """The message for an unknown name, with the most similar known name.
+    """The error message for an unknown name: it suggests the most similar known name.
 
-    If none is similar, the message lists the known names if they are few, or else refers to ``see``.
+    If no known name is similar, the message lists the first 12. If there are more, it shows the hint ``see`` instead.
     """
     import difflib
 

@@ -1,4 +1,4 @@
-"""The protocols of the checker by name. Each protocol is loaded on first use."""
+"""The checker's protocols by name. Each protocol is imported on first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = (
     "truncation",
     "zookeeper",
 )
-"""Each is a package of ``model`` with a PROTOCOL. Add a new one here."""
+"""The packages of ``model`` that define a ``PROTOCOL``. Add a new protocol here."""
 
 
 def protocol_of(name: str) -> type[Protocol]:

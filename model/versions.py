@@ -1,4 +1,4 @@
-"""The versions of the programs that made a result, and of the form in which it is written."""
+"""The versions that a JSON result records: schema, Highwater, Python and libraries."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ SCHEMAS = {
     "result": 2, "proof": 2, "difference": 1, "tables": 1, "gate": 1, "coverage": 1, "mutation": 2, "report": 2,
     "internal-error": 1, "conform": 1,
 }  # fmt: skip
-"""The forms of results as JSON, each with its version: another one where a program that reads it has to be changed."""
+"""The schema version of each kind of JSON result. It rises if programs that read the result must be changed."""
 
 _LIBRARIES = ("llvmlite", "numpy", "pyspark", "scipy")
 
 
 def versions(form: str) -> dict[str, str]:
-    """The versions that a result of this form records: of the form, this checker, Python, and loaded libraries."""
+    """The versions to record in a JSON result, by name: schema, Highwater, Python and loaded libraries.
+
+    ``form`` is the kind of result, a key of ``SCHEMAS``.
+    """
     found = {
         "schema": f"highwater-{form}-{SCHEMAS[form]}",
         "highwater": highwater.__version__,

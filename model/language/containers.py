@@ -1,6 +1,6 @@
 """Sets, arrays and sequences: their types, their symbolic values, and the functions that search and count in them.
 
-A sequence has a bounded length. Each function is therefore a loop over positions that is known while tracing.
+Sequences have a bounded length, so each function loops over positions that are known while tracing.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from highwater.model.language.scalars import (
 
 
 class SetValue(Value):
-    """A set over a finite index: ``|``, ``&``, ``-``, ``<=``; ``has``, ``with_``, ``without``; size()."""
+    """A symbolic set of index values, with Python's set operators."""
 
     __slots__ = ()
     type: Set
 
     @property
     def node(self) -> Node:
-        """The one scalar node that represents the set."""
+        """The scalar node that represents the set, as bits."""
         return self.nodes[0]
 
     def _other(self, other: object) -> Node:
@@ -51,25 +51,20 @@ class SetValue(Value):
         return SetValue(self.type, (node,))
 
     def __or__(self, other: object) -> SetValue:
-        """The union of the two sets."""
         return self._set(mutation.binary("|", graph.union, self.node, self._other(other)))
 
     def __and__(self, other: object) -> SetValue:
-        """The intersection of the two sets."""
         return self._set(mutation.binary("&", graph.intersection, self.node, self._other(other)))
 
     def __sub__(self, other: object) -> SetValue:
-        """The members of this set that are not in the other set."""
         return self._set(mutation.binary("set -", graph.difference, self.node, self._other(other)))
 
     def __xor__(self, other: object) -> SetValue:
-        """The members of exactly one of the two sets."""
         return (self | other) - (self & other)
 
     __ror__, __rand__, __rxor__ = __or__, __and__, __xor__
 
     def __rsub__(self, other: object) -> SetValue:
-        """The members of the other set that are not in this set."""
         return self.type.lift(other) - self
 
     def __lt__(self, other: object) -> Truth:
@@ -89,20 +84,17 @@ class SetValue(Value):
         return Truth(None, (mutation.binary("subset", mutation.subset, self._other(other), self.node),))
 
     def has(self, index: object) -> Truth:
-        """True if the index is a member of the set.
-
-        The index can be an Option; an Option without a value is a member of no set.
-        """
+        """True if the set contains this index value. An Option without a value is in no set."""
         if isinstance(index, OptionValue):
             return index.is_some & self.has(index.value)
         return Truth(None, (graph.member(self.type.index.lift(index).nodes[0], self.node),))
 
     def with_(self, index: object) -> SetValue:
-        """The set with the index added."""
+        """A copy of the set with this index value added."""
         return self._set(mutation.binary("with_", graph.union, self.node, self._singleton(index)))
 
     def without(self, index: object) -> SetValue:
-        """The set with the index removed."""
+        """A copy of the set without this index value."""
         return self._set(mutation.binary("without", graph.difference, self.node, self._singleton(index)))
 
     def _singleton(self, index: object) -> Node:
@@ -116,7 +108,7 @@ class SetValue(Value):
 
 @dataclass(frozen=True)
 class Set(Type):
-    """A set of values of an index or of members of an enumeration; its plain value is a sorted list."""
+    """The type of sets of index values or enumeration members. Plain values are sorted lists."""
 
     index: Index | Enum
 
@@ -155,7 +147,7 @@ class Set(Type):
         return self.wrap([graph.const((1 << self.index.size) - 1, BITS)])
 
     def of(self, condition: Any) -> SetValue:
-        """The set of the indices for which ``condition(i)`` holds."""
+        """The set of all index values ``i`` for which ``condition(i)`` holds."""
         return members(self.index, condition, self)
 
     def constants(self) -> Iterator[SetValue]:  # noqa: D102
@@ -163,13 +155,13 @@ class Set(Type):
 
 
 class ArrayValue(Value):
-    """A total map from an index to values; a symbolic index chooses among all elements."""
+    """A symbolic array with one element for each index value."""
 
     __slots__ = ()
     type: Array
 
     def __getitem__(self, index: object) -> Any:
-        """The element at an index; the element type's zero for an index outside the array."""
+        """The element at an index, which can be symbolic; the element type's zero outside the array."""
         node = self._position(index)
         return choose(node, [self.at(i) for i in range(self.type.index.size)], self.type.element)
 
@@ -181,13 +173,13 @@ class ArrayValue(Value):
         return node
 
     def at(self, position: int) -> Any:
-        """The element at a position known while tracing."""
+        """The element at a constant position."""
         _known_position(position, self.type.index.size, self.type)
         width = self.type.element.leaf_count
         return self.type.element.wrap(self.nodes[position * width : (position + 1) * width])
 
     def set(self, index: object, value: object) -> ArrayValue:
-        """A copy with another element at an index; an index outside the array changes nothing."""
+        """A copy with ``value`` at this index; unchanged if the index is outside the array."""
         at, new = self._position(index), self.type.element.lift(value)
         nodes: list[Node] = []
         for i in range(self.type.index.size):
@@ -198,9 +190,9 @@ class ArrayValue(Value):
 
 @dataclass(frozen=True)
 class Array(Type):
-    """A total map from an index to elements; plain values are lists.
+    """The type of arrays with one element for each index value. Plain values are lists.
 
-    Over an enumeration they are dicts from the members' names, and a list has an element for each member in order.
+    If the index is an enumeration, plain values are dicts by member name; a list in member order is accepted, too.
     """
 
     index: Index | Enum
@@ -230,7 +222,7 @@ class Array(Type):
         raise self._wrong(plain)
 
     def items(self, plain: Sequence[Any] | Mapping[Any, Any]) -> Sequence[Any]:
-        """The elements of a plain array in the order of the index. Raises LanguageError if their number is wrong."""
+        """The elements of a plain array, in index order. Raises LanguageError if elements are missing or unknown."""
         if isinstance(plain, Mapping):
             if not isinstance(self.index, Enum):
                 raise self._wrong(plain)
@@ -260,7 +252,7 @@ class Array(Type):
 
 
 class SeqValue(Value):
-    """A sequence of bounded length. Elements past its end are zero, so equal sequences have equal nodes."""
+    """A symbolic sequence of bounded length. Elements past its end are zero, so equal sequences have equal nodes."""
 
     __slots__ = ()
     type: Seq
@@ -276,7 +268,7 @@ class SeqValue(Value):
         return self.length == 0
 
     def at(self, position: int) -> Any:
-        """The element at a position known while tracing; zero past the end."""
+        """The element at a constant position; the element type's zero past the end."""
         _known_position(position, self.type.maximum, self.type)
         width = self.type.element.leaf_count
         return self.type.element.wrap(self.nodes[1 + position * width : 1 + (position + 1) * width])
@@ -294,26 +286,26 @@ class SeqValue(Value):
 
     @property
     def last(self) -> Any:
-        """The last element; zero if there is none."""
+        """The last element; the element type's zero if the sequence is empty."""
         return self[self.length - 1]
 
     @property
     def head(self) -> Any:
-        """The first element; zero if there is none."""
+        """The first element; the element type's zero if the sequence is empty."""
         return self[0]
 
     @property
     def tail(self) -> SeqValue:
         """A copy without the first element.
 
-        If the sequence is empty, the length leaves its type, which a write reports.
+        For an empty sequence the copy has length −1, which a write reports as outside the type.
         """
         zero = self.type.element.zero()
         later = [self.at(i) for i in range(1, self.type.maximum)] + [zero]
         return self._changed("tail", self._with_length(self.length - 1, lambda i, old: later[i]))
 
     def pop(self) -> tuple[Any, SeqValue]:
-        """The first element, and the sequence without it."""
+        """The first element, and a copy of the sequence without it."""
         return self.head, self.tail
 
     def filter(self, condition: Callable[[Any], Truth | bool]) -> SeqValue:
@@ -335,9 +327,9 @@ class SeqValue(Value):
         return self._changed("drop", dropped)
 
     def __add__(self, other: object) -> SeqValue:
-        """This sequence followed by the other one.
+        """This sequence followed by the other sequence.
 
-        If the result exceeds the maximum, its length leaves its type, which a write reports.
+        If the result is longer than the type's maximum, a write reports it as outside the type.
         """
         result, second = self, self.type.lift(other)
         for i in range(self.type.maximum):
@@ -345,13 +337,12 @@ class SeqValue(Value):
         return result
 
     def __radd__(self, other: object) -> SeqValue:
-        """The other sequence followed by this one."""
         return self.type.lift(other) + self
 
     def append(self, value: object) -> SeqValue:
         """A copy with the value added at the end.
 
-        If the result exceeds the maximum, its length leaves its type, which a write reports.
+        If the copy is longer than the type's maximum, a write reports it as outside the type.
         """
         longer = self._with_length(
             self.length + 1,
@@ -368,7 +359,7 @@ class SeqValue(Value):
         )
 
     def _changed(self, word: str, after: SeqValue) -> SeqValue:
-        """The changed sequence; if the mutant that drops this operation is selected, the unchanged one."""
+        """Return ``after``, with a mutant that leaves this sequence unchanged."""
         return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
 
     def _with_length(self, length: Number, element: Any) -> SeqValue:
@@ -385,11 +376,11 @@ class SeqValue(Value):
 
 @dataclass(frozen=True)
 class Seq(Type):
-    """A sequence of at most ``maximum`` elements.
+    """The type of sequences of at most ``maximum`` elements.
 
-    Steps that make it longer are pruned at the scenario's bound ``bound``; if that is None, they are an error. With
-    ``ascends`` the elements are distinct index values in ascending order. Such a sequence stands for a set, also when
-    index values are renamed.
+    A step that makes a sequence longer is pruned at the scenario's bound ``bound``; without a bound it is an error.
+    With ``ascends`` the elements are distinct index values in ascending order. If symmetry reduction renames the index
+    values, it sorts the elements again.
     """
 
     element: Type
@@ -447,7 +438,7 @@ def _known_position(position: int, count: int, type: Type) -> None:
 
 
 def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
-    """The set of the indices for which ``condition(i)`` holds."""
+    """The set of all index values ``i`` for which ``condition(i)`` holds; its type is ``within``."""
     nodes = graph.const(0, BITS)
     empty = nodes
     for i in index:
@@ -457,7 +448,7 @@ def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
 
 
 def members_of(sequence: SeqValue, type: Set) -> SetValue:
-    """The elements of a sequence of indices, as a set."""
+    """The set of the elements of a sequence of index values."""
     result = type.zero()
     for position in range(sequence.type.maximum):
         result = where(sequence.length > position, result.with_(sequence.at(position)), result)
@@ -483,7 +474,7 @@ def first_of(sequence: SeqValue, condition: Callable[[Any], Truth]) -> OptionVal
 
 
 def first_some(*options: OptionValue) -> OptionValue:
-    """The first of the given options that has a value; none if no option has one."""
+    """The first option that has a value; none if no option has a value."""
     found = options[-1]
     for option in reversed(options[:-1]):
         found = where(option.is_some, option, found)
@@ -526,7 +517,7 @@ def size(value: SetValue | SeqValue) -> Number:
 
 
 def first(index: Index | Enum, condition: Callable[[Any], Truth | bool]) -> OptionValue:
-    """The first value of an index or enumeration for which the condition holds, as an Option."""
+    """The first index value or enumeration member for which the condition holds, as an Option."""
     found = _least_by(index, index, lambda i: 0, condition)
     if mutation.active is None:
         return found
@@ -542,7 +533,8 @@ def least_by(
 ) -> OptionValue:
     """The index value with the least key, as an Option; among equal keys the first value.
 
-    ``among`` restricts the values to those for which it holds. If it holds for no value, the result is none.
+    ``among`` is a condition on index values: only values that satisfy it are candidates. Without candidates the
+    result is none.
     """
     found = _least_by(index, index, key, among)
     if mutation.active is None:

@@ -1,7 +1,8 @@
-"""The drawing of a protocol's runs: lanes, messages between lanes, and changes that a page lists.
+"""How pages draw a protocol's runs: lanes, messages between lanes, and a list of changes.
 
-A drawing is optional, and no engine reads it. A step appears in the lane that its sentence names first. A step sends
-a message by writing it into a field that the drawing lists; an arrow goes from that step's lane to the receiver's.
+A drawing is optional, and no engine reads it. A page shows a step in the lane that the step's sentence names first.
+If a step writes a message into a field that the drawing lists, an arrow goes from the step's lane to the receiver's
+lane.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from highwater.model.language.errors import fail
 
 @dataclass(frozen=True)
 class Lane:
-    """A lane of the drawing: one party, or with ``{}`` in its title one party for each value of an index.
+    """A lane for one party, such as the controller. With ``{}`` in the title, one lane for each value of ``index``.
 
-    ``called`` lists the words by which sentences name the party, with ``{}`` for the index value. ``state`` is the
-    field with the party's own state, an array over the index. A party that is ``outside`` has no state: its exchanges
-    begin and end within a step, so only pages have a lane for it.
+    * ``called``: the names of the party in sentences, with ``{}`` for the index value.
+    * ``state``: the state field of the party, an array over the index.
+    * ``outside``: True for a party without state, such as clients. Only pages have a lane for it.
     """
 
     title: str
@@ -30,11 +31,12 @@ class Lane:
 
 @dataclass(frozen=True)
 class Message:
-    """How a field of the state holds messages in flight, or queues of them.
+    """A state field that holds messages in flight, or queues of messages.
 
-    ``to`` is the field of a message with the receiver, or the title of a lane; empty: the receiver is the index value
-    of the element. ``shows`` are the fields of a message that pages show. ``also`` are further state fields of the
-    same form; a message that moves between these fields stays one message.
+    * ``to``: the message field that names the receiver, or a lane's title. If empty, the array index of the message
+      is the receiver.
+    * ``shows``: the message fields that pages show.
+    * ``also``: state fields of the same shape to which a message can move while it remains the same message.
     """
 
     title: str
@@ -47,9 +49,9 @@ class Message:
 class Delivery:
     """A value that an action passes from one party to another within one step, without a message field.
 
-    ``sender`` and ``receiver`` are a lane's title, or a parameter of the action. With ``left``, an array of the
-    state, the sender is the step that last changed the element at the parameter ``by``. Such a value can be read
-    repeatedly.
+    ``sender`` and ``receiver`` are each a lane's title or a parameter of the action. If ``left`` names a state array,
+    the value waits there, at the index given by parameter ``by``, and can be read repeatedly. The arrow then starts at
+    the step that last changed this element.
     """
 
     title: str
@@ -60,18 +62,18 @@ class Delivery:
 
 
 SIGNS = ("down", "leader", "isr", "elr", "fenced", "known")
-"""The possible positions of an index value in a band, by precedence; a value without any of them is out.
+"""The roles that a band can show for an index value, highest precedence first.
 
 ``down``: not running; ``known``: the last known ELR or leader."""
 
 
 @dataclass(frozen=True)
 class Sign:
-    """The field that gives values of a band's index one of the SIGNS: a path without indices (``partition.isr``).
+    """The state field that determines which index values have the role ``name`` (one of ``SIGNS``) in a band.
 
-    An array on the path has an element for each value of the band's index. The field is a set or a sequence of
-    values, an optional value, or a truth value. With ``among``, it is an enumeration whose value is one of these
-    members.
+    ``path`` is the field's path without indices (``partition.isr``). An array on the path is indexed by the band's
+    index. The field is a set or sequence of index values, an optional index value, or a Bool. With ``among`` the field
+    is an enumeration, and the role is shown for these members.
     """
 
     name: str
@@ -85,9 +87,9 @@ class Sign:
 
 @dataclass(frozen=True)
 class Band:
-    """A chart of the role that each value of ``index`` has in every state.
+    """A chart that shows the role of each value of ``index`` in every state of a run.
 
-    The first band is drawn on the lanes, further bands beside them.
+    The first band is drawn on the lanes, further bands beside the lanes.
     """
 
     title: str
@@ -99,9 +101,9 @@ class Band:
 class Log:
     """A sequence in the state that is drawn as cells, one for each element.
 
-    ``path`` names the field, without indices. With an array on the path there is one log for each value of its index.
-    ``marks`` maps titles, such as HWM, to the paths of offsets in the log. ``shows`` are the fields of a record that
-    pages show; empty: all.
+    ``path`` is the field's path without indices. An array on the path gives one log for each index value. ``marks``
+    maps titles, such as HWM, to the paths of offsets in the log. ``shows`` lists the record fields that pages show;
+    empty: all.
     """
 
     title: str
@@ -112,11 +114,11 @@ class Log:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The elements of a run that pages draw: lanes, messages, listed changes, logs and bands.
+    """How pages draw the runs of a protocol: lanes, messages, listed changes, logs and bands.
 
-    ``messages`` is keyed by the state field that holds the messages, ``deliveries`` by the action. ``tells`` lists
-    paths without indices, such as ``partition.isr``, whose changes are listed, with the fields below them. A part
-    that names a field which the scenario's state lacks is left out.
+    ``messages`` is keyed by the state field that holds the messages, ``deliveries`` by the action. ``tells`` has
+    paths without indices, such as ``partition.isr``: pages list changes of these fields and of the fields inside them.
+    Pages omit every part whose field the scenario's state lacks.
     """
 
     lanes: tuple[Lane, ...]

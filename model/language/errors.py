@@ -1,4 +1,4 @@
-"""Errors in a protocol's text; they name the place in the protocol's source."""
+"""Errors in a protocol's source, each with its file and line."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HERE = str(Path(__file__).parent)
 
 
 class LanguageError(HighwaterError):
-    """A protocol, scenario or property that the language does not accept.
+    """An error in a protocol, scenario or property.
 
-    The message has the problem and the correct form; ``place`` is ``file:line`` in the protocol's own source, or None
-    if there is no such line.
+    The message describes the error and the correct form. ``place`` is ``file:line`` in the protocol's source, or None
+    if the line is unknown.
     """
 
     def __init__(self, message: str, place: str | None = None) -> None:
@@ -32,30 +32,24 @@ class LanguageError(HighwaterError):
 
 
 class BoundError(LanguageError):
-    """An action leaves a type at a bound that the scenario does not declare."""
+    """A value is outside its type, and the type has no bound at which the step could be pruned."""
 
 
 class NoSuchAttribute(LanguageError, AttributeError):
-    """A value or an enumeration has no attribute of this name; ``hasattr`` is false, as for any object."""
+    """An unknown attribute of a value or an enumeration. It is also an AttributeError, so ``hasattr`` works."""
 
 
 class NotHashable(LanguageError, TypeError):
-    """A value that is not known while tracing was used as a key of a dict or a set; it is a TypeError, too."""
+    """A dict key or set member is a value that is not known while tracing. The error is also a TypeError."""
 
 
 def place() -> str | None:
-    """The protocol's line that called the language, as ``file:line`` with the file's short name.
-
-    None if no frame lies outside this package.
-    """
+    """The protocol's line that called this package, as ``file:line`` with a shortened path; None if unknown."""
     return shortened(full_place())
 
 
 def full_place() -> str | None:
-    """The protocol's line that called the language, as ``file:line`` with the full path.
-
-    It is the nearest frame outside this package; None if there is none.
-    """
+    """The protocol's line that called this package, as ``file:line`` with the full path; None if unknown."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -66,7 +60,7 @@ def full_place() -> str | None:
 
 
 def place_of(function: Callable[..., Any]) -> str | None:
-    """The line where a function or a class is defined, with the file's full path; None if it is unknown."""
+    """The line that defines a function or a class, as ``file:line`` with the full path; None if unknown."""
     if isinstance(function, type):
         try:
             return f"{inspect.getfile(function)}:{inspect.getsourcelines(function)[1]}"
@@ -77,7 +71,7 @@ def place_of(function: Callable[..., Any]) -> str | None:
 
 
 def fail(message: str) -> LanguageError:
-    """A LanguageError at the protocol's line that is being traced, for the caller to raise."""
+    """Make a LanguageError with the protocol's current line, for the caller to raise."""
     return LanguageError(message, place())
 
 
@@ -96,11 +90,11 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def shortened(place: str | None) -> str | None:
-    """The place ``file:line`` with its file relative to the working directory, or cut to its last names."""
+    """The place ``file:line`` with a path relative to the working directory; outside it, the last three path parts."""
     return None if place is None else _seen_from(place, os.getcwd())
 
 
-@functools.lru_cache(maxsize=4096)  # a protocol writes and guards on the same lines for all of its parameters
+@functools.lru_cache(maxsize=4096)  # instances of one action have the same lines
 def _seen_from(place: str, directory: str) -> str:
     filename, _, line = place.rpartition(":")
     path = Path(filename)
@@ -125,8 +119,8 @@ _IDENTITY = {number for name, number in dis.opmap.items() if name == "IS_OP" or 
 def refuse_identity(function: Callable[..., object]) -> None:
     """Raises LanguageError if a function of (protocol, state, …) compares a field of the state by ``is``.
 
-    A symbolic value is never None, True or another field, so the comparison would be constant. The check misses a
-    field that was assigned to a local variable.
+    Python's ``is`` compares objects, so its result would be constant. The check misses a field that was assigned to a
+    local variable.
     """
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)

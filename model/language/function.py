@@ -1,7 +1,7 @@
 """Functions of a protocol on plain values: traced once on symbolic inputs, then evaluated without tracing.
 
-A protocol's rules are Python functions over symbolic values. A Function makes such a rule usable outside an
-exploration, for example to replay a system's actions, without a second definition.
+A protocol's rules are Python functions over symbolic values. A Function makes a rule usable outside of a search, for
+example to replay a system's actions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Decoder = Callable[[Sequence[int]], Any]
 
 @dataclass(frozen=True)
 class ChecksVerdict:
-    """The result of Checks: the answer, and the names of the checks that failed and that passed, in order."""
+    """The evaluated result of ``Checks``: the answer, and the names of failed and of passed checks, in order."""
 
     answer: Any
     refused_by: tuple[str, ...]
@@ -36,8 +36,8 @@ class Function:
     """A function of symbolic values, turned into a function of plain values.
 
     ``inputs`` maps the name of each argument to its type. The function may return a symbolic value, Checks, a plain
-    value, or a mapping of them. A call returns the result as plain values; Checks become a ChecksVerdict. ``size`` is
-    the number of nodes of the function's graph. Calls of ``require`` are ignored: use Checks for answers.
+    value, or a mapping from names to such results. A call returns the result as plain values; Checks become a
+    ChecksVerdict. ``size`` is the number of nodes of the function's graph. Calls of ``require`` are ignored.
 
     A call raises ValueError if an argument is not a value of its type, and BoundError if a result leaves its type.
     """
@@ -119,7 +119,7 @@ class Function:
 
 
 def encoder(type: types.Type) -> Encoder:
-    """A function that appends the scalars of a plain value of this type to a list. It creates no nodes."""
+    """A function that appends the scalars of a plain value of this type to a list, without creating graph nodes."""
     if isinstance(type, MessageKind):
         return _messages(type)
     if isinstance(type, types.BoolType):

@@ -2,9 +2,8 @@
 
 Every value of a protocol, however structured, is a flat tuple of scalar nodes. A scalar is a ``bool``, an ``int``
 (mathematical integer with a known interval) or a ``bits`` (a set over a finite index; bit *i* is set if *i* is a
-member). Equal expressions are one node, so sharing between guards, actions and properties costs nothing. A node's
-number is always greater than those of its arguments. So ascending numbers are a topological order, and engines need
-no other order to walk a graph.
+member). Equal expressions are one node, so guards, actions and properties share it at no cost. A node's number
+(``id``) is greater than the numbers of its arguments. Ascending numbers are therefore a topological order.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ PARTIAL = frozenset({"floordiv", "mod"})
 class Node:
     """One scalar expression.
 
-    ``op`` names the operation, ``args`` its operands, ``value`` the constant or the input's leaf number,
-    ``low`` and ``high`` an interval that holds the value in every state (0 and 1 for a bool).
+    ``op`` is the name of the operation, ``args`` its operands. ``value`` is the constant, or the number of the input.
+    The expression's value is from ``low`` to ``high`` in every state (0 and 1 for a bool).
     """
 
     __slots__ = ("args", "divides", "high", "id", "is_const", "low", "negation", "op", "sort", "value")
@@ -31,9 +30,9 @@ class Node:
     is_const: bool
     """True if the value is known while tracing."""
     divides: bool
-    """True if it contains a division whose divisor can be 0 (``PARTIAL``)."""
+    """True if the expression contains a division whose divisor can be 0 (``PARTIAL``)."""
     negation: Node | None
-    """The negation of a bool, once it has been made."""
+    """The node of a bool's negation; None until it is created."""
 
     def __init__(self, op: str, args: tuple[Node, ...], value: int, sort: str, low: int, high: int, id: int):
         self.op, self.args, self.value = op, args, value
@@ -52,8 +51,8 @@ _table: dict[tuple[object, ...], Node] = {}
 
 
 def _node(op: str, args: tuple[Node, ...], sort: str, low: int, high: int) -> Node:
-    # Nodes are their own keys: each expression has one node, and nodes are never dropped. Operation and operands
-    # determine a node, except for the size of the index of a singleton.
+    # The table never drops a node, so operands can be part of a key. Operation and operands determine the interval,
+    # except for a singleton: its ``high`` depends on the size of the index.
     key = (op, args, high)
     found = _table.get(key)
     if found is None:
@@ -164,7 +163,7 @@ def eq(a: Node, b: Node) -> Node:
             return a if b.value else not_(a)
     if a.is_const or (a.id > b.id and not b.is_const):
         a, b = b, a
-    # ``where(c, 2, 0) == 2`` is ``c``: comparisons with constants are moved into a choice between constants.
+    # ``where(c, 2, 0) == 2`` becomes ``c``: a comparison with a constant moves into a choice between constants.
     if b.is_const and a.op == "select" and a.args[1].is_const and a.args[2].is_const:
         return select(a.args[0], eq(a.args[1], b), eq(a.args[2], b))
     return _node("eq", (a, b), BOOL, 0, 1)
@@ -240,7 +239,7 @@ def max_(a: Node, b: Node) -> Node:
 
 
 def neg(a: Node) -> Node:
-    """The negated number."""
+    """The negation of an int."""
     return sub(const(0, INT), a)
 
 
@@ -257,7 +256,7 @@ def mul(a: Node, b: Node) -> Node:
 
 
 def floordiv(a: Node, b: Node) -> Node:
-    """The quotient, rounded down as in Python; 0 if the divisor is 0 (``PARTIAL``)."""
+    """The quotient of two ints, rounded down as in Python; 0 if the divisor is 0 (``PARTIAL``)."""
     if a.is_const and b.is_const and b.value:
         return const(a.value // b.value, INT)
     if b.is_const and b.value in (1, -1):
@@ -268,7 +267,7 @@ def floordiv(a: Node, b: Node) -> Node:
 
 
 def mod(a: Node, b: Node) -> Node:
-    """The remainder of ``floordiv``, with the divisor's sign as in Python; 0 if the divisor is 0."""
+    """The remainder of two ints, with the divisor's sign as in Python; 0 if the divisor is 0 (``PARTIAL``)."""
     if a.is_const and b.is_const and b.value:
         return const(a.value % b.value, INT)
     if (a.low >= 0 and b.low > a.high) or (a.high <= 0 and b.high < a.low):
@@ -297,10 +296,7 @@ def select(condition: Node, yes: Node, no: Node) -> Node:
 
 
 def selected(condition: Node, yes: tuple[Node, ...], no: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Apply ``select`` to each pair of scalars of two values.
-
-    If the condition is constant, the result is one of the two values itself.
-    """
+    """The scalars ``yes`` if the condition holds, else the scalars ``no``: ``select`` on each pair."""
     if condition.is_const:
         return yes if condition is TRUE else no
     return tuple([a if a is b else select(condition, a, b) for a, b in zip(yes, no, strict=True)])
@@ -314,7 +310,7 @@ def _mask(*nodes: Node) -> int:
 
 
 def union(a: Node, b: Node) -> Node:
-    """The set of the members of either set."""
+    """The union of two sets."""
     if a.is_const and b.is_const:
         return const(a.value | b.value, BITS)
     if a.is_const:
@@ -327,7 +323,7 @@ def union(a: Node, b: Node) -> Node:
 
 
 def intersection(a: Node, b: Node) -> Node:
-    """The set of the members of both sets."""
+    """The intersection of two sets."""
     if a.is_const and b.is_const:
         return const(a.value & b.value, BITS)
     if a.is_const:
@@ -354,9 +350,9 @@ def difference(a: Node, b: Node) -> Node:
 
 
 def singleton(index: Node, size: int) -> Node:
-    """The set that contains just one index.
+    """The set with one member, ``index``, which is one of ``size`` values.
 
-    An index outside ``0 .. size-1`` sets bit ``size``, which no set type contains.
+    For an index outside ``0 .. size-1`` the result has bit ``size``, which is outside of every set type.
     """
     if index.is_const:
         inside = 0 <= index.value < size
@@ -374,15 +370,12 @@ _outside: set[int] = set()
 
 
 def size_of(singleton: Node) -> int:
-    """The number of values of the index of a ``singleton`` node.
-
-    The node has one more bit if the index can be outside.
-    """
+    """The argument ``size`` from which a ``singleton`` node was made."""
     return singleton.high.bit_length() - (singleton.id in _outside)
 
 
 def member(index: Node, bits: Node) -> Node:
-    """True if the index is in the set; an index outside the set's range is in no set."""
+    """True if the set contains the index; false for an index outside the set's range."""
     if bits.is_const and bits.value == 0:
         return FALSE
     if index.is_const:
@@ -408,7 +401,7 @@ def count(bits: Node) -> Node:
 
 
 def reachable(roots: Iterable[Node]) -> list[Node]:
-    """All nodes reachable from the roots, including the roots; arguments come before the nodes that use them."""
+    """The roots and all nodes that they use, directly or indirectly, in ascending order of their numbers."""
     seen: dict[int, Node] = {}
     stack = list(roots)
     while stack:
@@ -419,7 +412,7 @@ def reachable(roots: Iterable[Node]) -> list[Node]:
     return [seen[i] for i in sorted(seen)]
 
 
-# Expressions with replaced operands, or with other nodes in place of inputs.
+# Rebuild expressions with replaced operands or inputs.
 
 OPERATIONS: dict[str, Callable[..., Node]] = {
     operation.__name__.rstrip("_"): operation
@@ -442,7 +435,7 @@ def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
 
 
 def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]:
-    """The root expressions with each input that is a key of ``inputs`` replaced by its node."""
+    """The root expressions, with input number ``i`` replaced by ``inputs[i]`` if that exists."""
     roots = list(roots)
     known: dict[Node, Node] = {}
     for node in reachable(roots):
@@ -451,7 +444,7 @@ def substituted(roots: Iterable[Node], inputs: Mapping[int, Node]) -> list[Node]
 
 
 def remade(node: Node, known: Mapping[Node, Node]) -> Node:
-    """The node with each operand replaced by its image in ``known``; the same node if no operand changes."""
+    """The node with each operand ``a`` replaced by ``known[a]``; ``node`` itself if no operand changes."""
     operands = [known[a] for a in node.args]
     same = all(a is b for a, b in zip(operands, node.args, strict=True))
     return node if same else made_of(node.op, operands, size_of(node))
@@ -464,27 +457,28 @@ def inputs_of(roots: Iterable[Node]) -> set[int]:
 
 # Undefined expressions: divisions by zero.
 #
-# Engines compute 0 there, and every user of an expression also checks ``undefined``. A step whose guards or writes
-# need an undefined value is an error; a property that needs one does not hold. An unneeded undefined value is
-# harmless: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d > 1)`` are fine.
+# For a division by zero, engines compute 0, and every user of an expression also checks ``undefined``. A step whose
+# guards or writes need an undefined value is an error; a property that needs an undefined value does not hold. An
+# unneeded undefined value is harmless: ``where(d == 0, 0, n // d)`` and ``(d != 0) & (n // d > 1)`` are fine.
 
 _known: dict[int, Node] = {}
 _places: dict[int, str | None] = {}
 
 
 def note(node: Node, place: str | None) -> Node:
-    """Record the line of the protocol that states a node, for error messages, and return the node.
+    """Record the protocol's line that creates a node, for error messages, and return the node.
 
-    If several lines state one node, the first counts.
+    If several lines create the same node, the first line counts.
     """
     _places.setdefault(node.id, place)
     return node
 
 
 def undefined(root: Node) -> Node:
-    """The condition that an expression divides by zero; this condition itself is always defined.
+    """The condition that the value of an expression depends on a division by zero.
 
-    ``and`` and ``or`` are defined if one side is defined and decides alone.
+    The result itself never divides by zero. If one operand of ``and`` or ``or`` is defined and decides the value, the
+    expression is defined.
     """
     if not root.divides:
         return FALSE
@@ -501,7 +495,7 @@ def undefined_any(roots: Iterable[Node]) -> Node:
 
 
 def place_in(roots: Iterable[Node]) -> str | None:
-    """The protocol's line of the first division whose divisor can be zero, as ``file:line``; None if there is none."""
+    """The protocol's line of the first division whose divisor can be zero, as ``file:line``; None if unknown."""
     for node in reachable(roots):
         if node.op in PARTIAL and node.args[1].low <= 0 <= node.args[1].high:
             return _places.get(node.id)
@@ -526,13 +520,13 @@ def _of(node: Node) -> Node:
 
 
 def where_defined(node: Node) -> Node:
-    """The condition, conjoined with its definedness."""
+    """True if the condition holds without a division by zero."""
     assert node.sort == BOOL
     return and_(node, not_(undefined(node)))
 
 
 def conjuncts(roots: Iterable[Node]) -> set[Node]:
-    """All conjuncts of the conditions, with those of nested conjunctions, and ``TRUE``."""
+    """The conditions and all their conjuncts, also of nested conjunctions, and ``TRUE``."""
     found, stack = {TRUE}, list(roots)
     while stack:
         node = stack.pop()
@@ -544,7 +538,7 @@ def conjuncts(roots: Iterable[Node]) -> set[Node]:
 
 
 def contradict(roots: Iterable[Node]) -> bool:
-    """True if two conjuncts contradict each other: one negates the other, or they equate a number to two values."""
+    """True if a conjunct is false, negates another, or two conjuncts equate one node to different constants."""
     parts = conjuncts(roots)
     values: dict[Node, int] = {}
     for part in parts:
@@ -557,7 +551,7 @@ def contradict(roots: Iterable[Node]) -> bool:
     return False
 
 
-# The graph's nodes as plain Python: one function from the scalars of a state to values.
+# Compile nodes to Python: one function from the scalars of a state to the nodes' values.
 
 _PYTHON: dict[str, str] = {
     "not": "not {0}",
@@ -583,9 +577,9 @@ _PYTHON: dict[str, str] = {
 
 
 Values = tuple[Any, ...]
-"""Values of nodes: numbers, sets as their bits, and truth values as bools."""
+"""The values of nodes: ints, sets as bits, and bools."""
 Evaluate = Callable[[Sequence[int]], Values]
-"""From the scalars of a state to values."""
+"""A function from the scalars of a state to the values of some nodes."""
 
 
 def values_of(roots: Sequence[Node], scalars: Sequence[int]) -> Values:
@@ -612,12 +606,12 @@ def _operation(op: str) -> Callable[..., int]:
 
 
 def compile_nodes(roots: Sequence[Node]) -> Evaluate:
-    """Compile a Python function from the scalars of a state to the values of the nodes (bools as bools)."""
+    """Compile a Python function from the scalars of a state to the values of the nodes."""
     return _compiled([*_assignments(reachable(roots)), f"return ({''.join(f'v{r.id},' for r in roots)})"])
 
 
 def compile_conditions(conditions: Sequence[Node]) -> Evaluate:
-    """Compile a Python function from the scalars of a state to one value: True if all conditions hold.
+    """Compile a Python function from the scalars of a state to a tuple of one bool: True if all conditions hold.
 
     The function stops at the first condition that does not hold.
     """
@@ -631,7 +625,7 @@ def compile_conditions(conditions: Sequence[Node]) -> Evaluate:
 
 
 def _assignments(nodes: Iterable[Node]) -> Iterator[str]:
-    """The statements that compute nodes from the scalars ``s``; arguments come before their users."""
+    """Python statements that compute the nodes from the scalars ``s``, one for each node."""
     for node in nodes:
         if node.op == "const":
             text = str(bool(node.value)) if node.sort == BOOL else str(node.value)

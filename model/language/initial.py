@@ -1,7 +1,7 @@
-"""Initial states: listed individually, or as fields with any value and a condition on them.
+"""The initial states of a protocol: a list of states whose fields can be free, and a condition on them.
 
-A field that is not given is zero. The native engines enumerate free fields themselves (``Start``); ``Start.states``
-lists the states for the other engines.
+A free field can have any value; a missing field is zero. The native engines enumerate free fields themselves;
+``Start.states`` lists the initial states for the other engines.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ Scalars = tuple[int, ...]
 """A concrete state: one int for each leaf, in the order of ``Model.leaves``."""
 
 MOST = 1 << 32
-"""The most candidates for initial states."""
+"""The maximum number of candidates for initial states."""
 
 LISTED = 1 << 22
-"""The most candidates that ``Start.states`` lists."""
+"""The maximum number of candidates that ``Start.states`` lists."""
 
 _VALUES = 1 << 16
-"""The most values of one free part."""
+"""The maximum number of values of one free part."""
 
 
 class Free:
-    """A marker in ``initial``: the field can have any value of its type, or with a call any of the given values."""
+    """Marks a field of an initial state that can have any value of its type.
+
+    ``free(a, b)`` marks a field that can have any of these values.
+    """
 
     def __init__(self, values: tuple[Any, ...] | None = None) -> None:
         self.values = values
 
     def __call__(self, *values: Any) -> Free:
-        """The marker that lets a field have any of the given values."""
+        """The marker of a field that can have any of these values."""
         if not values:
             raise fail("free(…) names the values to choose from; `free` alone is any value")
         return Free(values)
@@ -50,12 +53,12 @@ class Free:
 
 
 free = Free()
-"""Any value of the field's type, in an initial state."""
+"""Marks a field of an initial state that can have any value of its type."""
 
 
 @dataclass(frozen=True)
 class FreePart:
-    """Adjacent scalars of a state, from number ``start`` on, and all values that they can have together."""
+    """Adjacent free scalars of an initial state, from position ``start`` on, and their possible values."""
 
     start: int
     choices: tuple[Scalars, ...]
@@ -63,7 +66,7 @@ class FreePart:
 
 @dataclass(frozen=True)
 class InitialFamily:
-    """States that differ only in their free parts. Each combination of the parts' values is one state."""
+    """Initial states that differ only in free parts: one state for each combination of the parts' values."""
 
     scalars: Scalars
     parts: tuple[FreePart, ...]
@@ -74,9 +77,9 @@ class InitialFamily:
         return prod(len(part.choices) for part in self.parts)
 
     def nearest(self, state: Scalars) -> Scalars:
-        """The state itself if the family contains it; otherwise some state of the family.
+        """The closest state of this family: each free part has its value in ``state`` if that value is possible.
 
-        It takes each part from ``state`` if the part can have that value.
+        The result equals ``state`` exactly if the family contains ``state``.
         """
         found = list(self.scalars)
         for part in self.parts:
@@ -98,7 +101,7 @@ class InitialFamily:
 
 @dataclass(frozen=True)
 class Start:
-    """The initial states: those of the families in which the condition holds."""
+    """The initial states: all states of the families that satisfy the condition."""
 
     families: tuple[InitialFamily, ...]
     condition: Node = TRUE
@@ -128,7 +131,7 @@ class Start:
         return next(self._each(), None)
 
     def _each(self) -> Iterator[Scalars]:
-        """The initial states in the order in which they are found. A state of several families is repeated."""
+        """The initial states, family by family. A state of several families is repeated."""
         every = itertools.chain.from_iterable(family.states() for family in self.families)
         if self.condition is TRUE:
             return every
@@ -240,7 +243,7 @@ def _alone(type: Type, value: Any) -> list[int]:
 
 
 def _every(type: Type) -> tuple[Scalars, ...]:
-    """The scalars of every value of a type that has one scalar, or whose scalars depend on each other."""
+    """The scalars of every value of a Seq, an Option, or a type of one scalar."""
     if isinstance(type, Seq):
         zero = tuple(n.value for n in type.element.zero().nodes)
         inner, lengths = _all(type.element), range(_inside(type.maximum, type.limit) + 1)
@@ -260,10 +263,7 @@ def _every(type: Type) -> tuple[Scalars, ...]:
 
 
 def _inside(high: int, limit: int | None) -> int:
-    """The highest value inside the bounds.
-
-    If the type was widened by one (``types.widening``), that is ``limit``, else ``high``.
-    """
+    """The highest value inside the bounds: ``limit`` if the type was widened (``types.widening``), else ``high``."""
     return high if limit is None else limit
 
 

@@ -1,4 +1,4 @@
-"""The interpreter: it evaluates the graph on plain values. It is the reference for the other engines."""
+"""The interpreter evaluates the graph on plain values. It is the reference for the other engines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from highwater.model.language.step import TracedStep
 
 @dataclass(frozen=True)
 class PossibleStep:
-    """A possible step: the action's instance, and the state it leads to (None: pruned at the bound ``cut``)."""
+    """An enabled step: its action instance, and the next state (None if the step is pruned at the bound ``cut``)."""
 
     instance: Instance
     state: Scalars | None
@@ -42,15 +42,15 @@ class Interpreter:
 
     @cached_property
     def guards(self) -> Evaluate:
-        """The function from a state to the values of all guards, in the order of the instances."""
+        """The function from a state to the values of all guards, instance by instance."""
         return compile_nodes([g.node for i in self.model.instances for g in i.guards])
 
     def enabled_of(self, numbers: tuple[int, ...]) -> Evaluate:
-        """A function from a state to a list of bools: for each of these instances, whether all its guards hold."""
+        """A function from a state to one bool for each of these instances: True if all its guards hold."""
         return self._enabled_of(numbers)
 
     def refusals_of(self, state: Scalars, numbers: tuple[int, ...]) -> dict[int, list[str]]:
-        """For each of these instances, the names of its guards that do not hold in the state."""
+        """For each of these instances, by number, the names of its guards that do not hold in the state."""
         results = iter(self._guards_of(numbers)(state))
         return {n: [g.name for g in self.model.instances[n].guards if not next(results)] for n in numbers}
 
@@ -61,7 +61,7 @@ class Interpreter:
         return compile_nodes([g.node for number in numbers for g in self.model.instances[number].guards])
 
     def steps(self, state: Scalars) -> Iterator[PossibleStep]:
-        """All steps from a state, in the order of the model's instances."""
+        """All enabled steps from a state, also pruned ones, in the order of the model's instances."""
         for number in self.enabled(state):
             yield self.step(state, number)
 
@@ -70,7 +70,7 @@ class Interpreter:
         return [number for number, enabled in enumerate(self._enabled(state)) if enabled]
 
     def step(self, state: Scalars, number: int) -> PossibleStep:
-        """Take a step of the instance with this number, whose guards must hold in the state.
+        """Take a step of the instance with this number. Its guards must hold in the state.
 
         Raises BoundError if the step leaves a type without a declared bound.
         """
@@ -90,7 +90,7 @@ class Interpreter:
         return found
 
     def successors(self, state: Scalars) -> list[Scalars]:
-        """The states that one step from this state leads to; steps pruned at a bound lead to none."""
+        """The next states of all enabled steps from this state, except steps pruned at a bound."""
         return [s.state for s in self.steps(state) if s.state is not None]
 
     def violated(self, state: Scalars) -> list[str]:
@@ -127,16 +127,16 @@ class Interpreter:
         return [number in p.asked and bool(m) for p, m in zip(properties, met, strict=True)]
 
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
-        """The names of the guards that refuse an instance in the state."""
+        """The names of the instance's guards that do not hold in the state."""
         return list(self._step_of(instance).refusals(state))
 
     def changes(self, before: Scalars, after: Scalars) -> dict[str, tuple[Any, Any]]:
-        """The fields that differ between two states: path to (value before, value after)."""
+        """The differences of two states: the path of each changed part, with (value before, value after)."""
         return differences(self.model.decode(before), self.model.decode(after))
 
 
 def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
-    """The differences of two plain values: shortest path to (value before, value after)."""
+    """The differences of two plain values: the path of each changed part, with (value before, value after)."""
     if before == after:
         return {}
     if isinstance(before, dict) and isinstance(after, dict):
@@ -158,7 +158,7 @@ def differences(before: Any, after: Any, path: str = "") -> dict[str, tuple[Any,
 
 @lru_cache(maxsize=4)
 def interpreter_of(model: Model) -> Interpreter:
-    """The interpreter of a model. The last four interpreters are cached with their compiled functions."""
+    """The interpreter of a model. The interpreters of the last four models are cached."""
     return Interpreter(model)
 
 

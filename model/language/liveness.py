@@ -1,13 +1,13 @@
-"""Liveness properties, which every fair run satisfies, and fairness, which names steps that a run takes eventually.
+"""Liveness properties, which every fair run must satisfy, and the fairness assumptions that define a fair run.
 
-Fairness is declared with the property that needs it. One assumption covers a group of steps:
+Each property declares its own fairness assumptions. One assumption covers a group of steps:
 
 * weak: if from some state on a step of the group is always enabled, the run takes a step of the group eventually;
 * strong: if a step of the group is enabled infinitely often, the run takes steps of the group infinitely often.
 
-A step that changes nothing counts as neither taken nor enabled, as in TLA+. Stuttering forever in a state is a run;
-it is fair if no fair step is enabled there. A run may never take an action that no assumption names: faults are such
-actions.
+A step that changes nothing counts as neither taken nor enabled, as in TLA+. A run can stutter forever in a state; it
+is fair if the assumptions require no step there. A run need not take an action that no assumption names, such as a
+fault.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ Condition = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Fairness:
-    r"""One assumption: steps of ``actions`` are weakly fair, or strongly fair.
+    r"""One fairness assumption: weak or ``strong`` fairness of the steps of ``actions``.
 
-    A step of any of the actions counts. ``by`` names parameters: each choice of their values is fair on its own, as
-    in TLA's ``\A p: WF(A(p))``. None: all parameters that the actions share; empty: any choice counts. ``only`` fixes
-    parameters: steps with another value do not count. ``when`` is a function of (protocol, state) and, by name, of
-    the parameters of ``by``: only steps from states that satisfy it count, as in TLA's ``WF(P /\ A)``. Use it for an
-    action that is a duty in some states and a fault in others.
+    * ``by`` names parameters. Each combination of their values is a group of steps of its own, as in TLA's
+      ``\A p: WF(A(p))``. None: all parameters that the actions share. Empty: all steps are one group.
+    * ``only`` fixes parameters. Only steps with these values count.
+    * ``when`` is a function of (protocol, state) and, by name, of the parameters in ``by``. Only steps from states
+      that satisfy it count, as in TLA's ``WF(P /\ A)``.
     """
 
     actions: tuple[str, ...]
@@ -49,7 +49,7 @@ class Fairness:
     only: Mapping[str, Any] = field(default_factory=dict)
     when: Condition | None = None
     apart: bool = False
-    """True if each action of a tag is fair on its own."""
+    """True if each action with the tag is a group of its own."""
 
     def __str__(self) -> str:
         which = f" of each {', '.join(self.by)}" if self.by else " of any" if self.by == () else ""
@@ -60,26 +60,26 @@ class Fairness:
 
     @property
     def condition(self) -> str:
-        """The condition ``when`` as the end of a sentence (" where …"); empty if there is none."""
+        """The name of the condition ``when`` as the end of a sentence (" where …"); "" if there is no condition."""
         return f" where {self.when.__name__.replace('_', ' ')}" if self.when else ""
 
 
 class Tag(str):
-    """A tag that stands for all actions with this tag, in place of an action's name."""
+    """A tag in place of an action's name: it means all actions with this tag."""
 
     __slots__ = ()
 
 
 def tagged(tag: str) -> Tag:
-    """Stands for all actions with this tag (``@action(…, tags=…)``) in a fairness assumption.
+    """Name all actions with this tag (``@action(…, tags=…)``) in a fairness assumption.
 
-    Each action is fair on its own; inside ``either`` they are fair as one.
+    Each action is a group of its own. Inside ``either`` the actions are one group.
     """
     return Tag(tag)
 
 
 def either(*actions: str) -> tuple[str, ...]:
-    """Actions that are fair as one: a step of any of them counts."""
+    """Name several actions as one group in a fairness assumption: a step of any of them counts."""
     return actions
 
 
@@ -89,7 +89,7 @@ def weak(
     when: Condition | None = None,
     **only: Any,
 ) -> tuple[Fairness, ...]:
-    """Weak fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
+    """Assume weak fairness of each action. Join the results by ``+``; ``Fairness`` explains the arguments."""
     by = None if by is None else tuple(by)
     return tuple(
         Fairness((a,) if isinstance(a, str) else a, by=by, only=only, when=when, apart=isinstance(a, Tag))
@@ -103,15 +103,15 @@ def strong(
     when: Condition | None = None,
     **only: Any,
 ) -> tuple[Fairness, ...]:
-    """Strong fairness of each of these actions; assumptions are joined by ``+``. See Fairness."""
+    """Assume strong fairness of each action. Join the results by ``+``; ``Fairness`` explains the arguments."""
     return tuple(replace(fairness, strong=True) for fairness in weak(*actions, by=by, when=when, **only))
 
 
 @dataclass(frozen=True)
 class FairGroup:
-    """One group of steps of a fairness assumption: ``instances`` are numbers of instances in ``Model.instances``.
+    """One group of steps that a fairness assumption covers.
 
-    Only steps from states in which ``when`` holds count; None: all steps.
+    ``instances`` are positions in ``Model.instances``. Only steps from states that satisfy ``when`` count; None: all.
     """
 
     label: str
@@ -149,8 +149,9 @@ class Kind(StrEnum):
 class Liveness:
     """A property of runs: a function of (protocol, state, parameters) that returns the goal, or (premise, goal).
 
-    ``domains`` maps each parameter to the attribute of the protocol that enumerates it. The property is checked for
-    each choice of the parameters. A goal that must last can be a list: one fixed member of it holds forever.
+    ``domains`` maps each parameter to the protocol's attribute that lists its values. The property is checked for each
+    combination of parameter values. If ``kind`` is ``lasting``, the goal can be a list: from some state on, one fixed
+    member of the list holds forever.
     """
 
     name: str
@@ -173,10 +174,10 @@ Mark = Callable[[Callable[..., Any]], Liveness]
 class LivenessMark:
     """A decorator that makes a liveness property of one kind from a function of (protocol, state, parameters).
 
-    The function returns the goal, or (premise, goal); a goal that must last can be a list, see ``Liveness``.
-    ``fair`` are the assumptions. Each parameter of the function has a domain, as the parameters of an action have.
-    The property exists if ``rule`` is on. ``name`` replaces the function's name, for properties made in a loop.
-    Raises LanguageError if a parameter has no domain, or a domain has no parameter.
+    ``Liveness`` explains the function's result. ``fair`` lists the fairness assumptions. The property exists if
+    ``rule`` is on. ``name`` replaces the function's name, for properties made in a loop. ``domains`` maps each
+    parameter to the protocol's attribute that lists its values. Raises LanguageError if a parameter has no domain, or
+    a domain has no parameter.
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -192,7 +193,7 @@ class LivenessMark:
         name: str | None = None,
         **domains: str,
     ) -> Mark:
-        """The decorator of a liveness property with this source, fairness, rule, name and parameter domains."""
+        """Return the decorator. The class docstring explains the arguments."""
         has_parentheses(self.kind.replace("-", "_"), source)
 
         def mark(function: Callable[..., Any]) -> Liveness:
@@ -239,9 +240,9 @@ def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[
 class Case:
     """A liveness property with its parameters fixed.
 
-    From a state that satisfies ``premise`` (only an initial state if the kind is ``of_start``), every fair run
-    reaches a state that satisfies one of ``goals``. If the kind is ``lasting``, one of the goals holds forever from
-    some state on; only such a property has several goals.
+    Every fair run that satisfies ``premise`` in some state reaches the goal then or later. If the kind is
+    ``of_start``, the premise is checked only in the initial state. If the kind is ``lasting``, one of ``goals`` holds
+    forever from some state on; other kinds have one goal.
     """
 
     premise: Node
@@ -250,7 +251,7 @@ class Case:
 
     @property
     def is_constant(self) -> str:
-        """A clause for reports: the premise never holds, or the goal is constant. Empty if both depend on the state."""
+        """A clause for reports if the premise never holds or the goal is constant; otherwise ""."""
         if self.premise is graph.FALSE:
             return "has a premise that holds in no state"
         if all(goal.is_const for goal in self.goals):
@@ -261,7 +262,7 @@ class Case:
 
 @dataclass(frozen=True)
 class TracedLiveness:
-    """A traced liveness property: a case for each choice of its parameters, and the fairness assumptions."""
+    """A traced liveness property: a case for each combination of parameter values, and the fair groups of steps."""
 
     liveness: Liveness
     cases: tuple[Case, ...]

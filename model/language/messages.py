@@ -1,4 +1,4 @@
-"""Messages in flight as part of the state: each message has a number, which is its position in a bit set."""
+"""Messages in flight as part of the state: each possible message has a number, its position in a bit set."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from highwater.model.language.values import Number, StructValue, Truth, Value, a
 
 
 def parts_of(type: Type) -> list[Type] | None:
-    """The types of the fields or elements of a value, in order; None for a type of one scalar."""
+    """The types of a struct's fields or an array's elements, in order; None for other types."""
     if isinstance(type, Struct):
         return list(type.fields.values())
     return [type.element] * type.index.size if isinstance(type, Array) else None
 
 
 def count_of(type: Type) -> int:
-    """The number of values of a type. Raises LanguageError if this module cannot number them."""
+    """The number of values of a type. Raises LanguageError if the values cannot be numbered."""
     parts = parts_of(type)
     if parts is not None:
         return prod(map(count_of, parts))
@@ -52,7 +52,10 @@ def count_of(type: Type) -> int:
 
 
 def number_of(type: Type, nodes: Sequence[Node]) -> Node:
-    """The number of the value with these scalars, as a node. The scalars must be inside the type."""
+    """The number of the value that has these scalars, from 0 to ``count_of(type) - 1``, as a node.
+
+    The scalars must be inside the type.
+    """
     parts = parts_of(type)
     if parts is not None:
         result = graph.const(0, INT)
@@ -83,7 +86,7 @@ def _sum(nodes: Iterator[Node]) -> Node:
 
 
 def scalars_at(type: Type, number: int) -> list[int]:
-    """The scalars of the value with this number."""
+    """The scalars of the value that has this number (the inverse of ``number_of``)."""
     parts = parts_of(type)
     if parts is not None:
         found: list[int] = []
@@ -102,7 +105,7 @@ def scalars_at(type: Type, number: int) -> list[int]:
 
 
 def value_at(type: Type, number: int) -> Any:
-    """The value of a type with this number, as a constant."""
+    """The symbolic constant of this type that has this number."""
     leaves = type.leaves("")
     return type.wrap(
         [graph.const(v, leaf.sort) for v, leaf in zip(scalars_at(type, number), leaves, strict=True)]
@@ -111,20 +114,20 @@ def value_at(type: Type, number: int) -> Any:
 
 # Messages in flight: a set of structs of several kinds, as a part of the state.
 #
-# Each possible message has its own place in the state: a bit, or with ``duplicates`` a number of copies. So no
-# message is overwritten, the width is known, and equal sets are equal states. The order of messages is not kept.
+# The state has a bit for each possible message, or with ``duplicates`` a number of copies. So no message is
+# overwritten, the width of a state is known, and equal sets are equal states. Messages have no order.
 
 MOST = 1 << 14
-"""The most different messages of a kind."""
+"""The maximum number of possible messages of a kind."""
 
 _WORD = 62
 
 
 @dataclass(frozen=True)
 class MessageKind(Array):
-    """The messages of one kind in flight: a bit for each possible message, packed in words.
+    """The type of the messages of one kind in flight: a bit for each possible message, packed in words.
 
-    With ``copies``, an array has the number of copies of each possible message instead.
+    With ``copies``, it is instead an array with the number of copies of each possible message.
     """
 
     message: Struct
@@ -140,7 +143,7 @@ class MessageKind(Array):
 
     @property
     def width(self) -> int:
-        """The number of possible messages that one element of the array represents: the bits of a word, or 1."""
+        """The number of possible messages in one element of the array: the bits of a word; 1 with ``copies``."""
         return 1 if self.copies else cast(Set, self.element).index.size
 
     def there(self, nodes: Sequence[Node], number: int) -> Number:
@@ -183,9 +186,9 @@ class MessageKind(Array):
 class Messages(Struct):
     """The type of a set of messages in flight; each kind of message has named fields.
 
-    With ``duplicates``, a message can have up to this many copies. A step that adds a further copy is pruned at the
-    scenario's bound ``bound``; without a bound, it is an error. Raises LanguageError if a kind has too many possible
-    messages.
+    If ``duplicates`` is not 0, a message can have up to this many copies. A step that adds a further copy is pruned at
+    the scenario's bound ``bound``; without a bound, the step is an error. Raises LanguageError if a kind has too many
+    possible messages.
     """
 
     def __init__(self, /, duplicates: int = 0, bound: str | None = None, **kinds: Mapping[str, Type]) -> None:
@@ -203,13 +206,13 @@ class Messages(Struct):
         super().__init__("Messages", **fields)
 
     def constants(self) -> Iterator[StructValue]:
-        """All possible messages, kind by kind, as a domain for an action's parameter."""
+        """All possible messages, kind by kind, for use as the domain of an action's parameter."""
         return (message for name in self.kinds for message in self.of(name).constants())
 
     def of(self, kind: str) -> MessageKind:
-        """The type of the messages of one kind, as a domain for an action's parameter.
+        """The type of the messages of one kind, for use as the domain of an action's parameter.
 
-        Raises LanguageError if there is no such kind.
+        Raises LanguageError if the kind is unknown.
         """
         if kind not in self.kinds:
             raise fail(
@@ -226,19 +229,19 @@ class Messages(Struct):
         return SentMessages(self, tuple(nodes))
 
     def zero(self) -> SentMessages:
-        """The value without any message in flight."""
+        """The set without any message in flight."""
         return self.lift({name: [] for name in self.kinds})
 
     def lift(self, plain: object) -> Any:
-        """Make a symbolic value of a dict of messages by kind; a kind that the dict lacks has no messages."""
+        """Make a symbolic set from a dict of kind to messages. A missing kind has no messages."""
         if isinstance(plain, Mapping):
             plain = {**dict.fromkeys(self.kinds, ()), **plain}
         return super().lift(plain)
 
     def read(self, message: object, fields: Mapping[str, object]) -> tuple[MessageKind, dict[str, Value]]:
-        """The kind and the field values that a call such as ``has(message, **fields)`` names.
+        """The kind and the field values that the arguments of a call such as ``has(message, **fields)`` name.
 
-        Raises LanguageError if the kind or a field is unknown.
+        ``message`` is a message or the name of a kind. Raises LanguageError if the kind or a field is unknown.
         """
         if isinstance(message, StructValue):
             kind = self.of(message.type.name)
@@ -273,14 +276,13 @@ class SentMessages(StructValue):
     type: Messages
 
     def has(self, message: object, /, **fields: object) -> Truth:
-        """True if a message of this kind with these fields is in flight; omitted fields can have any value."""
+        """True if a message of this kind with these field values is in flight. Omitted fields can have any value."""
         kind, wanted = self.type.read(message, fields)
         if len(wanted) < len(kind.message.fields):
             return any_of(often > 0 for _, often in self._fitting(message, fields))
         return self._has(kind, kind.message(**wanted))
 
     def _has(self, kind: MessageKind, message: StructValue) -> Truth:
-        """True if this message, with a value for each field, is in flight."""
         place, _ = self.type.field(kind.message.name)
         number = number_of(kind.message, message.nodes)
         found = graph.FALSE
@@ -296,18 +298,18 @@ class SentMessages(StructValue):
         return Truth(None, (graph.and_(found, graph.not_(outside)),))
 
     def count(self, message: object, /, **fields: object) -> Number:
-        """The number of messages in flight of this kind and with these fields, copies included."""
+        """The number of messages in flight of this kind with these field values, including copies."""
         result = graph.const(0, INT)
         for _, often in self._fitting(message, fields):
             result = graph.add(result, often.node)
         return Number(None, (result,))
 
     def all(self, kind: str, /, **fields: object) -> list[tuple[StructValue, Truth]]:
-        """Every possible message of this kind with these fields, with the condition that it is in flight."""
+        """Every possible message of this kind with these field values, with the condition that it is in flight."""
         return [(message, often > 0) for message, often in self._fitting(kind, fields)]
 
     def _fitting(self, message: object, fields: Mapping[str, object]) -> Iterator[tuple[StructValue, Number]]:
-        """Every possible message of this kind with these fields, with the number of its copies in flight."""
+        """Every possible message of this kind with these field values, with the number of its copies in flight."""
         kind, wanted = self.type.read(message, fields)
         place, _ = self.type.field(kind.message.name)
         nodes = self.nodes[place]
@@ -331,21 +333,18 @@ class NextMessages(Next):
         return super().__getattr__(name)
 
     def send(self, message: object, /, **fields: object) -> None:
-        """Add a message to those in flight.
-
-        Without ``duplicates``, a second copy of a message changes nothing.
-        """
+        """Add a message. Without ``duplicates``, a second copy of a message in flight changes nothing."""
         self._change(message, fields, lambda word, bit: graph.union(word, bit), 1)
 
     def receive(self, message: object, /, **fields: object) -> None:
-        """Remove a message; a guard requires that the message is in flight. ``discard`` has no guard."""
+        """Remove a message. A guard of the step requires that the message is in flight."""
         kind, wanted = self._type.read(message, fields)
         name = f"a message {kind.message.name} is there"
         require(name, cast(SentMessages, self._now()).has(kind.message.name, **wanted))
         self.discard(message, **fields)
 
     def discard(self, message: object, /, **fields: object) -> None:
-        """Remove a message if it is in flight; with ``duplicates``, one copy of it."""
+        """Remove a message if it is in flight. With ``duplicates``, remove one copy."""
         self._change(message, fields, lambda word, bit: graph.difference(word, bit), -1)
 
     def _now(self) -> Value:

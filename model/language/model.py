@@ -1,4 +1,4 @@
-"""A protocol traced for one choice of parameters and rules, which every engine reads."""
+"""The model that every engine reads: a protocol traced with fixed parameters and rules."""
 
 from __future__ import annotations
 
@@ -32,25 +32,27 @@ from highwater.model.language.tracing import (
 from highwater.model.language.types import Leaf
 
 NO_STATE = "initially() holds in none of the states that initial() gives"
-"""The error of a protocol without an initial state."""
+"""The error message for a protocol without an initial state."""
 
 
 Choice = Mapping[str, tuple[Any, Any]]
-"""An action's parameters, each with its symbolic value and a plain one."""
+"""Values for the parameters of an action: name to (symbolic value, plain value)."""
 
 
 def said(value: object) -> object:
-    """A plain value as reports show it: ``none``, ``true`` and ``false`` replace Python's names."""
+    """A plain value as reports show it: ``none``, ``true`` and ``false`` replace Python's words."""
     return str(value).lower() if value is None or isinstance(value, bool) else value
 
 
 @dataclass(frozen=True)
 class Instance:
-    """An action with its parameters fixed: guards, next scalars, and conditions under which it leaves a type.
+    """An action with fixed parameter values. It is enabled in states that satisfy all ``guards``.
 
-    A step is enabled if all guards hold. If an enabled step meets a check with a bound, it is pruned there and
-    counted. Otherwise, if it meets a check without a bound, the protocol has an error. Otherwise it leads to the
-    state in which ``writes`` (leaf number to value) replace the old scalars.
+    Its step from such a state has one of three results:
+
+    * If a check with a bound is true, the step is pruned and counted at that bound.
+    * Otherwise, if a check without a bound is true, the protocol has an error.
+    * Otherwise the step leads to the state with the scalars ``writes`` (scalar number to next value).
     """
 
     action: Action
@@ -66,7 +68,7 @@ class Instance:
 
     @cached_property
     def leads_on(self) -> Node:
-        """The condition that a step leads to a state: it is enabled, and meets no check."""
+        """The condition that the instance is enabled and its step leads to a state (no check is true)."""
         return graph.and_(self.enabled, graph.not_(graph.any_(c.node for c in self.checks)))
 
     def __str__(self) -> str:
@@ -92,11 +94,10 @@ def trace_instance(
     action: Action,
     choice: Choice,
 ) -> Instance | None:
-    """Trace an action with its parameters fixed; None if the action is never enabled with them.
+    """Trace an action with fixed parameter values; None if the action is never enabled with these values.
 
-    ``inputs`` has one symbolic value for each leaf of the state. ``choice`` gives each parameter as a symbolic value
-    and as a plain one. Raises LanguageError if the action makes choices of its own (``one_of``): it then has several
-    instances.
+    ``inputs`` has one node for each scalar of the state. Raises LanguageError if the action calls ``one_of``, because
+    it then has several instances.
     """
     found = list(trace_instances(protocol, leaves, inputs, action, choice))
     if len(found) > 1 or any(len(i.parameters) > len(choice) for i in found):
@@ -111,9 +112,9 @@ def trace_instances(
     action: Action,
     choice: Choice,
 ) -> Iterator[Instance]:
-    """Trace an action with its parameters fixed: one instance for each of the action's own choices (``one_of``).
+    """Trace an action with fixed parameter values: one instance for each combination of values chosen by ``one_of``.
 
-    Arguments are those of ``trace_instance``.
+    Instances that are never enabled are left out. ``inputs`` has one node for each scalar of the state.
     """
     script: tuple[int, ...] | None = ()
     while script is not None:
@@ -148,12 +149,12 @@ def trace_instances(
 
 
 def state_inputs(leaves: Sequence[Leaf], start: int = 0) -> list[Node]:
-    """The scalars of a state as symbolic values, numbered from ``start`` on; 0 for the state before a step."""
+    """The input nodes for the scalars of a state, numbered from ``start`` on."""
     return [_input(i, leaf) for i, leaf in enumerate(leaves, start)]
 
 
 def _input(number: int, leaf: Leaf) -> Node:
-    """The symbolic value of a scalar; a constant if its type has only one value."""
+    """The input node of a scalar; a constant if its type has only one value."""
     if leaf.low == leaf.high:
         return graph.const(leaf.low, leaf.sort)
     return graph.leaf(number, leaf.sort, leaf.low, leaf.high)
@@ -161,7 +162,7 @@ def _input(number: int, leaf: Leaf) -> Node:
 
 @dataclass(frozen=True)
 class Property:
-    """A traced invariant: ``node`` is its condition; where ``premise`` is false, the invariant holds vacuously."""
+    """A traced invariant with the condition ``node``. States that do not satisfy ``premise`` satisfy it vacuously."""
 
     invariant: Invariant
     node: Node
@@ -177,11 +178,11 @@ class Property:
 class Outline:
     """The names of a traced model's instances, bounds and properties, in the engines' order.
 
-    A search needs only this and the model's machine code.
+    A search needs only the outline and the model's machine code.
     """
 
     instances: tuple[str, ...]
-    """The action's name of each instance."""
+    """For each instance, the name of its action."""
     bounds: tuple[str, ...]
     properties: tuple[str, ...]
     step_properties: tuple[str, ...]
@@ -193,14 +194,14 @@ class Outline:
 
 
 class Model:
-    """A traced protocol. Construction runs every action, once for each choice of its parameters, and every property.
+    """A traced protocol. Construction traces every property, and each action once for each combination of parameters.
 
     ``properties`` are the traced invariants. Raises LanguageError, with the place in the protocol's source, if the
     protocol misuses the language.
     """
 
     identity: bytes | None = None
-    """The key of the model's cached facts; None if it has none, or was changed."""
+    """The key under which results for this model are cached; None: nothing is cached."""
 
     def __init__(
         self,
@@ -219,12 +220,12 @@ class Model:
         self._trace()
 
     def _trace(self) -> None:
-        """Trace actions and properties now, so that errors of the protocol are raised at construction."""
+        """Trace all actions and properties now, so that construction raises the protocol's errors."""
         _ = self.instances, self.properties, self.step_properties, self.liveness, self.bounds
 
     @cached_property
     def instances(self) -> list[Instance]:
-        """Every action with every choice of its parameters, without instances that are never enabled."""
+        """The instances of all actions, without instances that are never enabled."""
         return [
             instance
             for action in self.actions
@@ -254,10 +255,7 @@ class Model:
 
     @cached_property
     def after(self) -> list[Node]:
-        """The scalars of the state after a step as symbolic values, for step properties.
-
-        Their numbers follow the numbers of the scalars before the step.
-        """
+        """The input nodes of the state after a step, for step properties. They are numbered after ``inputs``."""
         return state_inputs(self.leaves, len(self.leaves))
 
     @cached_property
@@ -267,12 +265,12 @@ class Model:
 
     @cached_property
     def judged(self) -> list[tuple[JudgedSteps, ...]]:
-        """For each instance, its step properties as conditions on the state before the step."""
+        """For each instance, the step properties that it can violate, as conditions on the state before the step."""
         return judged(self, large=True)
 
     @cached_property
     def judged_in_place(self) -> list[tuple[JudgedSteps, ...]]:
-        """As ``judged``, without large step properties: engines check those on the states before and after a step."""
+        """For each instance, its step properties that are not large, as conditions on the state before the step."""
         return judged(self, large=False)
 
     @property
@@ -292,13 +290,13 @@ class Model:
 
     @cached_property
     def ruled_out(self) -> list[str]:
-        """The names of actions without instances: with these parameters their guards cannot hold."""
+        """The names of actions without instances, because with these parameters their guards cannot hold."""
         possible = set(self.outline.instances)
         return [a.name for a in self.actions if a.name not in possible]
 
     @cached_property
     def start(self) -> Start | None:
-        """The initial states as families; None if the model has only a list of them (``initial``)."""
+        """The initial states as families; None if the model has only the list ``initial``."""
         return start_of(self.protocol, self.inputs)
 
     @cached_property
@@ -326,12 +324,12 @@ class Model:
         return start.has(state)
 
     def parameters_of(self, action: Action) -> list[str]:
-        """The names by which instances of an action differ: its parameters, and its choices by ``one_of``."""
+        """The names of an action's parameters, then the names of its choices by ``one_of``."""
         own = (name for i in self.instances if i.action is action for name in i.parameters)
         return list(dict.fromkeys((*action.domains, *own)))
 
     def decode(self, state: Sequence[int]) -> dict[str, Any]:
-        """A state as plain, readable values."""
+        """The state as plain values, by field name."""
         return self.protocol.state.decode(state)
 
     def property(self, name: str) -> Property:
@@ -360,7 +358,10 @@ class Model:
         return self.instances[number]
 
     def enabled(self, name: str, parameters: Mapping[str, Any]) -> values.Truth:
-        """The condition that a step of an action with these parameters, as plain values, can be taken."""
+        """The condition that the action with this name is enabled with these parameter values.
+
+        Omitted parameters can have any value. Raises LanguageError if the action or a parameter is unknown.
+        """
         known = {a.name: a for a in self.protocol.actions()}
         if name not in known:
             raise fail(
@@ -378,7 +379,7 @@ class Model:
         return [self.trace_invariant(i) for i in invariants if self.protocol.has(i)]
 
     def choices(self, action: Action) -> Iterator[Choice]:
-        """All choices of an action's parameters; a choice maps each name to a (symbolic value, plain value) pair."""
+        """All combinations of parameter values of an action; each maps names to (symbolic value, plain value)."""
         for choice in itertools.product(
             *(parameter_values(self.protocol, action, p) for p in action.domains)
         ):
@@ -401,7 +402,7 @@ class Model:
 
 
 def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
-    """Raises LanguageError if two properties have the same name, or one belongs to an unknown rule."""
+    """Raises LanguageError if two properties have the same name, or a property names an unknown rule or parameter."""
     seen: dict[str, object] = {}
     for found in properties:
         where = place_of(found.function)
@@ -412,15 +413,15 @@ def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProper
 
 # States just outside a scenario's bounds.
 #
-# A step that crosses a bound is pruned, so no invariant is checked in the state it leads to. A model with widened
-# types (``types.widening``) has room for that state: its steps start inside the bounds, and may end one value
-# outside.
+# A step that crosses a bound is pruned, so the search checks no invariant in its next state. A model with widened
+# types (``types.widening``) has room for this next state: steps start inside the bounds, and may end one value outside.
 
 
 def confine(model: Model) -> Node:
-    """Let the steps of a widened model start only inside the bounds; returns the condition that a state is outside.
+    """Restrict a widened model to steps from states inside the bounds.
 
-    A step that crosses a bound is pruned as without widening, even if it would be an error inside the bounds.
+    Return the condition that a state is outside the bounds. A step that both crosses a bound and is an error is pruned
+    at the bound, as without widening.
     """
     outside = graph.any_(_over(*scalar) for scalar in zip(model.leaves, model.inputs, strict=True))
     inside = Guard("the state is inside the bounds", graph.not_(outside))
@@ -440,7 +441,7 @@ def _confined(leaves: Sequence[Leaf], instance: Instance, inside: Guard) -> Inst
 
 
 def _over(leaf: Leaf, node: Node) -> Node:
-    """The condition that a scalar exceeds the bound that its type had before widening."""
+    """The condition that a scalar is above its limit before widening."""
     return graph.FALSE if leaf.limit is None else graph.lt(graph.const(leaf.limit, INT), node)
 
 
@@ -448,7 +449,7 @@ def _over(leaf: Leaf, node: Node) -> Node:
 
 
 def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
-    """A step property as a condition on the states before and after a step, and its premise."""
+    """The condition and the premise of a step property, on the states before and after a step."""
     protocol, what, where = model.protocol, f"step property {stated.name}", place_of(stated.function)
     protocol.check_sources([stated])
     with looking(what, where, protocol.on, model.enabled) as trace:
@@ -459,7 +460,7 @@ def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
 
 
 def trace_step_property(model: Model, stated: StepProperty) -> TracedStepProperty:
-    """Trace a step property on a model. A traced step property holds for every step that changes nothing."""
+    """Trace a step property. The traced property holds for every step that changes nothing."""
     node, premise = condition_of_steps(model, stated)
     still = {n.value: old for n, old in zip(model.after, model.inputs, strict=True) if not n.is_const}
     at_rest, premise_at_rest = substituted([node, premise], still)
@@ -479,8 +480,8 @@ def _instances_writing(model: Model, leaves: Collection[int]) -> frozenset[int]:
 def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
     """For each instance, its step properties as conditions on the state before the step.
 
-    Properties that hold vacuously for every step of the instance are left out. If ``large`` is false, large
-    properties are left out too.
+    A property is omitted if it holds vacuously for every step of the instance. Without ``large``, large properties
+    (``is_large``) are omitted, too.
     """
     chosen = {i: (p.node, p.premise) for i, p in enumerate(model.step_properties) if large or not p.is_large}
     of_a_step = OfAStep(model.inputs, itertools.chain.from_iterable(chosen.values()))
@@ -498,7 +499,7 @@ def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
 
 
 def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
-    """Trace a liveness property on a model: one case for each choice of its parameters."""
+    """Trace a liveness property on a model: one case for each combination of parameter values."""
     model.protocol.check_sources([liveness])
     cases, where = [], place_of(liveness.function)
     for choice in itertools.product(
@@ -515,7 +516,10 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
 
 
 def _look(model: Model, name: str, function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
-    """Trace a function of (protocol, state, parameters) and return its result. The function may only read."""
+    """Trace a function of (protocol, state, parameters) and return its result.
+
+    Raises LanguageError if the function writes or requires something.
+    """
     what, protocol = f"liveness property {name}", model.protocol
     with looking(what, place_of(function), protocol.on, model.enabled):
         return function(protocol, State(protocol.state, model.inputs), **parameters)
@@ -542,7 +546,7 @@ def _case(liveness: Liveness, returned: Any, parameters: Mapping[str, Any]) -> C
 def _without_tags(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[Fairness]:
     """The fairness assumption with each tag replaced by its actions.
 
-    A tag that stands alone gives one assumption for each of its actions.
+    A tag outside of ``either`` gives one assumption for each action.
     """
     actions = model.protocol.actions()
     check_actions(model.protocol, liveness.name, place_of(liveness.function), [fairness])
@@ -556,7 +560,7 @@ def _without_tags(model: Model, liveness: Liveness, fairness: Fairness) -> Itera
 
 
 def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[FairGroup]:
-    """The groups of a fairness assumption: one for each choice of the parameters ``by``."""
+    """The groups of steps of a fairness assumption: one for each combination of values of the parameters ``by``."""
     known = {a.name: a for a in model.protocol.actions()}
     shared = set.intersection(*(set(model.parameters_of(known[a])) for a in fairness.actions))
     by = fairness.by

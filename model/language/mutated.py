@@ -1,4 +1,4 @@
-"""A protocol traced with its mutants, and the model of one of these mutants."""
+"""A protocol traced together with its mutants, and the model of one mutant."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from highwater.model.language.step_properties import StepProperty
 
 
 class MutatedModel(Model):
-    """A model whose actions have all their mutants, selected by one input; its properties have no mutants.
+    """A model whose actions contain all their mutants; an additional input selects one mutant by number.
 
-    It can have more instances than the protocol: a mutant can enable an instance that a constant guard refuses.
-    ``mutants`` maps numbers to the mutants.
+    Properties have no mutants. The model can have more instances than the protocol, because a mutant can enable an
+    instance that a constant guard refuses. ``mutants`` has the mutants by number.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ def roots_of(instance: Instance) -> list[Node]:
 
 
 def chosen(model: Model, number: int) -> Model:
-    """The model with one mutant active; number 0 gives the unmutated protocol.
+    """The model of the mutant with this number; 0 gives the unmutated protocol.
 
-    Instances keep their numbers, even if they are never enabled.
+    Instances keep their numbers, also instances that are never enabled.
     """
     choose, found = ChosenMutant(number), copy.copy(model)
     for name in ("judged", "judged_in_place"):  # computed again from the chosen instances
@@ -93,7 +93,7 @@ def chosen(model: Model, number: int) -> Model:
 
 
 class ChosenMutant:
-    """Replaces the selector in expressions by the number of one mutant, and simplifies them."""
+    """Replaces the selector in expressions by the number of one mutant, and simplifies the expressions."""
 
     def __init__(self, number: int) -> None:
         self._known: dict[Node, Node] = {SELECTOR: graph.const(number, INT)}

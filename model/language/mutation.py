@@ -1,9 +1,9 @@
-"""Mutants: versions of an action's graph in which one operation of its text is replaced.
+"""Mutants: versions of an action's graph in which one operation of its source is replaced.
 
-While an action is traced with mutants, each operation in the protocol's text becomes a choice between the operation
+While an action is traced with mutants, each operation in the protocol's source becomes a choice between the operation
 and its replacements. The *selector*, an additional input of the graph, chooses by a mutant's number; 0 chooses the
-original text. A mutant belongs to a place of the source and changes every instance and every caller traced from
-there. Operations inside the language have no mutants.
+original operation. A mutant belongs to one place in the source, so it changes every instance whose trace passes that
+place. Operations inside ``model.language`` have no mutants.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ MOST = 1 << 16
 SELECTOR = graph.selector(MOST - 1)
 Nodes = tuple[Node, ...]
 Others = Mapping[str, Callable[[], Nodes]]
-"""The replacements of an operation: a name for each change, and the resulting scalars."""
+"""The replacements of an operation: name of the change to a function that returns the resulting scalars."""
 
 
 @dataclass(frozen=True)
 class Mutant:
     """A mutant: the place of an operation in the source, and the change there.
 
-    ``place`` is ``file:line``. ``columns`` are the start and end of the operation (in its first and last line),
-    ``last`` is its last line, ``within`` the function. ``kind`` is guard, check, write, branch or operation, and
-    ``change`` the replacement. ``name`` is the name of the guard or check; a loop has several at one place.
+    * ``place``: the ``file:line`` where the operation starts; ``last``: its last line.
+    * ``columns``: its start in the first line, and its end in the last line.
+    * ``within``: the function that contains it.
+    * ``kind``: guard, check, write, branch or operation.
+    * ``change``: the replacement.
+    * ``name``: the name of the guard or check; in a loop, several names can have one place.
     """
 
     place: str
@@ -44,11 +47,11 @@ class Mutant:
     change: str
     name: str = field(default="", compare=False)
     path: str = field(default="", compare=False)
-    """The whole path of the file."""
+    """The full path of the file."""
 
 
 class Mutants:
-    """Collects mutants while actions are traced, and numbers them from 1 in that order.
+    """Collects mutants while actions are traced, and numbers the mutants from 1.
 
     With ``constants``, operations on constants have mutants, too.
     """
@@ -60,7 +63,7 @@ class Mutants:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """While inside, operations are traced with their mutants."""
+        """A context in which operations are traced with their mutants."""
         global active
         before, active = active, self
         try:
@@ -71,7 +74,7 @@ class Mutants:
     def choose(
         self, kind: str, said: Nodes, others: Others, frame: FrameType, name: str = "", always: bool = False
     ) -> Nodes:
-        """The result ``said`` of an operation, or the result of the replacement that the selector chooses.
+        """The selector's choice between the result ``said`` of an operation and the results of its replacements.
 
         A constant is replaced by another constant only with ``always``, because a Python ``if`` may depend on it.
         """
@@ -115,16 +118,16 @@ class Mutants:
 
 
 active: Mutants | None = None
-"""The mutants of the action that is being traced; None: tracing is without mutants."""
+"""Collects the mutants of the action that is being traced; None while tracing without mutants."""
 
 
 def _is_text(frame: FrameType) -> bool:
-    """True if the frame is in a protocol's source file, not in the language."""
+    """True if the frame is in a protocol's source file, not in ``model.language``."""
     return not frame.f_code.co_filename.startswith((_HERE, "<"))
 
 
 def text_frame() -> FrameType:
-    """The nearest frame in the protocol's source: the one that called the language."""
+    """The innermost frame in the protocol's source."""
     frame = sys._getframe(1)
     while frame.f_back and (not _is_text(frame) or "/contextlib.py" in frame.f_code.co_filename):
         frame = frame.f_back
@@ -155,7 +158,7 @@ def greater_or_equal(a: Node, b: Node) -> Node:
 
 
 def subset(a: Node, b: Node) -> Node:
-    """The condition that the first set is a subset of the second."""
+    """True if ``a`` is a subset of ``b``."""
     return graph.eq(graph.difference(a, b), graph.const(0, BITS))
 
 
@@ -178,7 +181,7 @@ _OTHERS: dict[str, dict[str, Binary]] = {
     "least": {"greatest": graph.max_, "first only": _left, "rest only": _right},
     "greatest": {"least": graph.min_, "first only": _left, "rest only": _right},
 }
-"""The replacements of an operation, by its symbol."""
+"""For each operation, by symbol, its replacements."""
 _ORDERED: dict[str, dict[str, Binary]] = {
     "==": {">=": greater_or_equal, "<=": graph.le},
     "!=": {">": greater, "<": graph.lt},
@@ -188,7 +191,7 @@ _ORDERED: dict[str, dict[str, Binary]] = {
 def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> Node:
     """The result of an operation on two scalars, with its mutants.
 
-    ``depth`` is the number of calls between the protocol's text and this function.
+    ``depth`` is the number of calls between the protocol's source and this function.
     """
     said = operation(a, b)
     if active is None:
@@ -207,9 +210,9 @@ def _all_others(
 
 
 def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> Nodes:
-    """The result of a comparison, with its mutants.
+    """The result of ``==`` or ``!=``, with its mutants.
 
-    With ``ordered`` the values are numbers, and mutants also compare their order.
+    With ``ordered`` the values are numbers, and mutants also replace the operator by ``<=``, ``>=``, ``<`` or ``>``.
     """
     assert active is not None
     others: dict[str, Callable[[], Nodes]] = {
@@ -232,7 +235,7 @@ def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], 
 
 
 def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
-    """The result of ``where``, with mutants that always take one of its values or swap them."""
+    """The result of ``where``, with mutants that always return one value or swap the two values."""
     assert active is not None
 
     def swapped() -> Nodes:
@@ -259,7 +262,7 @@ def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
 
 
 def offered(kind: str, said: Nodes, others: Others, depth: int = 2) -> Nodes:
-    """The result ``said`` of an operation, with the given replacements as its mutants."""
+    """The result ``said`` of an operation, with the replacements ``others`` as mutants."""
     if active is None:
         return said
     return active.choose(kind, said, others, sys._getframe(depth))
@@ -274,6 +277,6 @@ def condition(kind: str, name: str, said: Node, frame: FrameType) -> Node:
 
 
 def written(new: Node, before: Node, frame: FrameType) -> Node:
-    """The value that a step writes into a scalar; its mutant keeps the value before."""
+    """The value that a step writes into a scalar; its mutant keeps the scalar's old value."""
     assert active is not None
     return active.choose("write", (new,), {"dropped": lambda: (before,)}, frame, always=True)[0]

@@ -1,9 +1,9 @@
 """The parts of a protocol: parameters, rules as switches, profiles, actions and invariants.
 
-A protocol is a subclass of Protocol. ``define`` sizes its types from the parameters and returns the type of its
-state. ``initial`` gives the initial states as plain values. Methods marked ``@action`` define the steps, and
-functions marked ``@invariant`` define what must hold. ``highwater.model.language.model.Model`` runs all of them once
-on symbolic values.
+A protocol is a subclass of Protocol. ``define`` sizes the types by the parameters and returns the type of the state.
+``initial`` returns the initial states as plain values. Methods marked ``@action`` define the steps, and functions
+marked ``@invariant`` define conditions on all states. ``highwater.model.language.model.Model`` runs each of them on
+symbolic values.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Parameter:
     high: int
     meaning: str
     is_switch: bool = False
-    """Its values are true and false, and ``p`` has it as a bool. Files and options may also write 1 and 0."""
+    """True if the values are true and false (``Protocol.p`` has bools). Files and options can also use 1 and 0."""
 
     @classmethod
     def switch(cls, meaning: str, *, default: bool = False) -> Parameter:
@@ -63,7 +63,7 @@ class Parameter:
             )
 
     def mistake(self, value: object) -> str:
-        """The reason why the parameter cannot have a value, as the end of a sentence; "" if it can."""
+        """The reason why a value is invalid, as the end of a sentence; "" if the value is valid."""
         if self.is_switch:
             return "" if isinstance(value, int) and value in (0, 1) else f"is true or false, not {value!r}"
         if not isinstance(value, int) or isinstance(value, bool):
@@ -73,9 +73,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule of the protocol as a switch: its number in the rulebook, or another source, and its sentence.
+    """A rule of the protocol, which can be switched on and off.
 
-    ``place`` is the file, with its full path, and the line.
+    ``source`` is the rule's number in the rulebook, or another source. ``sentence`` states the rule. ``place`` is the
+    rule's ``file:line`` with the full path.
     """
 
     source: str
@@ -85,7 +86,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Profile:
-    """A set of rules that are on together, such as those of one version of Kafka."""
+    """A named set of rules that are on together, such as the rules of one Kafka version."""
 
     meaning: str
     rules: frozenset[str]
@@ -98,12 +99,13 @@ class Profile:
 
 @dataclass(frozen=True)
 class Action:
-    """A step of the protocol.
+    """An action of the protocol: a function of (protocol, state, parameters) that defines a kind of step.
 
-    ``domains`` names, for each parameter, the attribute of the protocol that enumerates it: a type, or an iterable of
-    values. Without the switch ``rule``, the action does not exist. ``source`` has the numbers of its rules. ``says``
-    is a sentence for traces, with the parameters in braces. ``tags`` are names by which fairness refers to several
-    actions.
+    * ``domains``: for each parameter, the protocol's attribute that lists its values (a type or an iterable).
+    * ``source``: the numbers of the action's rules.
+    * ``rule``: the action exists only if this rule is on; None: always.
+    * ``says``: a sentence for traces, with parameters in braces.
+    * ``tags``: names by which fairness assumptions refer to several actions.
     """
 
     name: str
@@ -120,7 +122,7 @@ class Action:
         return first_paragraph(self.function)
 
     def __get__(self, protocol: Protocol | None, kind: type[Protocol]) -> Action | Callable[..., None]:
-        """On a class, the action itself; on a protocol, its bound function, for ``super().name(s, …)``."""
+        """On a class, the action; on an instance, the action's bound function, for ``super().name(s, …)``."""
         return self if protocol is None else partial(self.function, protocol)
 
 
@@ -137,10 +139,10 @@ def action(
     tags: str | tuple[str, ...] = (),
     **domains: str,
 ) -> Callable[[Callable[..., None]], Action]:
-    """Mark a method as an action; the arguments are those of Action.
+    """Mark a method as an action. ``Action`` explains the arguments.
 
     Raises LanguageError if a parameter has no domain or a domain no parameter, if ``says`` names an unknown parameter,
-    or if the class has an action of this name already.
+    or if the class already has an action of this name.
     """
     has_parentheses("action", source)
     of = tuple(tags.split()) if isinstance(tags, str) else tuple(tags)
@@ -202,8 +204,8 @@ def invariant(
 ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
     """Mark a function of (protocol, state) as an invariant.
 
-    It exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` replaces the function's
-    name, for invariants made in a loop.
+    The invariant exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` replaces the
+    function's name, for invariants made in a loop.
     """
     has_parentheses("invariant", source)
 
@@ -215,7 +217,7 @@ def invariant(
 
 
 Goal = Invariant | StepProperty
-"""A goal for states, or for steps."""
+"""A reachability goal for states (Invariant) or for steps (StepProperty)."""
 
 
 def reachable(
@@ -223,7 +225,7 @@ def reachable(
 ) -> Callable[[Callable[..., Any]], Goal]:
     """Mark a function of (protocol, state), or of (protocol, before, after), as a reachability goal.
 
-    It exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
+    The goal exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
     """
     has_parentheses("reachable", source)
 
@@ -243,7 +245,7 @@ def reachable(
 
 
 Conditional = Action | SafetyProperty | Liveness
-"""An action or a property: it exists if its rule is on and the parameter that it needs is not 0."""
+"""An action or a property that exists only if its rule is on and the parameter ``needs`` is not 0."""
 
 
 def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated: Conditional) -> str:
@@ -255,7 +257,7 @@ def why_absent(on: Callable[[str], bool], parameters: Mapping[str, int], stated:
 
 
 _MAPPINGS: dict[str, type] = {"parameters": Parameter, "rules": Rule, "profiles": Profile}
-"""The declarations of a class that map names, with the type of their values."""
+"""The attributes of a protocol class that are mappings, with the type of the mapped values."""
 _DECLARED: dict[str, type | tuple[type, ...]] = {
     **_MAPPINGS,
     "invariants": Invariant,
@@ -268,7 +270,7 @@ _DECLARED: dict[str, type | tuple[type, ...]] = {
     "drawing": Drawing,
     **dict.fromkeys(("define", "initial", "initially"), FunctionType),
 }
-"""The declarations of a class: the type of the value, or of each member."""
+"""The attributes of a protocol class, with the type of the value or of each member."""
 _MARKS = {
     "invariants": "invariant",
     "step_properties": "step_property",
@@ -276,14 +278,14 @@ _MARKS = {
     "reachable": "reachable",
     "helpers": "invariant or @step_property",
 }
-"""The tuples of properties, with the decorators of their members."""
+"""The attributes of a protocol class that are tuples of properties, with the decorator of the members."""
 
 
 def _refuse_misspelled(protocol: type[Protocol]) -> None:
     """Raises LanguageError for a misspelled declaration, such as ``livenes = (…)`` or a method ``inital``.
 
-    An attribute counts as misspelled if its name is similar to that of a missing declaration, and its value has that
-    declaration's type.
+    An attribute counts as misspelled if its name is similar to the name of a missing declaration and its value has
+    the type of that declaration.
     """
     for name, value in vars(protocol).items():
         if name.startswith("_") or hasattr(Protocol, name):
@@ -323,10 +325,7 @@ class Parameters(SimpleNamespace):
 
 
 class Protocol:
-    """The base class of all protocols.
-
-    ``p`` has the parameter values as attributes, and ``on`` returns True if a rule is on.
-    """
+    """The base class of all protocols. ``p`` has the parameter values as attributes."""
 
     name: ClassVar[str] = ""
     parameters: ClassVar[Mapping[str, Parameter]] = {}
@@ -336,20 +335,20 @@ class Protocol:
     step_properties: ClassVar[Iterable[StepProperty]] = ()
     liveness: ClassVar[Iterable[Liveness]] = ()
     reachable: ClassVar[Iterable[Invariant | StepProperty]] = ()
-    """Reachability goals: some state, or some step, must satisfy each. A scenario names those that it expects."""
+    """Reachability goals: each must hold in some state or step. A scenario names the goals that it expects."""
     helpers: ClassVar[Iterable[Invariant | StepProperty]] = ()
-    """True properties that only a proof by induction needs."""
+    """Auxiliary properties that only proofs by induction use."""
     symmetric: ClassVar[tuple[str, ...]] = ()
-    """The names of the indices whose values the protocol treats alike (symmetry reduction may permute them)."""
+    """The names of the symmetric indices: symmetry reduction may permute their values."""
     modules: ClassVar[tuple[ModuleType, ...]] = ()
     """Modules of actions, for a protocol of several files: functions of (protocol, state, …) marked ``@action``."""
     _of_modules: ClassVar[Mapping[str, Action]] = {}
     """The actions of ``modules`` that became attributes of the class, for ``super()``."""
     drawing: ClassVar[Drawing | None] = None
-    """How pages draw runs; None: without lanes."""
+    """How pages draw the protocol's runs; None: without lanes."""
     rulebook: ClassVar[Mapping[str, object] | None] = None
-    """The rules by their numbers (``highwater.model.language.rulebook.Rulebook``). None: any source is accepted.
-    Otherwise a class whose rules, actions or properties name another number is refused."""
+    """The rules by number (``highwater.model.language.rulebook.Rulebook``). Sources of rules, actions and properties
+    can name only these numbers. None: sources can be any text."""
 
     @classmethod
     def check_sources(cls, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
@@ -375,14 +374,11 @@ class Protocol:
             raise LanguageError(no_rule(self, rule))
         self._on = on
         self.consulted: set[str] = set()
-        """The rules that code has looked up since construction, as by ``on``."""
+        """The rules that code has looked up, for example by ``on``, since construction."""
         self.state = self._defined()
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Check the declarations of the new subclass and add the actions of its ``modules``.
-
-        Raises LanguageError as ``check`` does.
-        """
+        """Check the declarations of the new subclass (``check``) and add the actions of its ``modules``."""
         super().__init_subclass__(**arguments)
         cls.check()
         if "modules" in vars(cls):
@@ -395,7 +391,7 @@ class Protocol:
         """Raises LanguageError if a declaration of the class is invalid.
 
         - An action has a reserved name.
-        - A property would not be checked.
+        - A property is in none of the lists of properties.
         - A declaration has the wrong type.
         - A source has a number that the rulebook lacks.
         """
@@ -446,8 +442,7 @@ class Protocol:
     def _defined(self) -> Struct:
         """The state type that ``define`` returns.
 
-        Raises LanguageError, at the place of ``define``, if the result is no state or ``define`` sets a reserved
-        name.
+        Raises LanguageError, at the place of ``define``, if the result is not a Struct or a name is reserved.
         """
         own = self.p, self._on, self.consulted
         where = place_of(self.define)
@@ -476,19 +471,19 @@ class Protocol:
         return state
 
     def define(self) -> Struct:
-        """Size the types from ``self.p`` (kept as attributes) and return the type of the state."""
+        """Set the protocol's types as attributes, sized by ``self.p``, and return the type of the state."""
         missing = f"{type(self).__name__} has no define(), which returns the type of the state"
         raise LanguageError(missing, place_of(type(self)))
 
     def initial(self) -> Iterable[Mapping[str, Any]]:
-        """The initial states, as dicts of plain fields. A missing field is zero; ``free`` is any value.
+        """The initial states, as dicts of field name to plain value. A missing field is zero; ``free`` is any value.
 
-        Without this method there is one state, in which everything is zero.
+        By default there is one initial state, in which all fields are zero.
         """
         return [{}]
 
     def initially(self, s: State) -> Any:
-        """The condition that an initial state must satisfy, in addition to ``initial``; by default True."""
+        """A condition that selects initial states among the states of ``initial``; by default True."""
         return True
 
     def on(self, rule: str) -> bool:
@@ -508,7 +503,7 @@ class Protocol:
 
     @property
     def parameter_values(self) -> dict[str, int]:
-        """The parameters as they stand in files: name to number, 0 or 1 for a switch."""
+        """The value of each parameter as a number; a switch is 0 or 1."""
         return {name: int(getattr(self.p, name)) for name in self.parameters}
 
     @property
@@ -519,7 +514,7 @@ class Protocol:
 
     @classmethod
     def actions(cls) -> list[Action]:
-        """All actions: those of ``modules``, then those of the class, base classes first, each in order of definition.
+        """All actions of ``modules``, then all actions of the base classes and of the class, in order of definition.
 
         Raises LanguageError if two modules define an action with the same name.
         """
@@ -588,7 +583,7 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-# Choices by name: a profile, rules that override it, parameters. Scenarios, the command line and traces use them.
+# Look up profiles, rules and parameters by name, for scenarios, the command line and traces.
 
 
 class ChoiceError(LanguageError):
@@ -620,7 +615,7 @@ def parameter_value(protocol: type[Protocol], name: str, value: object) -> int:
 
 
 def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[str, bool]) -> frozenset[str]:
-    """The names of the rules that are on: those of the profile, or all without one, changed by the switches.
+    """The names of the rules that are on: the rules of the profile (None: all rules), changed by the switches.
 
     Raises ChoiceError if the profile or a rule does not exist.
     """
@@ -634,19 +629,18 @@ def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[s
 
 # Budgets: the number of times that an event, such as a fault, may happen in a run.
 #
-# A scenario sets each budget by a parameter of its name. The field ``budgets`` of the state has the remaining
+# A scenario sets each budget by a parameter with the budget's name. The state's field ``budgets`` has the remaining
 # numbers. A guard refuses a step that spends from an empty budget.
 
 
 class Budgets:
-    """The budgets that a protocol declares: name to meaning. A scenario can set each up to ``most``."""
+    """The budgets that a protocol declares, with their meanings. A scenario can set each budget to at most ``most``."""
 
     def __init__(self, meanings: Mapping[str, str], *, most: int) -> None:
         self.meanings = dict(meanings)
         self.most = most
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the budgets."""
         return iter(self.meanings)
 
     def parameter(self, name: str, *, default: int = 0, low: int = 0) -> Parameter:
@@ -659,12 +653,12 @@ class Budgets:
         return {name: self.parameter(name) for name in self}
 
     def type(self, p: SimpleNamespace) -> Struct:
-        """The type of the state's field ``budgets``, for these parameters of a protocol."""
+        """The type of the state's field ``budgets``. ``p`` has the parameter values of the protocol."""
         counts = {name: Int(0, count) for name, count in self.granted(p).items()}
         return Struct("Budgets", **counts).about(**{n: f"left: {said}" for n, said in self.meanings.items()})
 
     def granted(self, p: SimpleNamespace) -> dict[str, int]:
-        """The initial value of the state's field ``budgets``: for each budget, what the scenario grants."""
+        """The number that the scenario grants for each budget: the initial value of the state's field ``budgets``."""
         return {name: getattr(p, name) for name in self}
 
 

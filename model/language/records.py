@@ -14,7 +14,7 @@ from highwater.model.language.scalars import Leaf, Number, Truth, Type, Value, i
 
 
 class OptionValue(Value):
-    """An optional value: ``is_some``, ``is_none``, ``value`` (the type's zero for none), ``is_(x)``."""
+    """A symbolic value of type Option: a value, or none."""
 
     __slots__ = ()
     type: Option
@@ -32,7 +32,7 @@ class OptionValue(Value):
 
     @property
     def value(self) -> Any:
-        """The value, or the zero of its type if there is none; guard it with ``is_some``."""
+        """The value; if there is none, the zero of its type. Check ``is_some`` first."""
         return self.type.content(self.nodes)
 
     def is_(self, other: object) -> Truth:
@@ -43,7 +43,7 @@ class OptionValue(Value):
         """The value, or ``other`` if there is none: ``s.ballot.or_(-1) < b``."""
         value = self.value
         if isinstance(value, Number) and isinstance(other, int) and not isinstance(other, bool):
-            value = Number(None, value.nodes)  # the code of none may be outside the type
+            value = Number(None, value.nodes)  # ``other`` may be outside the type
         return where(self.is_some, value, other)
 
     def _instead(self, symbol: str, other: object) -> str:
@@ -52,9 +52,10 @@ class OptionValue(Value):
 
 @dataclass(frozen=True)
 class Option(Type):
-    """A value or none.
+    """The type of optional values.
 
-    Over a number, none is coded as the number below the interval. Otherwise a flag comes first.
+    For a number type with the least value ``low``, none is coded as ``low - 1``. For other types, the first scalar is
+    true if there is a value.
     """
 
     content_type: Type
@@ -80,13 +81,13 @@ class Option(Type):
         return OptionValue(self, tuple(nodes))
 
     def present(self, nodes: Sequence[Node]) -> Node:
-        """The node that is true if an option with these scalars has a value."""
+        """The condition that an option with these scalars has a value."""
         if self._number:
             return graph.not_(graph.eq(nodes[0], graph.const(self._number.low - 1, INT)))
         return nodes[0]
 
     def content(self, nodes: Sequence[Node]) -> Any:
-        """The value of an option with these scalars, or the zero of its type."""
+        """The value of an option with these scalars; if there is none, the zero of ``content_type``."""
         if self._number:
             zero = self._number.zero().nodes[0]
             return self._number.wrap(
@@ -101,7 +102,7 @@ class Option(Type):
             node, low, high = content.nodes[0], self._number.low, self._number.high
             if (
                 node.low < low
-            ):  # it would be read as none; it is made to leave the type instead, which a write reports
+            ):  # the number would be read as none; a number above ``high`` makes a write report it
                 node = graph.select(graph.le(graph.const(low, INT), node), node, graph.const(high + 1, INT))
             return self.wrap([node])
         return self.wrap([graph.TRUE, *content.nodes])
@@ -146,9 +147,9 @@ def _at_least(node: Node, low: int) -> Node:
 
 
 class StructValue(Value):
-    """A record with named fields, read as attributes; ``replace`` gives a changed copy.
+    """A symbolic value of type Struct, with its fields as attributes.
 
-    A field cannot have the name of an attribute of this class: Struct refuses it.
+    A field cannot have the name of an attribute of this class: ``Struct`` refuses it.
     """
 
     __slots__ = ()
@@ -164,7 +165,7 @@ class StructValue(Value):
         return field.wrap(self.nodes[place])
 
     def replace(self, /, **fields: object) -> StructValue:
-        """A copy of the record in which the given fields have new values."""
+        """A copy in which the given fields have new values."""
         nodes = list(self.nodes)
         for name, value in fields.items():
             if name in self.type.absent:
@@ -183,10 +184,10 @@ class StructValue(Value):
 
 @dataclass(frozen=True)
 class Only:
-    """A field that a struct has only if ``when`` is true, a condition on rules or parameters.
+    """A field that a struct has only if ``when`` is true. ``when`` depends on rules or parameters.
 
-    An absent field takes no room in a state and is not shown. It reads as its type's zero, and writes to it are
-    dropped, so a protocol's functions need no special case.
+    An absent field takes no room in a state and is not shown. A read returns the zero of its type, and a write has no
+    effect. A protocol's functions therefore need no special case.
     """
 
     type: Type
@@ -194,9 +195,9 @@ class Only:
 
 
 class Struct(Type):
-    """The type of a record with named fields. Calling it makes a value; plain values are dicts.
+    """The type of structs with named fields. A call makes a symbolic value; plain values are dicts.
 
-    ``fields`` are the present fields, ``absent`` the fields that ``Only`` leaves out.
+    ``fields`` has the types of the present fields, ``absent`` the types of the fields that ``Only`` leaves out.
     """
 
     def __init__(self, type_name: str, /, **fields: Type | Only) -> None:
@@ -268,7 +269,7 @@ class Struct(Type):
         return StructValue(self, tuple(nodes))
 
     def __call__(self, /, **fields: object) -> StructValue:
-        """A record with these field values; every field but the absent ones must be given."""
+        """Make a symbolic value with these field values. Only absent fields can be omitted."""
         missing = [n for n in self.fields if n not in fields]
         unknown = [n for n in fields if n not in self.fields and n not in self.absent]
         if missing or unknown:

@@ -1,9 +1,9 @@
-"""Refinement: a protocol states that it implements another one (TLA+: ``Spec => A!Spec``, ``A == INSTANCE … WITH …``).
+"""Refinement: a protocol implements another protocol (TLA+: ``Spec => A!Spec``, ``A == INSTANCE … WITH …``).
 
-A mapping gives, for each state here, a state of the other protocol, the *abstract* one. It is a refinement if it maps
-each initial state to an initial one, and each step to an abstract step or to no change. The condition on a step is
-built from the abstract protocol's traced actions, with the mapped scalars in place of its own. A refinement is
-therefore a step property, and every engine that checks step properties checks it.
+A mapping gives, for each state of the *concrete* protocol, a state of the *abstract* protocol. It is a refinement if
+it maps each initial state to an initial state, and each step to an abstract step or to no change. The condition on a
+step is built from the abstract protocol's traced actions. A refinement is therefore a step property, and every engine
+that checks step properties checks it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from highwater.model.language.tracing import implies, looking
 from highwater.model.language.values import Truth
 
 Mapped = Mapping[str, Any]
-"""The fields of an abstract state, as values over the state here."""
+"""The fields of an abstract state, as symbolic values over a concrete state."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Refinement(StepProperty):
     rules: Callable[[Any], Iterable[str]] | None = None
 
     def of(self, m: Protocol) -> Implementation:
-        """The refinement for the parameters and rules of ``m``. Raises LanguageError if the mapping is invalid."""
+        """The refinement for the concrete protocol ``m``. Raises LanguageError if the mapping is invalid."""
         return _implementation(self, m)
 
 
@@ -53,9 +53,9 @@ def refines(
 ) -> Callable[[Callable[[Any, Any], Mapped]], Refinement]:
     """Mark a mapping, a function of (protocol, state) to the abstract state's fields, as a refinement.
 
-    ``parameters`` and ``rules`` are functions of the protocol. They return the abstract protocol's parameters, and
-    its rules that are on. Without them, each has the value of the same name here, or its default. The refinement
-    exists if ``rule`` is on. Raises LanguageError if ``abstract`` is not a protocol.
+    ``parameters`` and ``rules`` map the concrete protocol to the abstract protocol's parameters and rules that are on.
+    By default they are copied by name from the concrete protocol; a parameter missing there has its default, and a
+    missing rule is on. The refinement exists if ``rule`` is on. Raises LanguageError if ``abstract`` is not a protocol.
     """
     if not (isinstance(abstract, type) and issubclass(abstract, Protocol)):
         raise fail(f"@refines names the protocol that is implemented, a class, and not {abstract!r}")
@@ -88,7 +88,7 @@ def _implementation(refinement: Refinement, m: Protocol) -> Implementation:
 
 
 class Implementation:
-    """A refinement of a protocol with chosen parameters and rules; ``model`` is the traced abstract protocol."""
+    """A refinement for one concrete protocol with its parameters and rules. ``model`` is the abstract model."""
 
     def __init__(self, refinement: Refinement, m: Protocol) -> None:
         self.refinement, self.concrete = refinement, m
@@ -100,11 +100,11 @@ class Implementation:
         self._check_start()
 
     def state(self, state: Scalars) -> Scalars:
-        """The abstract state that the mapping gives for a state."""
+        """The abstract state to which the mapping takes a concrete state."""
         return tuple(int(value) for value in self._state(state))
 
     def left(self, mapped: Scalars) -> list[str]:
-        """For each scalar of an abstract state that leaves its type: its path and interval, as text."""
+        """For each scalar of an abstract state that is outside its type, its path and interval as text."""
         found = zip(self.model.leaves, mapped, strict=True)
         return [
             f"{leaf.path} leaves {leaf.low}..{leaf.high}"
@@ -113,9 +113,9 @@ class Implementation:
         ]
 
     def mapped(self, nodes: Sequence[Node]) -> list[Node]:
-        """The abstract state as nodes, from the nodes of a state.
+        """The nodes of the abstract state, from the nodes of a concrete state.
 
-        Raises LanguageError if the mapping gives no state.
+        Raises LanguageError if the mapping does not return an abstract state.
         """
         m, name = self.concrete, f"refinement {self.refinement.name}"
         with looking(name, self.place, m.on):
@@ -149,7 +149,7 @@ class Implementation:
             leads, *values = substituted(roots, known)
             reached = dict(enumerate(same))
             reached |= {leaf: graph.eq(new[leaf], v) for leaf, v in zip(instance.writes, values, strict=True)}
-            # Field by field: instances that leave a field alone share the condition that it stays.
+            # Conjoin field by field, so that instances that do not write a field share one node for it.
             stays = (graph.all_(reached[leaf] for leaf in leaves) for leaves in self.fields.values())
             taken.append(graph.and_(leads, graph.all_(stays)))
         return taken
@@ -175,7 +175,7 @@ class Implementation:
             raise LanguageError(f"refinement {refinement.name}: {wrong.message}", self.place) from None
 
     def _check_start(self) -> None:
-        """Raises LanguageError if the mapping takes an initial state to a state that is not initial."""
+        """Raises LanguageError if the mapping takes an initial state to an abstract state that is not initial."""
         known = set(self.model.initial)
         for state in start_of(self.concrete, self.inputs).states():
             mapped = self.state(state)

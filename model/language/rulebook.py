@@ -1,4 +1,4 @@
-"""TOML files of tables, read with checks: an error names the file, the table and the field."""
+"""Rulebooks and audits, read from TOML files. An error names the file, the table and the field."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TomlTables:
     def read(self, kind: type[_T], what: str, plain: object, **given: object) -> _T:
         """Read a table as a dataclass whose fields are texts and lists of texts.
 
-        Each run of white space in a text becomes one space. ``given`` has fields that the table must not set.
+        Each run of white space in a text becomes one space. ``given`` sets fields that the table must not have.
         """
         if not isinstance(plain, dict):
             raise self.wrong(f"{what} is a table")
@@ -87,11 +87,11 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))
 
 
-# A rulebook: the rules behind the numbers that a protocol names, read from a TOML file.
+# A rulebook: the rules by number, read from a TOML file such as ``model/rulebook.toml``.
 #
-# A protocol with a rulebook (``Protocol.rulebook``) may name only its numbers. The form is that of
-# ``model/rulebook.toml``: ``[proposals.NAME]`` with title and link, ``[[families]]`` with the prefix of their
-# numbers, and ``[[rules]]`` with number, title, statement and reason.
+# The file has ``[proposals.NAME]`` with title and link, ``[[families]]`` with the prefix of their numbers, and
+# ``[[rules]]`` with number, title, statement and reason. A protocol with a rulebook (``Protocol.rulebook``) can name
+# only numbers of the rulebook.
 
 _NUMBER = re.compile(r'^number = "([^"\\\n]+)"$', re.MULTILINE)
 
@@ -107,7 +107,7 @@ class RuleSource:
 
 @dataclass(frozen=True)
 class RuleFamily:
-    """The rules whose numbers have the same prefix: those of one proposal, or of one kind."""
+    """The rules whose numbers have the same prefix: the rules of one proposal, or of one kind."""
 
     prefix: str
     title: str
@@ -126,9 +126,9 @@ class RuleFamily:
 class NumberedRule:
     """A rule of the rulebook: its statement, reason and source.
 
-    ``proposal`` names the proposals that the rule comes from (empty: its family's). ``section`` is the place in the
-    first of them, and ``quote`` the proposal's words. ``beyond`` describes where the rule goes beyond the proposal's
-    text; "" if it does not.
+    ``proposal`` names the proposals that the rule comes from; empty: the proposals of its family. ``section`` and
+    ``quote`` are the place and the words in the first proposal. ``beyond`` describes what the rule adds to the
+    proposal's text; "" if it adds nothing.
     """
 
     number: str
@@ -151,11 +151,11 @@ class _Content:
 class Rulebook(Mapping[str, NumberedRule]):
     """The rules by number, in the order of a TOML file, which is read on first use.
 
-    The first use raises LanguageError if the file has an entry that is missing, empty, repeated or unknown.
+    The first use raises LanguageError if an entry of the file is missing, empty, repeated or unknown.
     """
 
     def __init__(self, path: Path, *, tested: bool = False) -> None:
-        # Tests check a shipped book, so a look-up of its numbers need not read all of it.
+        # Tests check a shipped rulebook, so a look-up of a number need not parse the whole file.
         self.path, self._tested = path, tested
         self._file = TomlTables(path)
         self._base: Rulebook | None = None
@@ -193,7 +193,7 @@ class Rulebook(Mapping[str, NumberedRule]):
         return _Content(proposals, tuple(families), rules)
 
     def __or__(self, other: Rulebook) -> Rulebook:
-        """The rules of this book and of another one, for a protocol that extends another."""
+        """A rulebook with the rules of this one and of ``other``, for a protocol that extends another protocol."""
         joined = Rulebook(other.path)
         joined._base = self
         return joined
@@ -232,19 +232,19 @@ class Rulebook(Mapping[str, NumberedRule]):
 
     @property
     def cited(self) -> Mapping[str, RuleSource]:
-        """The documents that rules come from, by name."""
+        """The proposals and other documents that rules come from, by name."""
         return self._content.proposals
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """A pattern that finds the rule numbers of the book in a text, except inside other words and numbers."""
+        """A pattern that finds rule numbers of the rulebook in a text, but not inside longer words and numbers."""
         longest_first = sorted(self, key=len, reverse=True)
         return re.compile(
             rf"(?<![\w.\-/#])(?:{'|'.join(map(re.escape, longest_first)) or '(?!)'})(?!\w|\.\d|-\w)"
         )
 
     def proposals(self, number: str) -> list[RuleSource]:
-        """The proposals that the rule of this number comes from; empty if it comes from none."""
+        """The proposals that the rule of this number comes from; empty if there are none."""
         names = self[number].proposal or self.family(number).proposals
         return [self._content.proposals[name] for name in names]
 
@@ -260,10 +260,10 @@ def numbers(source: str) -> list[str]:
 
 
 def check_source(book: Mapping[str, object] | None, source: str, what: str, place: str | None) -> None:
-    """Raises LanguageError, with the place, if a source names a number that is not in the book.
+    """Raises LanguageError, with the place, if a source names a number that is not in the rulebook.
 
-    ``book`` None allows any source. ``what`` names the action or property that has the source, ``place`` is its
-    ``file:line`` with the full path.
+    If ``book`` is None, every source is valid. ``what`` names the rule, action or property with this source; ``place``
+    is its ``file:line`` with the full path.
     """
     if book is None:
         return
@@ -282,21 +282,23 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
 
 # An audit: the sentences of the proposals, read from a TOML file.
 #
-# The file has ``[[sentences]]``. Each names its proposal and rule, and its status: the model is faithful to it,
-# simplifies it, or leaves it out.
+# The file has ``[[sentences]]``. Each table names a sentence's proposal, rule and status: the model is faithful to the
+# sentence, simplifies it, or leaves it out.
 
 FAITHFUL, SIMPLIFIED, LEFT_OUT = "faithful", "simplified", "left out"
 STATUSES = (FAITHFUL, SIMPLIFIED, LEFT_OUT)
-"""The statuses of a sentence in the model."""
+"""The possible statuses of a proposal's sentence in the model."""
 
 
 @dataclass(frozen=True)
 class AuditedSentence:
     """A sentence of a proposal that states a rule, and its status in the model.
 
-    ``says`` is the sentence in few words, ``section`` its place in the proposal. ``how`` explains how the model
-    simplifies it, or why the model leaves it out. ``at`` names functions of the model. ``switches`` are rules without
-    which the sentence does not hold. ``noticed`` are further properties and scenarios that detect a mistake.
+    * ``says``: the sentence in few words; ``section``: its place in the proposal.
+    * ``how``: how the model simplifies the sentence, or why the model leaves it out.
+    * ``at``: the functions of the model that implement the sentence.
+    * ``switches``: the rules without which the sentence does not hold.
+    * ``noticed``: more properties and scenarios that detect a wrong implementation of the sentence.
     """
 
     proposal: str

@@ -88,8 +88,8 @@ class NumberType(Type):
 class IntType(NumberType):
     """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the bound at which steps are pruned.
 
-    With ``names``, the number stands for a value of that index, or for none if it is below 0. Symmetry reduction then
-    renames it with the index.
+    With ``names``, the number is a value of that index, or none if it is below 0. Symmetry reduction renames it like
+    the index values.
     """
 
     low: int
@@ -119,7 +119,7 @@ class IntType(NumberType):
 class Index(NumberType):
     """A finite set of similar things (brokers, partitions), numbered ``0 .. size-1``.
 
-    Iterating over it gives its values as constants, known while tracing. ``name`` is the word for one thing in texts.
+    Iteration gives the index values as constants. ``name`` is the word for one thing, such as "broker".
     """
 
     name: str
@@ -150,7 +150,7 @@ class Index(NumberType):
         return self.constants()
 
     def key(self, i: int) -> int:
-        """The key of the element at position ``i`` in a path: the number itself."""
+        """The index value ``i`` as it appears in paths and plain values: the number itself."""
         return i
 
     def leaves(self, path: str) -> list[Leaf]:  # noqa: D102
@@ -159,10 +159,10 @@ class Index(NumberType):
 
 @dataclass(frozen=True)
 class Enum(NumberType):
-    """An enumeration; its members are attributes (``Error.NONE``) and plain values are their names.
+    """An enumeration; its members are attributes (``Error.NONE``) and plain values are the members' names.
 
-    With a number instead of members, the names are numbered: ``Enum("p", 3)`` has p1, p2 and p3. Iterating gives the
-    members as constants. An Array or a Set can be over one.
+    With a number instead of members, the names are numbered: ``Enum("p", 3)`` has p1, p2 and p3. Iteration gives the
+    members as constants. An enumeration can be the index of an Array or a Set.
     """
 
     name: str
@@ -223,7 +223,7 @@ class Enum(NumberType):
         return [Leaf(path, INT, 0, self.high)]
 
     def key(self, i: int) -> str:
-        """The key of the element at position ``i`` in a path and in a plain value: the member's name."""
+        """The member with number ``i`` as it appears in paths and plain values: its name."""
         return self.members[i]
 
     def _number(self, plain: object) -> int | None:
@@ -234,7 +234,7 @@ class Enum(NumberType):
 
 
 def is_index(given: object, what: str) -> None:
-    """Raises LanguageError if ``given`` is neither an Index nor an Enum; ``what`` names the type that needs one."""
+    """Raises LanguageError if ``given`` is no Index or Enum; ``what`` names the enclosing type in the message."""
     if not isinstance(given, (Index, Enum)):
         raise fail(f"{what} needs an Index or an Enum, not {given!r}")
 

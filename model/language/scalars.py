@@ -1,8 +1,9 @@
-"""The bases of types and symbolic values, and the values of one scalar: conditions and numbers.
+"""The base classes of types and symbolic values, and the values of one scalar: conditions and numbers.
 
-A type is a finite set of plain values with a fixed layout of scalars (leaves). A value is a type and a flat tuple of
-scalar nodes. Operators build new nodes; no value ever changes. A value that is known while tracing behaves like a
-plain one (``if``, ``int(...)``). For any other value, such uses raise a LanguageError that names the correct form.
+A type is a finite set of plain values with a fixed layout of scalars (leaves). A symbolic value is a type and a flat
+tuple of scalar nodes. Operators build new nodes; no value ever changes. A value that is known while tracing behaves
+like a plain value (``if``, ``int(...)``). For other values, ``if`` and ``int`` raise a LanguageError that names the
+correct form.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotH
 from highwater.model.language.graph import BOOL, INT, Node, note
 
 Hits = tuple[tuple[int, Node], ...]
-"""The possible positions of a place in the state: offset of its first scalar, and the condition for it."""
+"""The elements that a symbolic index can select: offset of the element's first scalar, and the condition."""
 
 
 @dataclass(frozen=True)
 class Leaf:
     """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
 
-    A step that crosses ``bound`` is pruned; if it is None, leaving the interval is an error in the protocol.
-    ``limit`` is the interval's end before the type was widened (see ``widening``); None if it was not.
+    A step that leaves the interval is pruned at ``bound``; if ``bound`` is None, the step is an error. ``limit`` is
+    the interval's end before the type was widened (see ``widening``); None if the type is not widened.
     """
 
     path: str
@@ -47,7 +48,7 @@ class Leaf:
         return (self.high - self.low).bit_length()
 
     def left_by(self, node: Node) -> Node:
-        """The condition that a value written to this scalar leaves the type; constant false if it cannot."""
+        """The condition that the value of ``node`` is outside this scalar's interval."""
         if node.low >= self.low and node.high <= self.high:
             return graph.FALSE
         if self.sort == INT:
@@ -61,7 +62,7 @@ _widening: ContextVar[bool] = ContextVar("widening", default=False)
 
 @contextmanager
 def widening() -> Iterator[None]:
-    """While inside, each new type that declares a bound has room for one more value or element."""
+    """A context in which each new type with a bound has room for one more value or element."""
     token = _widening.set(True)
     try:
         yield
@@ -78,13 +79,13 @@ class Type:
     """The base class of all types."""
 
     is_counted = False
-    """True if its plain values are whole numbers, which can be added and compared with others."""
+    """True if the plain values are whole numbers, for arithmetic and comparisons."""
 
     next_class: ClassVar[type[Any] | None] = None
-    """The class of such a value's place in the state after a step, if it is not ``state.Next``."""
+    """The subclass of ``state.Next`` for places of this type in ``s.next``; None: ``state.Next`` itself."""
 
     def goes_with(self, other: Type | None) -> bool:
-        """True if values of the two types can be compared. ``other`` None is the type of a computed number."""
+        """True if values of the two types can be compared. ``other`` is None for a computed number."""
         return self == other
 
     @cached_property
@@ -101,7 +102,7 @@ class Type:
         raise NotImplementedError
 
     def lift(self, plain: object) -> Any:
-        """The symbolic value of this type for a plain value; a symbolic value of this type stays."""
+        """The symbolic value of this type for a plain value. A symbolic value of this type is returned unchanged."""
         raise NotImplementedError
 
     def decode(self, scalars: Sequence[int]) -> Any:
@@ -109,7 +110,7 @@ class Type:
         raise NotImplementedError
 
     def zero(self) -> Any:
-        """The default value, for a field that is not given."""
+        """The default value of the type, for a field that is not given."""
         raise NotImplementedError
 
     def encode(self, plain: object) -> tuple[int, ...]:
@@ -134,7 +135,7 @@ class Type:
 
 
 def is_type(given: object, what: str) -> None:
-    """Raises LanguageError if ``given`` is not a type; ``what`` names the type that needs one."""
+    """Raises LanguageError if ``given`` is not a type; ``what`` names the enclosing type in the message."""
     if not isinstance(given, Type):
         raise fail(f"{what} needs a type, not {given!r}")
 
@@ -160,7 +161,6 @@ class Value:
         return self._compared("==", other)
 
     def __ne__(self, other: object) -> Truth:  # type: ignore[override]
-        """The condition that both values differ; a plain Python value is lifted to this value's type."""
         return self._compared("!=", other)
 
     def _compared(self, sign: str, other: object) -> Truth:
@@ -174,7 +174,7 @@ class Value:
 
     @property
     def _is_ordered(self) -> bool:
-        """True if ``<`` has a meaning: the value is a number, not a name and not made of several scalars."""
+        """True if the value is a number, so that ``<`` has a meaning."""
         return False
 
     def in_(self, *values: object) -> Truth:
@@ -195,13 +195,13 @@ class Value:
         raise fail(f"a {self.describe()} has no truth value; compare it first")
 
     def __iter__(self) -> Iterator[Any]:
-        """Raises LanguageError: a loop goes over the index type, which is known while tracing, not over a value."""
+        """Raises LanguageError: a loop must iterate over the index type, not over a symbolic value."""
         raise fail(
             f"a {self.describe()} cannot be iterated over; loop over its index type and ask for membership"
         )
 
     def __contains__(self, item: object) -> bool:
-        """Raises LanguageError: Python turns ``in`` into a plain bool, so it cannot be symbolic."""
+        """Raises LanguageError: Python converts the result of ``in`` to a plain bool."""
         raise fail(f"'in' cannot ask a {self.describe()}; write .has(x)")
 
     def __str__(self) -> str:
@@ -215,7 +215,7 @@ class Value:
         )
 
     def __repr__(self) -> str:
-        """The kind of value, and its plain value if known, for error messages and debuggers."""
+        """The kind of value, and the plain value if known, for error messages and debuggers."""
         known = all(n.is_const for n in self.nodes) and self.nodes
         return f"<{self.describe()} {self._plain()!r}>" if known else f"<{self.describe()}>"
 
@@ -242,7 +242,7 @@ class Value:
         raise fail(f"{symbol} has no meaning for a {self.describe()}{self._instead(symbol, other)}")
 
     def _instead(self, symbol: str, other: object) -> str:
-        """A hint at the correct form, to append to the error about an operator; "" if there is none."""
+        """A hint to append to the error about this operator; "" if there is none."""
         return ""
 
     def describe(self) -> str:
@@ -258,7 +258,7 @@ OPERATORS = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod()", "pow": "**",
     "matmul": "@", "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^",
 }  # fmt: skip
-"""Python's binary operators: the method's name without underscores, and the symbol."""
+"""Python's binary operators: method name without underscores to symbol."""
 
 
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -268,10 +268,10 @@ UNARY = {"neg": "unary -", "pos": "unary +", "abs": "abs()", "invert": "~"}
 
 
 def _refuse() -> None:
-    """Define every operator that Value lacks, so that it raises LanguageError with the protocol's line.
+    """Define methods for the operators that Value lacks: they raise LanguageError with the protocol's line.
 
-    Subclasses override the operators that they have. The others are set here, not written in the class, so that a
-    type checker reports their use.
+    The methods are set here and not written in the class, so that a type checker reports their use. Subclasses override
+    the methods of operators that they support.
     """
 
     def binary(symbol: str) -> Callable[[Value, object], Any]:
@@ -325,7 +325,7 @@ _PRECEDENCE = "; & and | bind tighter than comparisons: put each comparison in p
 
 
 class Truth(Value):
-    """A truth value: it has ``&``, ``|``, ``~`` and comparisons, and works in ``if`` only if known while tracing."""
+    """A symbolic condition, with ``&``, ``|`` and ``~``. It works in ``if`` only if it is known while tracing."""
 
     __slots__ = ()
 
@@ -344,21 +344,18 @@ class Truth(Value):
         )
 
     def __and__(self, other: Truth | bool) -> Truth:
-        """The condition that both conditions hold."""
         second = _operand("&", other).node
-        if isinstance(other, bool):  # a switch, which has no mutants here
+        if isinstance(other, bool):  # a rule's switch, for which there are no mutants
             return Truth(None, (graph.and_(self.node, second),))
         return Truth(None, (mutation.binary("and", graph.and_, self.node, second),))
 
     def __or__(self, other: Truth | bool) -> Truth:
-        """The condition that at least one of the two conditions holds."""
         second = _operand("|", other).node
         if isinstance(other, bool):
             return Truth(None, (graph.or_(self.node, second),))
         return Truth(None, (mutation.binary("or", graph.or_, self.node, second),))
 
     def __invert__(self) -> Truth:
-        """The condition that this condition does not hold."""
         negated = (graph.not_(self.node),)
         return Truth(None, mutation.offered("operation", negated, {"~: dropped": lambda: self.nodes}))
 
@@ -366,7 +363,6 @@ class Truth(Value):
     __ror__ = __or__
 
     def __xor__(self, other: Truth | bool) -> Truth:
-        """The condition that exactly one of the two conditions holds."""
         return self != _operand("^", other)
 
     __rxor__ = __xor__
@@ -380,7 +376,7 @@ class Truth(Value):
 
 
 class Number(Value):
-    """A whole number, an index or a member of an enumeration."""
+    """A symbolic whole number, index value or member of an enumeration."""
 
     __slots__ = ()
 
@@ -399,26 +395,23 @@ class Number(Value):
     def _term(self, symbol: str, other: object) -> Node:
         """The node of the other operand of an arithmetic operator.
 
-        Raises LanguageError if this value is a name, such as a member of an enumeration.
+        Raises LanguageError if this value is a member of an enumeration.
         """
         if self.type is not None and not self.type.is_counted:
             raise fail(f"{symbol} has no meaning for a {self.describe()}: its values are names, not numbers")
         return self._other(other)
 
     def __add__(self, other: Number | int) -> Number:
-        """The sum of the two numbers. Its interval is the sum of theirs: numbers do not wrap around."""
+        """The sum of the two numbers. Numbers do not wrap around."""
         return Number(None, (mutation.binary("+", graph.add, self.node, self._term("+", other)),))
 
     def __sub__(self, other: Number | int) -> Number:
-        """This number minus the other one."""
         return Number(None, (mutation.binary("-", graph.sub, self.node, self._term("-", other)),))
 
     def __rsub__(self, other: int) -> Number:
-        """The other number minus this one."""
         return Number(None, (graph.sub(self._term("-", other), self.node),))
 
     def __neg__(self) -> Number:
-        """The negated number."""
         return 0 - self
 
     def __mul__(self, other: Number | int) -> Number:
@@ -426,22 +419,20 @@ class Number(Value):
         return Number(None, (mutation.binary("*", graph.mul, self.node, self._term("*", other)),))
 
     def __floordiv__(self, other: Number | int) -> Number:
-        """This number divided by the other one, rounded down.
+        """This number divided by the other number, rounded down.
 
         A step that divides by zero is an error; a property that divides by zero fails.
         """
         return _divided("//", self.node, self._term("//", other))
 
     def __rfloordiv__(self, other: int) -> Number:
-        """The other number divided by this one, rounded down."""
         return _divided("//", self._term("//", other), self.node)
 
     def __mod__(self, other: Number | int) -> Number:
-        """The remainder of ``//``, with the divisor's sign. Division by zero is treated as in ``//``."""
+        """The remainder of ``//``, with the divisor's sign. For the divisor 0 see ``//``."""
         return _divided("%", self.node, self._term("%", other))
 
     def __rmod__(self, other: int) -> Number:
-        """The remainder of the other number divided by this one."""
         return _divided("%", self._term("%", other), self.node)
 
     def _instead(self, symbol: str, other: object) -> str:
@@ -450,19 +441,15 @@ class Number(Value):
         return ": write // for the quotient rounded down, and % for the rest" if symbol in "/divmod()" else ""
 
     def __lt__(self, other: Number | int) -> Truth:
-        """The condition that this number is less than the other one."""
         return Truth(None, (mutation.binary("<", graph.lt, self.node, self._other(other)),))
 
     def __le__(self, other: Number | int) -> Truth:
-        """The condition that this number is at most the other one."""
         return Truth(None, (mutation.binary("<=", graph.le, self.node, self._other(other)),))
 
     def __gt__(self, other: Number | int) -> Truth:
-        """The condition that this number is greater than the other one."""
         return Truth(None, (mutation.binary(">", mutation.greater, self.node, self._other(other)),))
 
     def __ge__(self, other: Number | int) -> Truth:
-        """The condition that this number is at least the other one."""
         return Truth(None, (mutation.binary(">=", mutation.greater_or_equal, self.node, self._other(other)),))
 
     __radd__, __rmul__ = __add__, __mul__
@@ -505,9 +492,9 @@ def is_option(value: object) -> bool:
 
 
 def lift_like(like: Value, other: object) -> Value:
-    """The value ``other`` in a form that can be combined with ``like``: a plain value is lifted to its type.
+    """The value ``other`` as a symbolic value that can be combined with ``like``.
 
-    Raises LanguageError if the two do not fit, such as members of different enumerations.
+    Raises LanguageError if the types do not fit, such as members of different enumerations.
     """
     if isinstance(other, Value):
         if type(like) is type(other) and like.type is other.type:
@@ -547,14 +534,14 @@ def of_one_kind(a: Type | None, b: Type | None) -> bool:
     return (a is None or a.goes_with(b)) and (b is None or b.goes_with(a))
 
 
-# Choices: one of several values by a condition; joined conditions; the least and the greatest number.
+# Choose one of several values by a condition; join conditions; find the least and the greatest number.
 
 _watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
 def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
-    """While inside, ``watch`` is called with the condition and the place of every ``where`` that is traced."""
+    """A context in which ``watch`` is called with the condition and place of each branch that is traced."""
     token = _watch.set(watch)
     try:
         yield
@@ -563,7 +550,7 @@ def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
 
 
 def watched(condition: Node) -> None:
-    """Pass a branch's condition and place to the function set by ``watching``, if there is one."""
+    """Pass a branch's condition and place to the function that ``watching`` sets, if there is one."""
     if (watch := _watch.get()) is not None:
         watch(condition, place())
 
@@ -590,7 +577,7 @@ def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
 
 
 def cases(*choices: tuple[Truth | bool, Any], otherwise: Any) -> Any:
-    """The value beside the first condition that holds, else ``otherwise``: a symbolic ``if … elif … else``."""
+    """A symbolic ``if … elif … else``: the value of the first choice whose condition holds, else ``otherwise``."""
     result = _first_that_holds(choices, otherwise)
     if mutation.active is None or not isinstance(result, Value):
         return result
@@ -654,7 +641,7 @@ def _joined(
 ) -> Truth:
     """Join conditions by ``all_of`` or ``any_of``, with mutants.
 
-    A mutant drops one item of a list. For a loop it joins the items by the other operator.
+    If the conditions are a list, each mutant drops one condition. Otherwise a mutant swaps ``all_of`` and ``any_of``.
     """
     nodes = tuple([as_bool(i).node for i in items])
     said: tuple[Node, ...] = (join(nodes),)

@@ -1,7 +1,7 @@
 """The state of a step: reads use the state before it, and writes set the state after it.
 
-Each scalar may be written once; the others keep their values. If two statements write the same scalar only in some
-states, the trace gets a check.
+A step may write each scalar once; all other scalars keep their values. If two statements write the same scalar only
+in some states, a step from such a state is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from highwater.model.language.types import Array, Hits, Seq, Struct, Type
 
 
 class State:
-    """The state before a step, with its fields as attributes. A step writes the state after it in ``next``."""
+    """The state before a step, with its fields as attributes. Writes to ``next`` define the state after the step."""
 
     def __init__(self, type: Struct, nodes: list[Node]) -> None:
         value = type.wrap(nodes)
@@ -44,12 +44,11 @@ class State:
         return self._value == (other._value if isinstance(other, State) else other)
 
     def __ne__(self, other: object) -> values.Truth:  # type: ignore[override]
-        """The condition that two states differ."""
         return ~(self == other)
 
 
 def _refuse_the_rest_of_state() -> None:
-    """Make the operations that a state lacks, such as ``bool`` and ``len``, raise an error with the protocol's line."""
+    """Make all other operations on a state, such as ``bool`` and ``len``, raise an error with the protocol's line."""
 
     def refuse(self: State, *_: object) -> Any:
         raise fail("a state is neither true nor false, has no text and no elements: read its fields, s.field")
@@ -62,7 +61,7 @@ _refuse_the_rest_of_state()
 
 
 class Next:
-    """A place in the state after a step, to which a step assigns: ``s.next.logs[leader] = …``."""
+    """A field or element of the state after a step, for assignments such as ``s.next.logs[leader] = …``."""
 
     _old: values.Value
     _type: Type
@@ -78,12 +77,12 @@ class Next:
         hits: Hits = (),
         at: tuple[Node, ...] = (),
     ) -> None:
-        # `start` is the first scalar of the place. `hits` has a symbolic index as pairs (offset to add, condition
-        # that this element is selected); `at` has all positions on the path.
+        # `start` is the first scalar of the place, and `at` has all indices on its path. If an index is symbolic,
+        # `hits` has a pair for each possible element: offset to add, condition that the element is selected.
         self.__dict__.update(_old=old, _type=type, _start=start, _hits=hits, _at=at)
 
     def __getattr__(self, name: str) -> Any:
-        """The place of a struct's field, or the messages of a kind, which can be sent and received."""
+        """The place of the struct's field ``name``, for a write."""
         if name.startswith("__"):
             raise AttributeError(name)
         if not isinstance(self._type, Struct):
@@ -94,11 +93,10 @@ class Next:
         return self._within(field, self._start + scalars.start, self._hits, self._at)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Write a field of the struct at this place."""
         self.__getattr__(name)._write(value)
 
     def __getitem__(self, index: object) -> Next:
-        """The place of an element of an array, or of a sequence, whose length stays."""
+        """The place of an element of the array or sequence, for a write. The length of a sequence does not change."""
         if isinstance(self._type, Array):
             count, first = self._type.index.size, self._start
             node = self._type.index.lift(index).nodes[0]
@@ -131,12 +129,12 @@ class Next:
         return place
 
     def _refuse(self, node: Node, leaf: int, message: str) -> None:
-        """Add a check: a step in which this statement is reached and the condition ``node`` holds is an error."""
+        """Add a check: a step that reaches this statement while the condition ``node`` holds is an error."""
         trace = current("s.next")
         trace.checks.append(Check(leaf, graph.and_(trace.when, node), None, message, place()))
 
     def _check_end(self, index: Node) -> None:
-        """Add a check: a write at or past the end of a sequence is an error, because elements there must stay zero."""
+        """Add a check: a write past the last element of a sequence is an error, because elements there are zero."""
         past = [
             graph.and_(condition, graph.le(self._old.nodes[self._start + offset], index))
             for offset, condition in self._hits or ((0, graph.TRUE),)
@@ -145,7 +143,6 @@ class Next:
         self._refuse(graph.any_(past), self._start, message)
 
     def __setitem__(self, index: object, value: object) -> None:
-        """Write an element of the array or sequence at this place."""
         self.__getitem__(index)._write(value)
 
     def __repr__(self) -> str:
@@ -164,9 +161,9 @@ class Next:
     def _scalars(self, new: Callable[[int, Node], Node], *, adds: bool) -> None:
         """Write the scalars of this place.
 
-        ``new`` maps a scalar's number in the place and its present value to the next value. The present value is the
-        value before the step or, with ``adds``, after the step's earlier additions. Raises LanguageError if a scalar
-        is always written twice. If it is written twice only in some states, a step from such a state is an error.
+        ``new`` maps (number of the scalar in this place, current value) to the next value. The current value is the
+        value before the step or, with ``adds``, after the step's earlier additions. Raises LanguageError if a step
+        always writes a scalar twice. If it does so only in some states, a step from such a state is an error.
         """
         trace, where = current("s.next"), place()
         target = WriteTarget(self._at, trace.when, where, adds)
@@ -198,11 +195,11 @@ class AbsentField(Next):
         super().__init__(type.zero(), type, 0)
 
     def __getattr__(self, name: str) -> Any:
-        """The place of a struct's field, which is absent too."""
+        """The place of the struct's field ``name``. A write there has no effect, either."""
         return AbsentField(super().__getattr__(name)._type)
 
     def __getitem__(self, index: object) -> Next:
-        """The place of an element of an array or of a sequence, which is absent too."""
+        """The place of an element of the array or sequence. A write there has no effect, either."""
         if not isinstance(self._type, (Array, Seq)):
             raise fail(f"{self._type} has no elements")
         return AbsentField(self._type.element)

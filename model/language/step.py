@@ -1,7 +1,7 @@
 """Single steps of a protocol on plain values. An action instance is traced on its first use.
 
-The interpreter runs a model whose instances are all traced. A replay uses only few of the steps of a large model. So
-a Stepper traces one instance at a time, names the guards that refuse it, and caches results.
+The interpreter runs a model whose instances are all traced. A replay uses only few instances of a large model. So a
+Stepper traces one instance at a time, names the guards that refuse a step, and caches results.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from highwater.model.language.types import Type
 from highwater.model.language.values import Value
 
 REMEMBERED = 200_000
-"""The most results that a memo holds; it is emptied when it is full."""
+"""The maximum number of results in a memo. A full memo is emptied."""
 _P = TypeVar("_P", bound=Protocol)
 _T = TypeVar("_T")
 
 
 class TracedStep:
-    """An action instance as functions of a state's scalars, each compiled on its second use.
+    """An action instance as functions of a state's scalars. Each function is compiled on its second use.
 
-    If one parameter is an input of the functions besides the state, ``arguments`` are that parameter's scalars.
+    One parameter of the action can be an additional input of the functions; ``arguments`` are then its scalars.
     """
 
     def __init__(
@@ -64,11 +64,11 @@ class TracedStep:
         return tuple(name for name, holds in zip(self.guards, results, strict=True) if not holds)
 
     def after(self, state: Sequence[int]) -> Scalars:
-        """The state after the step. Neither guards nor bounds are checked."""
+        """The state after the step, without a check of guards or bounds."""
         return self._written(state, self._values("writes", self._writes, state))
 
     def result(self, state: Sequence[int]) -> tuple[list[Check], Scalars]:
-        """The checks that the step meets (bounds it crosses, errors), and the state after it."""
+        """The checks that are true for the step (crossed bounds and errors), and the state after the step."""
         checks = self.instance.checks
         results = self._values("result", lambda: [*(c.node for c in checks), *self._writes()], state)
         left = [c for c, is_left in zip(checks, results, strict=False) if is_left]
@@ -106,8 +106,9 @@ class TracedStep:
 class Stepper:
     """Takes single steps of a protocol.
 
-    If an attribute that parameters range over is a long list, ``types`` gives its values as a type. ``inputs`` names,
-    for some actions, a parameter with very many values: the action is traced once for all of them.
+    * ``types``: for an attribute of the protocol that lists parameter values, a type with the same values. Use it for
+      long lists.
+    * ``inputs``: for an action, a parameter with very many values. The action is traced once for all its values.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class Stepper:
         return action in self._actions
 
     def step(self, action: str, values: Sequence[Any] = ()) -> TracedStep | None:
-        """The step of an action with these parameter values, in order.
+        """The step of an action with these parameter values, in the order of the action's parameters.
 
         None if the action does not exist or is never enabled with these values.
         """
@@ -166,7 +167,10 @@ class Stepper:
         return self._steps[key]
 
     def named(self, action: str, parameters: Mapping[str, Any]) -> TracedStep | None:
-        """The step of an action with parameters given by name; None as in ``step``, or if the names differ."""
+        """The step of an action with parameter values by name.
+
+        None if the action does not exist, has other parameters, or is never enabled with these values.
+        """
         found = self._actions.get(action)
         if found is None or parameters.keys() != found.domains.keys():
             return None
@@ -195,9 +199,9 @@ class Stepper:
         return None if found is None else TracedStep(*found, arguments)
 
     def _lift(self, attribute: str, plain: Any) -> Any:
-        """A parameter's plain value as the value that an action takes.
+        """The value that an action function takes for a parameter's plain value.
 
-        Raises LanguageError if it is outside the parameter's domain.
+        Raises LanguageError if the value is not in the parameter's domain, the protocol's attribute ``attribute``.
         """
         domain = self._types.get(attribute) or getattr(self.protocol, attribute)
         if isinstance(domain, Type):
@@ -214,7 +218,7 @@ class Stepper:
         return self.functions([stated])
 
     def functions(self, stated: Iterable[Callable[[Any, State], Any]]) -> Evaluate:
-        """Compile several functions of (protocol, state) to one that returns all their values in sequence."""
+        """Compile functions of (protocol, state) to one function of a state's scalars, which joins all results."""
         nodes: list[Node] = []
         for one in stated:
             with tracing(self.protocol.on):
@@ -245,36 +249,32 @@ class Memo(dict[Hashable, Any]):
 
 
 class Ranks(NamedTuple):
-    """Maps numbers to their ranks (positions in ascending order), for rules that only compare numbers.
+    """Maps numbers to their ranks (positions in ascending order, from 0).
 
-    The rules compare offsets and epochs, and take the least or the greatest of them. A step therefore commutes with
-    every map that preserves their order, and small numbers can replace large ones. A number below all others has rank
-    -1.
+    A protocol's rules only compare offsets and epochs, and take the least or the greatest. Small numbers in the same
+    order can therefore replace large numbers: the steps are the same.
     """
 
     values: Sequence[int]
 
     @classmethod
     def of(cls, values: Iterable[int]) -> Ranks:
-        """The mapping from these numbers to their ranks."""
+        """The ranks of these numbers."""
         return cls(sorted(set(values)))
 
     def rank(self, value: int) -> int:
-        """The rank of a number: its position in ascending order from 0; -1 if it is below all numbers."""
+        """The rank of a number; -1 if the number is below all ``values``."""
         return -1 if value < self.values[0] else bisect_left(self.values, value)
 
     def value(self, rank: int) -> int:
-        """The number that has this rank.
-
-        Rank -1 gives -1; a rank past the end gives one more than the greatest number.
-        """
+        """The number with this rank: -1 for rank -1, and past the end the greatest number plus 1."""
         if rank < 0:
             return -1
         return self.values[rank] if rank < len(self.values) else self.values[-1] + 1
 
 
 def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable[str]) -> _P:
-    """The protocol with parameters that may exceed the ranges declared for scenarios."""
+    """The protocol with these parameters and rules. Parameters may exceed the ranges declared for scenarios."""
     wide = {
         name: replace(known, high=max(known.high, parameters.get(name, known.high)))
         for name, known in protocol.parameters.items()

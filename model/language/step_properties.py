@@ -44,7 +44,7 @@ def step_property(
 ) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
     """Mark a function of (protocol, before, after) as a step property.
 
-    It exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
+    The property exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
     """
     has_parentheses("step_property", source)
 
@@ -56,18 +56,19 @@ def step_property(
 
 
 LARGE = 150
-"""A step property with more nodes is compiled once on both states, instead of into the code of each instance."""
+"""The maximum number of nodes of a step property that engines copy into the code of each instance."""
 
 
 @dataclass(frozen=True)
 class TracedStepProperty:
-    """A traced step property: ``node`` is its condition; where ``premise`` is false, it holds vacuously.
+    """A traced step property, over the scalars before the step (``Model.inputs``) and after it (``Model.after``).
 
-    Both read the scalars of the state before the step (``Model.inputs``) and of the state after it (``Model.after``),
-    whose numbers follow. ``node`` holds for a step that changes nothing. ``asked`` are the numbers of the instances
-    whose steps can violate the property; other instances write nothing that it reads. Premises are counted only for
-    steps of the instances in ``asked``. ``reads`` are numbers of scalars: a step that changes none of them neither
-    violates the property nor meets its premise. ``reads`` is None if the property depends on more than changes.
+    * ``node``: the condition. It holds for a step that changes nothing.
+    * ``premise``: the property holds vacuously for steps that do not satisfy the premise.
+    * ``asked``: the numbers of the instances whose steps can violate the property. Premises are counted only for
+      steps of these instances.
+    * ``reads``: numbers of scalars. A step that changes none of them neither violates the property nor satisfies its
+      premise. None: no such scalars are known.
     """
 
     stated: StepProperty
@@ -92,7 +93,10 @@ class TracedStepProperty:
 
 @dataclass(frozen=True)
 class JudgedSteps:
-    """The step property with this number for the steps of one instance, as conditions on the state before the step."""
+    """A step property for the steps of one instance: its condition and premise on the state before the step.
+
+    ``number`` is the position in ``Model.step_properties``.
+    """
 
     number: int
     node: Node
@@ -100,17 +104,17 @@ class JudgedSteps:
 
 
 class OfAStep:
-    """Rewrites conditions on two states as conditions on the state before a step, for one step after another.
+    """Rewrites conditions on the states before and after a step as conditions on the state before the step.
 
-    Most of a condition reads scalars that a step does not write; that part is the same for all steps and built once.
+    Most of a condition reads scalars that a step does not write. This part is built once for all steps.
     """
 
     def __init__(self, inputs: Sequence[Node], roots: Iterable[Node]) -> None:
         self._first = len(inputs)
         self._at_rest: dict[Node, Node] = {}
-        """Each expression for a step that writes nothing."""
+        """Each expression, rewritten for a step that writes nothing."""
         self._of_after: list[tuple[Node, int]] = []
-        """Expressions over the state after, arguments before users, each with a bit for each scalar that it reads."""
+        """The expressions that read the state after the step, each with a bit set of the scalars that it reads."""
         self._touched: dict[tuple[int, ...], list[Node]] = {}
         reads: dict[Node, int] = {}
         for node in graph.reachable(roots):
@@ -125,7 +129,7 @@ class OfAStep:
         self._known = dict(self._at_rest)
 
     def substituted(self, roots: Sequence[Node], writes: Mapping[int, Node]) -> list[Node]:
-        """The conditions for a step that writes these values, keyed by scalar number."""
+        """The conditions, rewritten for a step that writes ``writes`` (scalar number to value)."""
         written, known = tuple(writes), self._known
         if written not in self._touched:
             mask = sum(1 << leaf for leaf in written)

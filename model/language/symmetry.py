@@ -1,7 +1,7 @@
-"""Symmetry: states with renamed index values, and a test that a protocol treats such states alike.
+"""Symmetry: states with renamed index values, and a test that renaming does not change a protocol's behaviour.
 
-A symmetric protocol treats a state and its renamings alike, so a search explores only one of them. The renamed state
-is an expression over the state, which every engine reads like any other.
+If a protocol treats a state and its renamings alike, a search explores only one of them. A renamed state is a list of
+expressions over the original state, which every engine can evaluate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from highwater.model.language.types import Array, Enum, Index, IntType, Option, 
 from highwater.model.language.values import SeqValue, where
 
 Renaming = Mapping[str, Sequence[int]]
-"""For each symmetric index, by its name: the new value of each old one."""
+"""For each symmetric index, by name: the new value of each index value."""
 
 
 def renamed(model: Model, renaming: Renaming) -> list[Node]:
@@ -112,7 +112,7 @@ def _rename(type_: Type, nodes: Sequence[Node], renaming: Renaming) -> list[Node
         return items
     if isinstance(type_, Option):
         there = type_.present(nodes)
-        if len(nodes) == type_.content_type.leaf_count:  # none is a code of the number itself
+        if len(nodes) == type_.content_type.leaf_count:  # none is one value of the scalar, without a flag
             whole = _rename(type_.content_type, nodes, renaming)
             return [graph.select(there, b, a) for a, b in zip(nodes, whole, strict=True)]
         content = _rename(type_.content_type, nodes[1:], renaming)
@@ -133,10 +133,7 @@ def _ascending(type_: Seq, nodes: Sequence[Node], renaming: Renaming) -> list[No
 
 
 def _messages(kind: MessageKind, nodes: Sequence[Node], renaming: Renaming) -> list[Node]:
-    """The scalars of the messages of a kind with their fields renamed.
-
-    Each bit or count moves to the renamed message.
-    """
+    """The scalars of the messages of a kind after renaming: each bit or count moves to the renamed message."""
     result = [graph.const(0, INT if kind.copies else BITS)] * kind.index.size
     for number, message in enumerate(kind.constants()):
         renamed = number_of(kind.message, _rename(kind.message, message.nodes, renaming)).value
@@ -161,7 +158,8 @@ def _mapped(node: Node, order: Sequence[int]) -> Node:
 def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
     """The reason why the protocol or a property is not symmetric; None if random walks find no asymmetry.
 
-    Renaming a state must rename its successors and keep its verdicts. The initial states may differ under renaming.
+    A renamed state must have the renamed successors, and satisfy the same properties. Renaming may change which states
+    are initial.
     """
     interpreter = Interpreter(model)
     maps = []
@@ -184,7 +182,7 @@ def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
 def _difference(
     interpreter: Interpreter, state: Scalars, steps: Sequence[PossibleStep], function: Evaluate
 ) -> str:
-    """The names of the properties or actions that treat a state and its renaming differently; "" if there are none."""
+    """The names of properties or actions that differ between a state and its renaming, as text; "" if none differ."""
 
     def apply(plain: Scalars | None) -> Scalars:
         assert plain is not None

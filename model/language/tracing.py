@@ -51,19 +51,16 @@ class Write:
 
 @dataclass(frozen=True)
 class WriteTarget:
-    """The target of a write: the indices on its path into the state, the enclosing ``when``, and the line.
-
-    ``adds`` is True if the write adds to earlier writes of the step.
-    """
+    """The target of a write: its indices, the condition under which it applies, and its line."""
 
     positions: tuple[Node, ...]
     when: Node
     place: str | None = None
     adds: bool = False
-    """True if it adds to the present value (a sent message), so that one step can have several such writes."""
+    """True if the write adds to the current value (sent messages), so that one step can have several such writes."""
 
     def meets(self, other: WriteTarget) -> Node:
-        """The condition that both statements write the same scalar, given a scalar that both can write."""
+        """The condition that both writes reach the same scalar. Their paths must have the same fields."""
         same = [graph.eq(a, b) for a, b in zip(self.positions, other.positions, strict=False)]
         both = [self.when, other.when, *same]
         return graph.FALSE if contradict(both) else graph.all_(both)
@@ -71,10 +68,7 @@ class WriteTarget:
 
 @dataclass(frozen=True)
 class Check:
-    """A condition under which a step leaves a type.
-
-    The step is then pruned at ``bound``. If ``bound`` is None, the step is an error.
-    """
+    """A condition (``node``) under which a step is pruned at ``bound``; if ``bound`` is None, the step is an error."""
 
     leaf: int
     node: Node
@@ -94,17 +88,17 @@ class Trace:
     on: Callable[[str], bool] | None = None
     """A function that returns True if a rule of the protocol is on; None if the traced function has no protocol."""
     ends_early: bool = False
-    """True if a constant false guard ends the function: the code after it has no meaning."""
+    """True if tracing stops at a guard that is constant false."""
     when: Node = graph.TRUE
-    """The condition of the enclosing ``when`` blocks."""
+    """The condition that all enclosing ``when`` blocks apply."""
     branches: list[Node | None] = field(default_factory=lambda: [None])
-    """For each open block, the condition that its last ``when … otherwise`` chain applied; None if there is none."""
+    """For each open block, the condition that a branch of its last ``when`` chain applied; None: no chain."""
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None
-    """The implementation of ``enabled``; None if it is not available yet."""
+    """The implementation of the language's function ``enabled``; None in actions."""
     script: tuple[int, ...] = ()
-    """The alternative that each ``one_of`` takes; beyond its end, the first."""
+    """For each call of ``one_of``, the number of the value to choose; 0 for calls past the end of the script."""
     chosen: list[tuple[str, Any, int, int]] = field(default_factory=list)
-    """The choice of each ``one_of``: its name, the plain value, its number, and the number of values."""
+    """For each call of ``one_of``: the name, the chosen plain value, its number, and the number of possible values."""
 
     @property
     def premise(self) -> Node:
@@ -127,10 +121,9 @@ def tracing(
     script: tuple[int, ...] = (),
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
 ) -> Iterator[Trace]:
-    """Record the functions called inside; with ``ends_early``, a guard that is constant false ends the recording.
+    """A context that records guards, writes, checks and premises in a new trace.
 
-    ``on`` returns True if a rule of the protocol is on. ``script`` selects the alternatives of ``one_of``.
-    ``enabled`` implements the language's function ``enabled``.
+    ``Trace`` explains the arguments.
     """
     trace = Trace(on=on, ends_early=ends_early, script=script, enabled=enabled)
     token = _current.set(trace)
@@ -147,9 +140,9 @@ def looking(
     on: Callable[[str], bool],
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None,
 ) -> Iterator[Trace]:
-    """Trace a function that may only read. Raises LanguageError at ``where`` if it writes or requires something.
+    """A context that traces a function. Raises LanguageError at ``where`` if the function writes or requires something.
 
-    ``what`` names the function in that error.
+    ``what`` names the function in the error message.
     """
     with tracing(on, enabled=enabled) as trace:
         yield trace
@@ -158,7 +151,7 @@ def looking(
 
 
 def current(word: str) -> Trace:
-    """The current trace. Raises LanguageError if there is none; ``word`` is the language's function in that error."""
+    """The current trace. Raises LanguageError if nothing is being traced; ``word`` names the caller in the message."""
     trace = _current.get()
     if trace is None:
         raise fail(f"{word} has a meaning only while a protocol is traced")
@@ -173,9 +166,9 @@ def guards_so_far() -> list[Guard]:
 def require(name: str, condition: values.Truth | bool, *, rule: str | None = None) -> None:
     """State a guard of the current action: a step is enabled only if the condition holds.
 
-    Reports name a refusal by ``name``. Inside ``with when(…)`` the guard applies only under that condition. With
-    ``rule`` it exists only if the rule is on; raises LanguageError if the protocol has no such rule. If the condition
-    is constant false, tracing of the action ends here: with these parameters it is never enabled.
+    Reports of refused steps show ``name``. Inside ``with when(…)`` the guard applies only under that condition. With
+    ``rule`` the guard exists only if the rule is on; raises LanguageError if the protocol has no such rule. If the
+    condition is constant false, tracing ends, because the action is never enabled with these parameters.
     """
     trace, node = current("require()"), values.as_bool(condition).node
     if rule is not None and not _is_on(rule, "require(…, rule=…)"):
@@ -189,9 +182,9 @@ def require(name: str, condition: values.Truth | bool, *, rule: str | None = Non
 
 
 def enabled(action: str, /, **parameters: Any) -> values.Truth:
-    """The condition that a step of this action is enabled, for some values of the parameters that are not given.
+    """The condition that this action is enabled. Omitted parameters can have any value.
 
-    Only properties can use it. Raises LanguageError in an action, and for an unknown action or parameter.
+    For properties only. Raises LanguageError in an action, and for an unknown action or parameter.
     """
     asked = current("enabled()").enabled
     if asked is None:
@@ -202,7 +195,7 @@ def enabled(action: str, /, **parameters: Any) -> values.Truth:
 
 
 def under(rule: str, condition: values.Truth | bool) -> values.Truth:
-    """The condition if the protocol's rule is on, else true. Raises LanguageError if the protocol has no such rule."""
+    """``condition`` if the rule is on, else true. Raises LanguageError if the protocol has no such rule."""
     condition = values.as_bool(condition)
     return condition if _is_on(rule, "under()") else values.as_bool(True)
 
@@ -220,9 +213,9 @@ def _is_on(rule: str, word: str) -> bool:
 
 
 def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> values.Truth:
-    """The condition that the conclusion holds or the premise does not.
+    """The condition that the premise implies the conclusion.
 
-    Reports have the number of states that satisfy the premises of an invariant, so a vacuous invariant is visible.
+    Reports show the number of states that satisfy the premises of an invariant, so a vacuous invariant is visible.
     """
     premise = values.as_bool(premise)
     trace = _current.get()
@@ -232,7 +225,7 @@ def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> va
 
 
 def returned_condition(result: object, what: str, place: str | None) -> values.Truth:
-    """A property's result as a condition that is false where it is undefined.
+    """The result of a property's function as a condition that is false if it needs a division by zero.
 
     Raises LanguageError at ``place`` if the result is not a condition; ``what`` names the property.
     """
@@ -241,14 +234,14 @@ def returned_condition(result: object, what: str, place: str | None) -> values.T
     return values.Truth(None, (where_defined(values.as_bool(result).node),))
 
 
-# The result of a traced action: guards, written scalars, and the checks that stop a step.
+# The result of a traced action: guards, written scalars, and checks.
 
 
 def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
     """The checks of a trace: the conditions under which a step crosses a bound or is an error.
 
-    An index that a guard keeps inside its range needs no check. A division by zero has one: ``guards_asked`` lets a
-    step with an undefined guard pass, so that it meets the check.
+    An index that a guard keeps inside its range needs no check. A division by zero in a guard, write or check gets a
+    check.
     """
     guarded = conjuncts(g.node for g in trace.guards)
     checks = [c for c in trace.checks if graph.not_(c.node) not in guarded]
@@ -256,7 +249,7 @@ def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
 
 
 def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Check]:
-    """Make each check false where it is undefined, and add a check for undefined guards, writes and checks."""
+    """Make undefined checks false, and add one check for all divisions by zero in guards, writes and checks."""
     guards = [g.node for g in trace.guards]
     needed = [c.node for c in checks] + [w.node for w in trace.writes.values()]
     unknown = undefined_any(guards)
@@ -273,7 +266,7 @@ def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Chec
 def guards_asked(trace: Trace) -> tuple[Guard, ...]:
     """The guards of a trace that are not constant true.
 
-    A guard that is undefined lets the step pass: the step then meets a check and is an error.
+    A guard that divides by zero counts as true; a check then makes the step an error (``bound_checks``).
     """
     asked = (replace(g, node=graph.or_(g.node, undefined(g.node))) for g in trace.guards)
     return tuple(g for g in asked if g.node is not graph.TRUE)
@@ -296,10 +289,10 @@ def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:
 
 @contextmanager
 def when(condition: values.Truth | bool) -> Iterator[None]:
-    """Writes, messages and guards inside apply only if the condition holds.
+    """A context whose writes, messages and guards apply only if the condition holds.
 
-    Two such blocks may write the same field if their conditions exclude each other; a step from a state that satisfies
-    both is an error.
+    Two ``when`` blocks may write the same field if their conditions exclude each other. A step from a state that
+    satisfies both conditions is an error.
     """
     branches = current("when()").branches
     branches[-1] = None
@@ -309,10 +302,10 @@ def when(condition: values.Truth | bool) -> Iterator[None]:
 
 @contextmanager
 def otherwise(condition: values.Truth | bool = True) -> Iterator[None]:
-    """After ``with when(…):``, a symbolic ``elif`` or ``else``.
+    """A symbolic ``elif`` or ``else`` after ``with when(…):``.
 
-    The block applies if no earlier condition of the chain holds and this one does. Raises LanguageError if no ``with
-    when(…):`` of the same depth comes before.
+    The block applies if the condition holds and no earlier condition of the chain holds. Raises LanguageError if no
+    ``with when(…):`` of the same depth comes before the block.
     """
     if current("otherwise()").branches[-1] is None:
         raise fail("otherwise() follows a `with when(…):` block of the same depth")
@@ -343,8 +336,8 @@ def _branch(condition: values.Truth, word: str) -> Iterator[None]:
 def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
     """Choose one value of a type or of a list: the action has a step for each value.
 
-    Reports show the choice by its name beside the action's parameters. Raises LanguageError if another choice has the
-    name, if there is no value to choose, or outside an action.
+    Reports show the choice under ``name``, beside the action's parameters. Raises LanguageError if another choice has
+    the name, if there is no value to choose, or outside an action.
     """
     trace = current("one_of()")
     if not trace.ends_early:
@@ -374,9 +367,9 @@ def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
 
 
 def next_script(chosen: list[tuple[str, Any, int, int]]) -> tuple[int, ...] | None:
-    """The choices of the next run of an action, the last choice changing fastest; None after the last run.
+    """The numbers of the values that ``one_of`` chooses in the next run of an action; None after the last run.
 
-    ``chosen`` has for each choice of the last run its name, its value, the value's number, and the number of values.
+    ``chosen`` is ``Trace.chosen`` of the last run. The last choice changes fastest.
     """
     numbers = [(number, count) for _, _, number, count in chosen]
     while numbers:
@@ -388,8 +381,8 @@ def next_script(chosen: list[tuple[str, Any, int, int]]) -> tuple[int, ...] | No
 
 # Ordered, named checks of a request.
 #
-# A step of a protocol either happens or not, so its guards have no order (``require``). A server checks a request in
-# a fixed order, and the first failing check determines the answer.
+# The guards of a step (``require``) have no order, because a step is either enabled or not. A server checks a request
+# in a fixed order, and the first failing check determines the answer.
 
 
 @dataclass(frozen=True)
@@ -402,9 +395,9 @@ class NamedCheck:
 
 
 class Checks:
-    """The checks of a request, in the order in which they are made.
+    """The checks of a request, in the order in which the server makes them.
 
-    If all of them hold, the answer is ``passed_answer``. ``on`` returns True if a rule is on, for checks of a rule.
+    If all checks hold, the answer is ``passed_answer``. ``on`` returns True if the rule of a check is on.
     """
 
     def __init__(self, passed_answer: Any, on: Callable[[str], bool] | None = None) -> None:
@@ -413,9 +406,9 @@ class Checks:
         self._checks: list[NamedCheck] = []
 
     def check(self, name: str, holds: Truth | bool, answer: Any, *, rule: str | None = None) -> None:
-        """Add a check: if its condition is the first that fails, the request gets this answer.
+        """Add a check. The request gets ``answer`` if this check is the first that fails.
 
-        With ``rule`` the check exists only if that rule is on. Raises LanguageError for an unknown rule.
+        With ``rule`` the check exists only if the rule is on. Raises LanguageError for an unknown rule.
         """
         holds = as_bool(holds)
         if mutation.active is not None:
@@ -433,7 +426,6 @@ class Checks:
             raise fail(str(wrong)) from None
 
     def __iter__(self) -> Iterator[NamedCheck]:
-        """Iterate over the checks in order."""
         return iter(self._checks)
 
     @property
@@ -461,7 +453,7 @@ class Checks:
 class HasDomains(Protocol):
     """An action or a property with parameters.
 
-    ``domains`` maps each parameter to the attribute of the protocol that enumerates its values.
+    ``domains`` maps each parameter to the protocol's attribute that lists its values.
     """
 
     @property
@@ -474,13 +466,13 @@ class HasDomains(Protocol):
 
     @property
     def domains(self) -> Mapping[str, str]:
-        """For each parameter, the attribute of the protocol that enumerates its values."""
+        """For each parameter, the protocol's attribute that lists its values."""
 
 
 def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> list[tuple[Any, Any]]:
-    """The values of a parameter of an action or a property, each as a symbolic value and as a plain one.
+    """The values of a parameter of an action or a property, each as (symbolic value, plain value).
 
-    Raises LanguageError if ``define`` does not set the attribute that enumerates them.
+    Raises LanguageError if ``define`` does not set the attribute that lists the values.
     """
     attribute, where = stated.domains[parameter], place_of(stated.function)
     domain = getattr(protocol, attribute, None)

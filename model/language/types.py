@@ -1,4 +1,4 @@
-"""The types: finite sets of plain values, each with a fixed layout of scalars (leaves) and a width in bits."""
+"""The types of the language: finite sets of plain values, each with a fixed layout of scalars (leaves)."""
 
 from highwater.model.language.containers import Array, Seq, Set
 from highwater.model.language.records import Only, Option, Struct

@@ -1,4 +1,4 @@
-"""Symbolic values, with which a protocol's functions compute; gathered from the modules that define them."""
+"""The symbolic values with which a protocol's functions compute, and the functions on them."""
 
 from highwater.model.language.containers import ArrayValue, SeqValue, SetValue, first, least_by, members, size
 from highwater.model.language.records import OptionValue, StructValue

@@ -1,8 +1,8 @@
-"""The promise of Kafka to the clients of one partition. Read this protocol first: the others must keep its promise.
+"""Kafka's promise to the clients of one partition. Read this protocol first: all other protocols must keep the promise.
 
-The log holds the committed records. Kafka promises nothing about a record that is written and not committed; its loss
-is no step here. Committed records stay, in their order, as long as fewer than min.insync.replicas brokers lose data and
-no leader is elected uncleanly (P1).
+The log holds the committed records. Kafka promises nothing about uncommitted records, so no step models their loss.
+Committed records stay in the log, in their order, while fewer than min.insync.replicas brokers lose data and no leader
+is elected uncleanly (P1).
 """
 
 from __future__ import annotations  # noqa: I001 (so that it stays a page)
@@ -17,7 +17,7 @@ from highwater.model.language import (
 from highwater.model.rulebook import RULEBOOK
 
 Write = Enum("Write", "UNUSED WRITTEN PENDING ACKNOWLEDGED")
-"""A record is unused; written with acks 0 or 1; pending, with acks=all; or acknowledged to its producer."""
+"""The status of a record: unused; written (acks 0 or 1); pending (acks=all); acknowledged to its producer."""
 
 
 class Promise(Protocol):
@@ -36,7 +36,7 @@ class Promise(Protocol):
     }
 
     def define(self) -> Struct:
-        """The state: each record's fate, the committed log, each broker's visible log, and the lost copies."""
+        """The state: each record's status, the committed log, each broker's visible log, and the lost copies."""
         self.value, self.broker = Index("value", self.p.records), Index("broker", self.p.brokers)
         self.log, self.lengths = Seq(self.value, self.p.records), range(self.p.records + 1)
         runs = (run for n in self.lengths[1:] for run in combinations(range(self.p.records), n))
@@ -108,18 +108,18 @@ class Promise(Protocol):
 
     @action("P1, 966.12", says="broker {b} loses data", b="broker")
     def lose_data(self, s: State, b: Number) -> None:
-        """A broker loses data: its page cache, or its disk.
+        """A broker loses its page cache or its disk.
 
-        While fewer than min.insync.replicas brokers lose data, no client notices.
+        No client notices while fewer than min.insync.replicas brokers lose data.
         """
         require("fewer than min ISR lose data", s.lost < self.p.min_isr - 1)
         s.next.lost, s.next.shown[b] = s.lost + 1, []
 
     @action("P1", says="more is lost than may be")
     def lose(self, s: State) -> None:
-        """Committed records can be lost, acknowledged ones among them.
+        """Committed records are lost, also acknowledged records.
 
-        From here on Kafka promises nothing about the log.
+        After this step Kafka promises nothing about the log.
         """
         if one_of("by", ["another data loss", "an unclean election"]) == "another data loss":
             require("min ISR - 1 brokers have lost data", s.lost == self.p.min_isr - 1)

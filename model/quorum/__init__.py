@@ -1,4 +1,4 @@
-"""The KRaft metadata quorum, as far as KIP-1166 needs it: how the high watermark reaches every replica."""
+"""The KRaft metadata quorum, as far as KIP-1166 needs it: how the high watermark (HWM) reaches every replica."""
 
 from highwater.model.quorum import elections, leadership
 from highwater.model.quorum.cluster import DRAWING, Cluster

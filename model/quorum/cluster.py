@@ -2,17 +2,17 @@
 
 The model leaves out:
 
-* changes of the membership, snapshots, and unflushed logs; a finalised Fetch version is never taken back;
+* changes of the membership, snapshots, unflushed logs, and downgrades of the finalised Fetch version;
 * BeginQuorumEpoch as a message: a member learns of a leader at any time after its election, or never;
-* votes as messages, unless the rule ``votes_travel`` is on (``elections.py``). Otherwise a majority votes in one step,
-  at the moment of the last vote that the election needs. Failed elections and pre-votes then appear as slow members.
+* votes as messages, unless the rule ``votes_travel`` is on (``elections.py``). Without it a majority votes in one
+  step, at the moment of the last vote that the election needs. A failed election then looks like a slow member.
 
-A response carries at most one record. A member has one fetch in flight in an epoch: it sends the next one after the
-response, or the loss, of the last. An error ends a fetch and has no other effect. A parked fetch ends when its leader
-no longer leads.
+A response carries at most one record. A member has one fetch in flight in an epoch: it sends the next fetch after the
+previous response or its loss. An error ends a fetch and has no other effect. A parked fetch ends when its leader no
+longer leads.
 
-The steps are functions of (q, s, …) in the modules beside this one. ``q`` is the quorum, with its types, parameters
-and rules; ``s`` is the state before the step and ``s.next`` the state after it.
+The actions are functions of (q, s, …) in ``elections.py`` and ``leadership.py``. ``q`` is the quorum, with its types,
+parameters and rules; ``s`` is the state before the step and ``s.next`` the state after the step.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from highwater.model.quorum.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
 UNKNOWN = -1
-"""1166.1. The HWM of a member that knows none, in memory and in a fetch."""
+"""1166.1. The value of an unknown HWM, in memory and in a fetch."""
 
 BUDGETS = Budgets(
     {
@@ -59,7 +59,7 @@ BUDGETS = Budgets(
     },
     most=3,
 )
-"""Work and faults; a scenario grants a number of each."""
+"""Client appends, elections and faults; a scenario grants a number of each."""
 
 
 class Cluster(Protocol):
@@ -226,7 +226,7 @@ class Cluster(Protocol):
             offset="log end offset of the candidate",
         )
         self.some_vote_request = Option(self.vote_request)
-        # Epoch and kind of the request, and the epoch of the voter that answers.
+        # ``asked`` and ``pre`` belong to the request, ``epoch`` to the voter.
         self.vote_response = Struct(
             "VoteAnswer", asked=self.epoch, pre=Bool, epoch=self.epoch, granted=Bool
         ).about(
@@ -276,9 +276,9 @@ class Cluster(Protocol):
         ]
 
     def no_ballot(self, voted: int | None) -> dict[str, Any]:
-        """The vote fields of a member that requests no votes.
+        """The initial vote fields of a member. ``voted`` is the member that got its vote; None: it has not voted.
 
-        In a settled quorum every member but the leader has heard from the leader (``heard``).
+        With the parameter ``settled``, a member without a vote has heard from the leader.
         """
         heard = self.p.settled and voted is None
         return {"ballot": "none", "granted": [], "voted": voted, "heard": heard}
@@ -303,11 +303,11 @@ class Cluster(Protocol):
         return member.leader.is_some & ~member.leader.is_(m) & (member.ballot == self.ballot.none)
 
     def is_impatient(self, v: Number) -> bool:
-        """True if the fetch timer of voter ``v`` can expire in this scenario."""
+        """True if the fetch timer of voter ``v`` can expire in this scenario (parameter ``impatient``)."""
         return bool(self.p.impatient >> int(v) & 1)
 
 
-# How runs of the quorum are drawn: its members, and the fetches between them.
+# How pages draw runs of the quorum: members, and fetches between members.
 
 DRAWING = Drawing(
     lanes=(Lane("member {}", ("member {}", "leader {}"), index="member", state="members"),),

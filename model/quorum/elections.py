@@ -36,8 +36,9 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
     """A majority, which includes the candidate, moves to a new epoch and elects the candidate in one step.
 
     Precondition: the candidate does not lead, and its log is not behind the log of any voter of this majority. Any two
-    majorities share a member, so one of these voters holds every committed record.
-    The new leader forgets its HWM and appends a record of its own epoch, because it can commit nothing before that one.
+    majorities share a member, so one voter of this majority holds every committed record.
+    The new leader forgets its HWM. It appends a record of its own epoch, because its HWM advances only past such a
+    record.
     """
     voters = [v for v in q.voter if electorate.has(v)]
     require("the candidate votes for itself", electorate.has(candidate))
@@ -58,7 +59,7 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
 
 
 def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
-    """The elected member becomes leader: it forgets its HWM and appends a record of its epoch."""
+    """Make the elected member the leader of its epoch: it forgets its HWM and appends a record of the epoch."""
     me = s.members[leader]
     hwm = UNKNOWN if q.on("new_leader_forgets_hwm") else me.hwm
     log = me.log.append(q.record(epoch=epoch)) if q.on("leader_change_record") else me.log
@@ -70,7 +71,7 @@ def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
 def is_up_to_date(candidate: StructValue, voter: StructValue) -> Truth:
     """True if the candidate's log is not behind the voter's.
 
-    Its last epoch is later, or the last epochs are equal and its LEO is not smaller.
+    That is, the candidate's last epoch is later, or the last epochs are equal and the candidate's LEO is not smaller.
     """
     ours = candidate.log
     return is_not_behind(~ours.is_empty, ours.last.epoch, ours.length, voter)
@@ -91,9 +92,9 @@ def is_not_behind(has_records: Truth, last_epoch: Number, end: Number, voter: St
 def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     """A member learns the leader of an epoch, from BeginQuorumEpoch or from another member's response.
 
-    Precondition: the epoch is later than the member's, or the member knows no leader in it. The member then follows
-    the elected leader, and fetches parked with the member end. Before this step a former leader still leads, and
-    members fetch from it.
+    Precondition: the epoch is later than the member's epoch, or it is the member's epoch and the member knows no leader
+    in it. The member then follows the elected leader, and fetches parked with the member end. A former leader leads
+    until this step, and members fetch from it.
     """
     me, leader = s.members[m], s.elected[epoch]
     require("another member was elected in the epoch", leader.is_some & ~leader.is_(m))
@@ -107,7 +108,7 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
 def restart(q: Cluster, s: State, m: Number) -> None:
     """A member restarts: it keeps its log and epoch, forgets its HWM, and does not lead. Its connections close.
 
-    The HWM is not on disk. The member learns it from the response to its next fetch, unless that fetch is parked.
+    The HWM is not on disk. The member learns it from the response to its next fetch, unless the leader parks the fetch.
     """
     me = s.members[m]
     spend(s, "restarts")
@@ -128,9 +129,9 @@ def restart(q: Cluster, s: State, m: Number) -> None:
 
 
 def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructValue:
-    """The member with no vote requests of its own and no known fetch offsets of voters. It keeps its HWM.
+    """The member after ``changes`` without votes granted to it and without fetch offsets of voters.
 
-    If ``changes`` moves it to another epoch, it also forgets its vote.
+    If ``changes`` has another epoch, the member also forgets the vote that it granted.
     """
     voted = where(changes.get("epoch", member.epoch) == member.epoch, member.voted, None)
     ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | changes
@@ -140,7 +141,7 @@ def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructVa
 def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
     """595.8. A restarted member, with the epoch, leader and vote of its quorum-state file.
 
-    A former leader has resigned: it keeps its vote and does not lead in this epoch. A candidate is still a candidate.
+    A former leader does not lead in this epoch; it keeps its vote. A candidate is still a candidate.
     """
     voted = member.voted if q.on("vote_is_kept") else None
     leader = where(q.leads(m, member), None, member.leader)
@@ -152,19 +153,19 @@ def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
 
 
 def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool = True) -> None:
-    """End the fetches that are parked with ``members``, if the condition holds: these members no longer lead."""
+    """If the condition holds, end the fetches that are parked with ``members``, because they no longer lead."""
     for f in q.member:
         parked = s.parked[f]
         here = any_of(parked.value.leader == m for m in members)
         s.next.parked[f] = where(as_bool(condition) & parked.is_some & here, None, parked)
 
 
-# Elections whose votes are messages, with pre-votes (KIP-996). Of the rule ``votes_travel``.
+# Elections whose votes are messages, with pre-votes (KIP-996), if the rule ``votes_travel`` is on.
 #
-# A voter loses contact with its leader and its timer expires. It first requests pre-votes in its current epoch.
-# If a majority grants them, it moves to the next epoch and requests votes. A vote request with a later epoch moves its
-# receiver, a leader too, to that epoch. Without pre-votes a voter that was cut off therefore ends the term of a leader
-# that all others hear.
+# If a voter loses contact with its leader and its timer expires, it first requests pre-votes in its current epoch. If a
+# majority grants them, it moves to the next epoch and requests votes. A vote request with a later epoch moves its
+# receiver to that epoch, even a leader. Without pre-votes, a voter without contact therefore deposes a leader that all
+# other voters can reach.
 
 # --- candidates ------------------------------------------------------------------------------------------------
 
@@ -174,8 +175,8 @@ def stand(q: Cluster, s: State, c: Number) -> None:
     """The timer of a voter that does not lead expires: it lost contact with its leader, or its election failed.
 
     With pre-votes the voter stays in its epoch, keeps its leader and requests pre-votes. Without pre-votes it becomes
-    a candidate. Each such step spends the budget of elections, even if the election fails. So the budget limits
-    epochs.
+    a candidate. Each expiry spends the budget of elections, even if the election fails, so the budget limits the
+    number of epochs.
     """
     me = s.members[c]
     spend(s, "elections")
@@ -219,7 +220,7 @@ def win(q: Cluster, s: State, c: Number) -> None:
 
 @action("996.1", rule="pre_vote", says="voter {c} gives up its pre-vote", c="voter")
 def give_up(q: Cluster, s: State, c: Number) -> None:
-    """A voter ends its pre-vote, denied by a majority or by timeout, and returns to the leader that it knows."""
+    """A voter ends its pre-vote after denials or a timeout, and returns to the leader that it knows."""
     require("the voter requests pre-votes", s.members[c].ballot == "pre_vote")
     s.next.members[c] = s.members[c].replace(ballot="none", granted=[])
 
@@ -229,9 +230,9 @@ def give_up(q: Cluster, s: State, c: Number) -> None:
 
 @action("595.7", rule="votes_travel", says="voter {c} requests a vote from voter {v}", c="voter", v="voter")
 def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """A voter sends a vote or pre-vote request with its epoch, last epoch and LEO.
+    """A voter sends another voter a vote or pre-vote request, with its epoch, last epoch and LEO.
 
-    It has at most one request in flight to each voter.
+    A voter has at most one request in flight to each other voter.
     """
     me = s.members[c]
     require("the two voters differ", int(c) != int(v))
@@ -255,9 +256,9 @@ def ask(q: Cluster, s: State, c: Number, v: Number) -> None:
     c="voter",
 )
 def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
-    """A voter answers a vote request. It first moves to the request's epoch if that is later, even if it leads.
+    """A voter answers a vote request. If the request's epoch is later, the voter first moves to it, even if it leads.
 
-    A request of an earlier epoch is refused.
+    The voter refuses a request of an earlier epoch.
     """
     request, me = s.vote_requests[c][v], s.members[v]
     require("a request is under way", request.is_some)
@@ -275,10 +276,10 @@ def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
 
 
 def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructValue) -> Truth:
-    """True if a voter grants a vote or pre-vote to a candidate in its epoch.
+    """True if voter ``v`` grants the vote or pre-vote that candidate ``c`` requests in the voter's epoch.
 
-    A pre-vote does not bind: a voter can grant several, also after its vote. A voter in contact with a leader denies
-    pre-votes.
+    A pre-vote does not bind: a voter can grant several pre-votes, also after its vote. A voter in contact with a leader
+    denies pre-votes.
     """
     up_to_date = under(
         "up_to_date_vote", is_not_behind(asks.last_epoch.is_some, asks.last_epoch.value, asks.offset, voter)
@@ -295,7 +296,7 @@ def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructVal
 
 @action("595.7", rule="votes_travel", says="voter {c} takes the answer of voter {v}", c="voter", v="voter")
 def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """A voter receives a vote response. It counts a grant of its current request, and moves to a later epoch."""
+    """A voter takes a vote response: it counts a grant of its current request, or moves to a later epoch."""
     answer, me = s.vote_responses[c][v], s.members[c]
     require("an answer is under way", answer.is_some)
     got = answer.value
@@ -316,7 +317,7 @@ def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
     v="voter",
 )
 def lose_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """A vote request or its response is lost with its connection. The voter can send the request again."""
+    """A connection breaks: a vote request, or the response to it, is lost. The voter can send the request again."""
     require(
         "a request or an answer is under way", s.vote_requests[c][v].is_some | s.vote_responses[c][v].is_some
     )

@@ -28,23 +28,23 @@ from highwater.model.replication import logs
 
 
 def replicated_offset(ends: Sequence[Number], count: int) -> Number:
-    """The greatest of the offsets that at least ``count`` members have reached; −1 if there is none.
+    """The greatest offset that at least ``count`` members have reached; −1 if there is none.
 
-    ``ends`` has the offset of each member, −1 if it is unknown.
+    ``ends`` has the log end offset of each member; −1: unknown.
     """
     reached = [where(total(other >= end for other in ends) >= count, end, -1) for end in ends]
     return greatest(reached[0], *reached[1:])
 
 
 def epoch_start(log: SeqValue, epoch: Number) -> Number:
-    """The start offset of a leader's epoch: the offset after the last record of an earlier epoch."""
+    """The start offset of an epoch in a log: the offset after the last record of an earlier epoch."""
     return total((log.length > i) & (log.at(i).epoch < epoch) for i in range(log.type.maximum))
 
 
 # The leader's log: append, commit, and complete parked fetches.
 #
-# In the metadata quorum a majority commits, not an ISR. The leader's HWM advances when a voter's fetch carries a larger
-# offset, or if the leader alone is a majority. KIP-1166 is about how the other members learn the new HWM.
+# In the metadata quorum a majority of the voters commits, not an ISR. The leader's HWM advances if a voter's fetch
+# carries a larger offset, or if the leader alone is a majority. KIP-1166 defines how other members learn the new HWM.
 
 
 @action("595.3", says="leader {leader} appends a record", leader="voter")
@@ -80,7 +80,7 @@ def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
 
 
 def advance_hwm(q: Cluster, s: State, leader: Number, member: StructValue) -> StructValue:
-    """Advance a leader's HWM as far as the rules allow, never back; write the leader and return it."""
+    """Advance a leader's HWM as far as the rules allow, and never back. Write and return the changed leader."""
     hwm = greatest(member.hwm, reachable_hwm(q, leader, member))
     after: StructValue = member.replace(hwm=hwm, peak=greatest(member.peak, hwm))
     s.next.members[leader] = after
@@ -100,9 +100,9 @@ def commit(q: Cluster, s: State, log: SeqValue, hwm: Number) -> None:
 def reachable_hwm(q: Cluster, leader: Number, member: StructValue) -> Number:
     """The offset to which the rules let the HWM advance, because a majority has reached it; −1 if there is none.
 
-    A record of an earlier epoch is not committed by its copies alone, because a later leader may lack it. Once a
-    majority holds a record of the leader's own epoch, no member without it can be elected. Every record before it is
-    then safe, too.
+    Copies on a majority do not commit a record of an earlier epoch, because a later leader may lack the record. If a
+    majority holds a record of the leader's own epoch, no member without this record can be elected. All earlier records
+    are then safe, too.
     """
     ends = [member.log.length if int(v) == int(leader) else member.fetched[v] for v in q.counted]
     count = q.majority if q.on("majority_commits") else min(2, q.majority)
@@ -116,7 +116,7 @@ def reachable_hwm(q: Cluster, leader: Number, member: StructValue) -> Number:
 
 
 def readable(q: Cluster, f: Number, leader: StructValue) -> Number:
-    """B6, 595.4. The end of the log that ``f`` can read: the LEO for members of the quorum, the HWM for consumers."""
+    """B6, 595.4. The offset up to which ``f`` can read the leader's log: the HWM for consumers, otherwise the LEO."""
     if q.is_consumer(f) and q.on("consumers_read_committed"):
         return greatest(leader.hwm, 0)
     end: Number = leader.log.length
@@ -138,7 +138,10 @@ def answer(q: Cluster, f: Number, leader: StructValue, offset: Number) -> Struct
 
 
 def respond(q: Cluster, s: State, f: Number, condition: Truth, sent: StructValue) -> None:
-    """Send a response if the condition holds. It replaces a response of an older epoch that is in flight."""
+    """Send member ``f`` a response if the condition holds and no response of a later epoch is in flight.
+
+    The new response replaces a response in flight.
+    """
     before = s.responses[f]
     sends = condition & (before.is_none | (before.value.epoch <= sent.epoch))
     s.next.responses[f] = where(sends, q.some_response.some(sent), before)
@@ -147,9 +150,9 @@ def respond(q: Cluster, s: State, f: Number, condition: Truth, sent: StructValue
 def complete_parked(
     q: Cluster, s: State, leader: Number, after: StructValue, condition: Truth, among: Iterable[Number]
 ) -> None:
-    """If the condition holds, answer the fetches of the members ``among`` that are parked with a leader.
+    """If the condition holds, answer the fetches of the members ``among`` that are parked with the leader.
 
-    A consumer's fetch is answered only if there is a record for it.
+    The leader answers a consumer's fetch only if it has a record for it. ``after`` is the leader with its new HWM.
     """
     for f in among:
         parked = s.parked[f]
@@ -160,19 +163,19 @@ def complete_parked(
         s.next.parked[f] = where(ends, None, parked)
 
 
-# Members fetch, leaders answer or park the fetch, and the park timer ends it (KIP-1166).
+# Members fetch; leaders answer or park fetches; the park timer ends a parked fetch (KIP-1166).
 #
 # A leader parks a fetch without new records for at most 500 ms, so members need not poll. A response carries records
-# and the HWM. Before KIP-1166 the leader did not know a member's HWM, and parked fetches of members that lacked only
-# the HWM: they learned of a commit half a second late. With KIP-1166 the fetch carries the member's HWM.
+# and the HWM. Before KIP-1166 the leader did not know a member's HWM, and also parked the fetch of a member that lacked
+# only the HWM. The member then learned of a commit half a second late. With KIP-1166 a fetch carries the member's HWM.
 
 
 @action("595.1, 1166.1", says="member {f} sends a fetch", f="member")
 def send_fetch(q: Cluster, s: State, f: Number) -> None:
     """A member fetches at its LEO, with its epoch, the epoch of its last record and its HWM.
 
-    Precondition: it follows a leader and has no other fetch or response of this epoch. A fetch of an earlier epoch is
-    abandoned.
+    Precondition: the member follows a leader, and has no response in flight and no other fetch of its epoch. The new
+    fetch replaces a fetch of an earlier epoch.
     """
     me, before, parked = s.members[f], s.requests[f], s.parked[f]
     require("the member follows a leader", q.follows(f, me))
@@ -205,8 +208,8 @@ def learn_version(q: Cluster, s: State, m: Number) -> None:
 def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
     """1166.1, 1166.5. The HWM field of a member's fetch; none if the field is missing or has its default.
 
-    An unknown HWM is sent as −1: the leader answers such a fetch, and parks a fetch without the field. A consumer
-    leaves the field out, because it waits for records only.
+    A member sends an unknown HWM as −1, because the leader parks a fetch without the field. A consumer leaves the field
+    out, because it waits for records only.
     """
     if q.is_older(f) or not q.on("fetch_carries_hwm"):
         return q.hwm_field.none()
@@ -228,11 +231,11 @@ def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
     f="member",
 )
 def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
-    """A leader notes a voter's fetch offset, which can advance its HWM, and then answers or parks the fetch.
+    """A leader stores a voter's fetch offset, which can advance the HWM, and then answers or parks the fetch.
 
     Precondition: the fetch is for this leader and its epoch. The order matters: the response to a fetch that advances
     the HWM carries the new HWM. 1166.3: if the HWM advances, the leader answers the parked fetches of all other
-    members; otherwise they would learn of it from the park timer only.
+    members; otherwise they would learn the new HWM only when the park timer fires.
     """
     request, me = s.requests[f], s.members[leader]
     require("a fetch is under way", request.is_some)
@@ -255,9 +258,9 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
 
 
 def told_of_growth(q: Cluster, leader: Number, f: Number) -> list[Number]:
-    """1166.3. The members whose parked fetches end when the fetch of ``f`` advances the HWM: all other members.
+    """1166.3. The members whose parked fetches end if the fetch of ``f`` advances the HWM: all other members.
 
-    Before 1166.3 only consumers' fetches ended, because records became readable for them.
+    Before KIP-1166 only fetches of consumers ended, because consumers can then read more records.
     """
     others = [g for g in q.member if int(g) != int(f)]
     if not q.on("hwm_growth_completes") or q.is_older(leader):
@@ -269,9 +272,9 @@ def told_of_growth(q: Cluster, leader: Number, f: Number) -> list[Number]:
 
 
 def note_fetch(q: Cluster, leader: StructValue, f: Number, fetch: StructValue) -> StructValue:
-    """The leader after it noted the fetch offset of ``f``: voter ``f`` holds all records before that offset.
+    """The leader with the fetch offset of ``f`` stored: voter ``f`` holds all records before this offset.
 
-    Observers do not count, so their offsets are not noted.
+    Offsets of observers are not stored, because observers do not count for the HWM.
     """
     if int(f) >= q.counted.size:
         return leader
@@ -279,9 +282,9 @@ def note_fetch(q: Cluster, leader: StructValue, f: Number, fetch: StructValue) -
 
 
 def truncation(q: Cluster, leader: StructValue, fetch: StructValue, plain: StructValue) -> StructValue:
-    """The leader's response to a diverging log.
+    """The leader's response to a fetch whose log diverges.
 
-    It has the last epoch that both logs can share, and the end offset of that epoch in the leader's log.
+    The response has the last epoch that both logs can share, and the end offset of this epoch in the leader's log.
     """
     end = logs.end_offset_for_epoch(leader.log, fetch.last_epoch.value)
     end_epoch = where(end > 0, q.some_epoch.some(logs.epoch_before(leader.log, end)), None)
@@ -291,8 +294,8 @@ def truncation(q: Cluster, leader: StructValue, fetch: StructValue, plain: Struc
 def may_park(q: Cluster, leader: Number, remote: OptionValue, hwm: Number) -> Truth:
     """1166.2, 1166.4. True if a leader with HWM ``hwm`` may park a fetch for which it has no new record.
 
-    ``remote`` is the member's HWM in the fetch. A member with a smaller HWM must be answered. A missing field counts
-    as the greatest HWM: its sender has an older version, and the leader parks its fetch as before KIP-1166.
+    ``remote`` is the member's HWM in the fetch. The leader must answer a fetch with a smaller HWM. A missing field
+    counts as the greatest HWM: the sender has an older version, and the leader parks its fetch as before KIP-1166.
     """
     if q.is_older(leader) or not q.on("behind_is_answered"):
         return as_bool(True)
@@ -305,7 +308,7 @@ def may_park(q: Cluster, leader: Number, remote: OptionValue, hwm: Number) -> Tr
 def can_use(q: Cluster, m: Number, member: StructValue, fetch: StructValue) -> Truth:
     """True if member ``m`` leads and the fetch has the member's epoch.
 
-    The offset of a fetch of another epoch does not refer to this leader's log. If it counted, the leader could commit
+    The offset in a fetch of another epoch does not refer to this leader's log. A leader that counted it could commit
     records that the sender truncates.
     """
     return q.leads(m, member) & under("fetch_epoch_check", fetch.epoch == member.epoch)
@@ -315,7 +318,7 @@ def can_use(q: Cluster, m: Number, member: StructValue, fetch: StructValue) -> T
 def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
     """A member that does not lead in the fetch's epoch refuses the fetch.
 
-    The model ignores the content of the error: the sender fetches again when it knows a leader.
+    The model ignores the content of the error response. The sender fetches again when it knows a leader.
     """
     request = s.requests[f]
     require("a fetch is under way", request.is_some)
@@ -336,7 +339,7 @@ def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
 def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
     """After 500 ms the leader answers a parked fetch without records.
 
-    Kafka answers with the HWM at the time of parking. So even this answer need not deliver the current HWM.
+    Kafka answers with the HWM at the time of parking, so the response need not carry the current HWM.
     """
     parked, me = s.parked[f], s.members[leader]
     require("there is a park timer", q.p.timer)
@@ -356,8 +359,9 @@ def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
 def take_answer(q: Cluster, s: State, f: Number) -> None:
     """A member takes a fetch response: it appends the record, or truncates its log where the logs diverge.
 
-    A response of another epoch changes nothing, because a former leader's log may differ from the current leader's.
-    HWM := min(leader's HWM, own LEO) (595.6); an unknown HWM and a truncation leave it as it is.
+    A response of another epoch changes nothing, because a former leader's log may differ from the current leader's
+    log. HWM := min(leader's HWM, own LEO) (595.6). If the leader's HWM is unknown or the log is truncated, the member
+    keeps its HWM.
     """
     me, response = s.members[f], s.responses[f]
     require("an answer is under way", response.is_some)
@@ -377,7 +381,7 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
 def lose_fetch(q: Cluster, s: State, f: Number) -> None:
     """A connection breaks: the member's fetch, parked fetch and response on it are lost.
 
-    The member cannot know which of them arrived, and fetches again. A repeated fetch must therefore change nothing.
+    The member cannot know whether its fetch arrived, and fetches again. A repeated fetch must therefore change nothing.
     """
     under_way = s.requests[f].is_some | s.parked[f].is_some | s.responses[f].is_some
     require("a fetch or an answer is under way", under_way)

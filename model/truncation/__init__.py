@@ -1,4 +1,4 @@
-"""The protocol ``truncation``: log truncation, as published in TLA+, with its rules as switches."""
+"""The protocol ``truncation``: log truncation, as published in TLA+, with a switch for each rule."""
 
 from highwater.model.truncation.protocol import Truncation
 

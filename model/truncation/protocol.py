@@ -1,11 +1,11 @@
 """Log truncation after a leader change: Kafka before KIP-101, and with KIP-101, KIP-279 and KIP-320.
 
-The model has one partition. The controller shrinks the ISR and elects leaders. Brokers learn of it through
+The model has one partition. The controller shrinks the ISR and elects leaders. Brokers learn of its decisions through
 LeaderAndIsr requests, which may arrive late, in any order, more than once, or never. Leaders and followers read each
-other's state directly, because the question is not the transport but which state a broker acts on.
+other's state directly; the model has no fetch requests in flight.
 
-The state space equals that of the published specification hachikuji/kafka-specification, state for state. Each of its
-five modules is a profile here, and switches select between them.
+The state space equals the state space of the published specification hachikuji/kafka-specification, state for state.
+Each of the five modules of the specification is a profile here.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Truncation(Protocol):
         return s.replicas[broker].leader.is_(broker)
 
     def is_true_leader(self, s: State, broker: Number) -> Truth:
-        """True if the broker is the controller's current leader, and knows that it leads in the controller's epoch."""
+        """True if the broker leads for the controller, and knows that it leads in the controller's leader epoch."""
         return (
             s.quorum.leader.is_(broker)
             & self.presumes_leadership(s, broker)
@@ -212,7 +212,7 @@ class Truncation(Protocol):
         return s.replicas[follower].leader.is_(leader)
 
     def follows_in_epoch(self, s: State, follower: Number, leader: Number) -> Truth:
-        """KIP-320: the broker ``leader`` believes that it leads, and both brokers know the same leader epoch (B2)."""
+        """KIP-320: true if ``follower`` follows ``leader`` in the epoch in which ``leader`` believes it leads (B2)."""
         return (
             self.presumes_leadership(s, leader)
             & self.follows(s, follower, leader)
@@ -220,9 +220,10 @@ class Truncation(Protocol):
         )
 
     def caught_up(self, s: State, follower: Number, leader: Number, end: Number) -> Truth:
-        """True if the follower has the leader's records up to ``end``, by log length.
+        """True if ``follower`` follows ``leader``, and both logs reach the end offset ``end``.
 
-        With ``divergence_on_fetch``, also the last of these records must have the same epoch in both logs.
+        With ``divergence_on_fetch``, ``leader`` must also believe that it leads, and the last record before ``end``
+        must have the same epoch in both logs.
         """
         follower_log, leader_log = s.logs[follower], s.logs[leader]
         holds = (leader_log.length >= end) & (follower_log.length >= end)
@@ -271,7 +272,7 @@ class Truncation(Protocol):
     # --- becoming leader or follower --------------------------------------------------------------
 
     def newer_request(self, s: State, epoch: Number, broker: Number) -> Truth:
-        """True if the controller sent a request in this epoch, and the broker knows only an earlier epoch."""
+        """True if the controller sent a request in this leader epoch, and the broker knows only an earlier epoch."""
         known = s.replicas[broker].leader_epoch
         sent = s.quorum.leader_epoch.is_some & (s.quorum.leader_epoch.value >= epoch)
         return sent & (known.is_none | (known.value < epoch))
@@ -281,8 +282,8 @@ class Truncation(Protocol):
         """A broker takes a LeaderAndIsr request that names it as leader, and keeps its HWM.
 
         Precondition: the request is newer than the broker's leader epoch. The broker's HWM may lag behind the former
-        leader's, because fetch responses carry the HWM one fetch late. Its log holds every committed record: it was in
-        the ISR.
+        leader's HWM, because fetch responses carry the HWM one fetch late. The broker's log holds every committed
+        record, because the broker was in the ISR.
         """
         request = s.requests[epoch]
         require("the request names the replica", request.leader.is_(replica))
@@ -295,7 +296,7 @@ class Truncation(Protocol):
         }
 
     def epoch_end_offset(self, s: State, leader: Number, follower: Number) -> Number:
-        """KIP-101: the leader's end offset of the follower's last epoch; the follower's HWM if there is none."""
+        """KIP-101: the end offset of the follower's last epoch in the leader's log; if none, the follower's HWM."""
         log, last_epoch, hwm = s.logs[leader], s.logs[follower].last.epoch, s.replicas[follower].hwm
         end: Number = hwm
         for offset in reversed(range(self.p.log_size)):
@@ -327,8 +328,8 @@ class Truncation(Protocol):
         """A broker takes a LeaderAndIsr request that names another leader, and truncates its log.
 
         Precondition: the request is newer than the broker's leader epoch. The named leader may be in an earlier or a
-        later epoch than the request. The broker then computes the truncation offset against the wrong log. KIP-320
-        therefore requires that both are in the request's epoch.
+        later epoch than the request; the broker then computes the truncation offset from the wrong log. KIP-320
+        therefore requires that the named leader is in the request's epoch.
         """
         request, hwm = s.requests[epoch], s.replicas[replica].hwm
         leader = request.leader.value
@@ -368,8 +369,8 @@ class Truncation(Protocol):
         """A follower appends the leader's record at its log end; HWM := min(leader's HWM, own LEO) (B4).
 
         Precondition: the follower follows this broker, which believes it leads and has a record at that offset.
-        The fetch offset does not show whether the records before it are equal. If the two are in different epochs, the
-        follower may append to a log that diverges from the leader's.
+        The fetch offset does not show whether the earlier records are equal. If follower and leader are in different
+        epochs, the follower may append to a log that diverges from the leader's log.
         """
         ours, theirs = s.logs[follower], s.logs[leader]
         require("the replica believes that it leads", self.presumes_leadership(s, leader))
@@ -392,8 +393,8 @@ class Truncation(Protocol):
     def follower_truncate(self, s: State, follower: Number, leader: Number) -> None:
         """A fetch finds that the logs diverge, and the follower truncates to the last record that both share.
 
-        Precondition: the leader's log is shorter, or has another epoch at the follower's last offset. KIP-320 truncates
-        at the fetch, so the follower compares its log with the leader that it fetches from.
+        Precondition: the leader's log is shorter, or has another epoch at the follower's last offset. With KIP-320 the
+        follower compares its log with the leader's log at each fetch.
         """
         ours, theirs = s.logs[follower], s.logs[leader]
         require("the replica believes that it leads", self.presumes_leadership(s, leader))
@@ -409,8 +410,8 @@ class Truncation(Protocol):
     def leader_advance_hwm(self, s: State, leader: Number) -> None:
         """A leader advances its HWM by one record that every member of its ISR has.
 
-        KIP-320 counts a member only if it follows in the leader's epoch: the log of another follower may be as long and
-        hold a different record at that offset.
+        With KIP-320 every member must follow in the leader's epoch: the log of a follower in another epoch may hold a
+        different record at that offset.
         """
         me = s.replicas[leader]
         require("the replica believes that it leads", self.presumes_leadership(s, leader))
@@ -453,7 +454,7 @@ class Truncation(Protocol):
     def leader_shrink_isr(self, s: State, leader: Number, follower: Number) -> None:
         """The current leader removes from the ISR a follower that lags behind its log end.
 
-        Otherwise the HWM, which needs every ISR member, could never advance.
+        Without this step the HWM could never advance, because every ISR member must have the record.
         """
         isr, end = s.replicas[leader].isr, s.logs[leader].length
         require("the follower is another replica", follower != leader)
@@ -472,10 +473,10 @@ class Truncation(Protocol):
         follower="replica",
     )
     def leader_expand_isr(self, s: State, leader: Number, follower: Number) -> None:
-        """The current leader adds to the ISR a follower that has reached its HWM; the follower can then be elected.
+        """The current leader adds to the ISR a follower that has reached the leader's HWM.
 
-        A new leader's HWM may lag behind the committed records. With `join_at_epoch_start` a follower joins only after
-        the HWM has reached the leader's own epoch.
+        The follower can then be elected. A new leader's HWM may lag behind the committed records. With
+        `join_at_epoch_start` a follower joins only after the HWM has reached the leader's own epoch.
         """
         isr, hwm = s.replicas[leader].isr, s.replicas[leader].hwm
         require("the follower is not in the ISR", ~isr.has(follower))

@@ -1,7 +1,7 @@
 """Brokers: how they handle control requests, change the ISR, stop, and restart as a new generation.
 
-A request can outlive its receiver, because it waits in the controller's queue or is resent on a new connection. Each
-handler must therefore decide whether the request is for this generation of the broker.
+A request can outlive the broker's process, because it waits in the controller's queue or is resent on a new
+connection. Each handler must therefore decide whether the request is for the current generation of the broker.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 def arrives(m: Cluster, s: State, b: Number, position: int, kind: Number, again: bool) -> StructValue:
-    """Take a request of this kind from the broker's channel and return it.
+    """Take the request at this position from the broker's channel and return it. It must have this kind.
 
-    With ``again`` its response is lost, and a copy of the request arrives later.
+    With ``again`` the response is lost, and a copy of the request stays in the channel and arrives later.
     """
     channel = s.requests[b]
     request: StructValue = channel.at(position)
@@ -39,7 +39,10 @@ def arrives(m: Cluster, s: State, b: Number, position: int, kind: Number, again:
 
 
 def refused(m: Cluster, broker: StructValue, request: StructValue, rule: str) -> Truth:
-    """380.2. True if the broker answers STALE_BROKER_EPOCH or STALE_CONTROLLER_EPOCH."""
+    """380.2. True if the broker answers a request with STALE_BROKER_EPOCH or STALE_CONTROLLER_EPOCH.
+
+    ``rule`` is the switch for the check of the broker epoch.
+    """
     missing = m.names_no_epoch(request.controller)
     stale: Any = m.is_outdated(request.broker_epoch, broker.epoch, missing=missing) & m.on(rule)
     if not m.on("newer_epoch_is_obeyed"):
@@ -50,7 +53,7 @@ def refused(m: Cluster, broker: StructValue, request: StructValue, rule: str) ->
 
 
 def of_former_controller(broker: StructValue, request: StructValue) -> Truth:
-    """True if the sender's controller epoch is below an epoch that the broker's process has seen."""
+    """True if the request's controller epoch is below the highest controller epoch that the broker has seen."""
     seen = broker.controller_epoch
     return seen.is_some & (request.controller < seen.value)
 
@@ -67,11 +70,14 @@ def take(
     besides: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> None:
-    """Write a broker after a request: it stores an accepted request's controller epoch, and obeys the request.
+    """Write the state of broker ``b`` after a request.
 
-    ``heard`` is true if the broker accepts the request, ``obeys`` if it carries it out. For the properties, the state
-    records whether it should have obeyed. ``back``: the request moves its replica to an earlier leader epoch.
-    ``besides``: the changes that an accepted request makes to other partitions.
+    * ``heard``: the broker accepts the request, and stores its controller epoch.
+    * ``obeys``: the broker executes the request: it makes ``changes``.
+    * ``back``: the request moves the replica to an earlier leader epoch.
+    * ``besides``: the changes that an accepted request makes to other partitions.
+
+    For the properties, ``misled`` and ``reverted`` record that the broker executed a request that it should refuse.
     """
     broker = s.brokers[b]
     former = (request.broker_epoch < broker.epoch) & ~m.names_no_epoch(request.controller)
@@ -95,8 +101,8 @@ def take(
 def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: bool) -> None:
     """A broker takes a LeaderAndIsr: its replica becomes leader or follower.
 
-    It refuses a stale broker epoch, controller epoch or leader epoch. The leader epoch alone does not protect: a new
-    generation knows none, so it would obey a decision about its former generation.
+    The broker refuses a stale broker epoch, controller epoch or leader epoch. The leader epoch alone does not protect:
+    a new generation of the broker knows no leader epoch, so it would obey a request for its former generation.
     """
     request = arrives(m, s, b, position, Kind.LEADER_AND_ISR, again)
     broker = s.brokers[b]
@@ -106,8 +112,8 @@ def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: b
     if m.on("leader_epoch_check"):
         obeys = heard & (known.is_none | (known.value < request.leader_epoch.value))
     back = known.is_some & (request.leader_epoch.value < known.value)
-    # From the first LeaderAndIsr on the process writes the HWMs of the replicas that it has into the checkpoint, and
-    # nothing else: the others start from 0.
+    # After the first LeaderAndIsr the process overwrites the checkpoint with the HWMs of the replicas that it has.
+    # The HWM of a replica that is not in the checkpoint starts from 0.
     has_second = broker.has_second | request.of_all
     take(
         m,
@@ -132,7 +138,7 @@ def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: b
     again="again",
 )
 def take_update_metadata(m: Cluster, s: State, b: Number, position: int, again: bool) -> None:
-    """A broker takes an UpdateMetadata and reports its content to clients. It compares no leader epoch.
+    """A broker takes an UpdateMetadata and reports its content to clients. The broker compares no leader epochs.
 
     The last request to arrive therefore wins: a late copy sends clients to a former leader.
     """
@@ -152,10 +158,10 @@ def take_update_metadata(m: Cluster, s: State, b: Number, position: int, again: 
     again="again",
 )
 def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: bool) -> None:
-    """A broker takes a StopReplica: its replica stops fetching and serving. It compares no leader epoch.
+    """A broker takes a StopReplica: its replica stops fetching and serving. The broker compares no leader epochs.
 
-    It is the last request of a controlled shutdown. A restarted broker that obeys a late one stops a replica that
-    the controller considers live, and no request starts that replica again. Or the broker deletes the log of a replica
+    A controlled shutdown ends with a StopReplica. If a restarted broker obeys a late StopReplica, it stops a replica
+    that the controller considers live, and no request starts the replica again. Or it deletes the log of a replica
     that was added again.
     """
     request = arrives(m, s, b, position, Kind.STOP_REPLICA, again)
@@ -187,7 +193,7 @@ def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: boo
     follower="broker",
 )
 def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
-    """A leader adds to the ISR a follower that fetches in its epoch; ZooKeeper checks the node's version.
+    """A leader adds a follower that fetches in its leader epoch to the ISR; ZooKeeper checks the node's version.
 
     Each controller write has a new leader epoch, so the model compares leader epochs in place of versions.
     """
@@ -225,8 +231,8 @@ def down(m: Cluster, s: State, b: Number) -> None:
 def crash(m: Cluster, s: State, b: Number) -> None:
     """A broker crashes, and its session ends immediately.
 
-    A session that lasts longer has the same effect as a controller that reads late. The broker can restart before the
-    controller reads the broker list, which then has the same brokers as before.
+    A session that lasts longer has the same effect as a controller that reads late. If the broker restarts before the
+    controller reads the broker list, the list has the same brokers as before.
     """
     spend(s, "bounces")
     require("the broker runs", s.brokers[b].status == "RUNNING")
@@ -237,7 +243,7 @@ def crash(m: Cluster, s: State, b: Number) -> None:
 def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
     """A broker requests a controlled shutdown from the controller that the controller node names.
 
-    It does not wait forever: the controller may handle the request after the broker stopped, or restarted.
+    The broker does not wait forever, so the controller may handle the request after the broker stopped or restarted.
     """
     spend(s, "controlled_shutdowns")
     broker = s.brokers[b]
@@ -250,9 +256,9 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.3", says="broker {b} repeats its controlled shutdown request", b="broker")
 def ask_again(m: Cluster, s: State, b: Number) -> None:
-    """A broker without a response repeats its request to the current controller.
+    """A broker without a response to its ControlledShutdown repeats the request to the current controller.
 
-    That may be another controller than before: the former one took the request, or no longer was the controller.
+    The current controller may differ from the recipient of the first request.
     """
     spend(s, "reconnects")
     require("the broker is shutting down", s.brokers[b].status == "SHUTTING_DOWN")
@@ -269,9 +275,9 @@ def ask(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.3", says="broker {b} stops, and its session ends", b="broker")
 def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
-    """A broker stops after a response or enough attempts; its request may still be in flight.
+    """A broker stops after a response or enough attempts; its ControlledShutdown may still be in flight.
 
-    380.3: the request carries the broker epoch, so it cannot take leaderships from the next generation.
+    380.3: the request carries the broker epoch, so it cannot take leaderships from the broker's next generation.
     """
     require("the broker is shutting down", s.brokers[b].status == "SHUTTING_DOWN")
     down(m, s, b)
@@ -289,7 +295,7 @@ def register(s: State, b: Number) -> Number:
 def start(m: Cluster, s: State, b: Number) -> None:
     """A broker starts as a new generation with an empty memory and registers.
 
-    ZooKeeper gives each registration a greater broker epoch. Controller and broker distinguish generations by it.
+    Each registration has a greater broker epoch, by which controller and broker distinguish generations.
     """
     require("the broker is down", ~m.is_up(s.brokers[b]))
     s.next.brokers[b].epoch = register(s, b)
@@ -300,7 +306,7 @@ def start(m: Cluster, s: State, b: Number) -> None:
 def expire(m: Cluster, s: State, b: Number) -> None:
     """A broker's session expires while its process runs: its registration is gone.
 
-    The controller considers it failed. The broker does not know and continues.
+    The controller considers the broker failed. The broker does not notice and continues.
     """
     spend(s, "expirations")
     require("the broker runs", s.brokers[b].status == "RUNNING")
@@ -310,9 +316,10 @@ def expire(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.1", says="broker {b} registers again", b="broker")
 def register_again(m: Cluster, s: State, b: Number) -> None:
-    """A process whose session expired registers again: a new generation that does not know its epoch yet.
+    """A broker whose session expired registers again: a new generation that does not know its broker epoch yet.
 
-    Until then, requests for the new generation carry a broker epoch above its own, and it obeys them.
+    Until the broker learns it, requests for the new generation carry a broker epoch above the one it knows. The broker
+    obeys these requests.
     """
     require("sessions can expire while brokers run", bool(m.p.expirations))
     require("the session has expired", s.zookeeper.registrations[b].is_none)
@@ -322,9 +329,9 @@ def register_again(m: Cluster, s: State, b: Number) -> None:
 
 @action("380.1", says="broker {b} learns its new broker epoch", b="broker")
 def learn_epoch(m: Cluster, s: State, b: Number) -> None:
-    """A process learns its new broker epoch from ZooKeeper and keeps its replica.
+    """A broker learns its new broker epoch from ZooKeeper and keeps its replica.
 
-    From then on it refuses requests for its former generation.
+    After this step the broker refuses requests for its former generation.
     """
     require("sessions can expire while brokers run", bool(m.p.expirations))
     registration = s.zookeeper.registrations[b]

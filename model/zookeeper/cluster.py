@@ -1,4 +1,4 @@
-"""ZooKeeper mode: the rules of KIP-380 and the checks from before it, the profiles, and the state of the cluster."""
+"""ZooKeeper mode: the rules of KIP-380 and of earlier checks, the profiles, and the state of the cluster."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ KIP_380 = {
         "380.4", "A bounced broker is handled as failed and then as new. Off: as new only."
     ),
 }
-"""The rules of the proposal."""
+"""The rules of KIP-380."""
 
 FENCES = {
     "controller_epoch_check": Rule(
@@ -93,7 +93,7 @@ FENCES = {
         "controller that is refused resigns.",
     ),
 }
-"""Checks from before the proposal."""
+"""The rules of checks that are older than KIP-380."""
 
 RULES = {**KIP_380, **FENCES}
 
@@ -117,18 +117,18 @@ PROFILES = {
 
 # The state: ZooKeeper's nodes, controllers with the state that they have read, brokers, and requests in flight.
 #
-# In ZooKeeper mode the controller sends brokers its decisions as requests. A request is meant for the process that the
-# controller knows. That broker may have restarted since, under the same id and with an empty memory: as another
-# generation. With KIP-380 a request carries the generation that it is meant for.
+# In ZooKeeper mode the controller sends brokers its decisions as requests. A request is for the process that the
+# controller knows, but the broker may have restarted since: as another generation, with the same id and an empty
+# memory. With KIP-380 a request carries the broker epoch of its generation.
 #
 # The actions are functions of (m, s, …) in the other modules. ``m`` is the cluster with its types, parameters and
-# rules; ``s`` is the state before the step, ``s.next`` the state after it.
+# rules; ``s`` is the state before the step, ``s.next`` the state after the step.
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN DOWN")
-"""A broker's process."""
+"""The status of a broker's process."""
 
 Kind = Enum("Kind", "LEADER_AND_ISR UPDATE_METADATA STOP_REPLICA")
-"""The control requests of a controller."""
+"""The kinds of control requests that a controller sends."""
 
 BUDGETS = Budgets(
     {
@@ -141,14 +141,14 @@ BUDGETS = Budgets(
     },
     most=3,
 )
-"""Faults, each with a number that a scenario grants; healing is never bounded."""
+"""Faults; a scenario grants a number of each. Recovery steps are never bounded."""
 
 
 class Cluster(Protocol):
     """Types, the initial state and the predicates that controllers and brokers share.
 
     A broker epoch counts the broker's registrations from 0, because only the order of creation transaction ids matters.
-    The epoch that a request carries names the generation it is for. Without KIP-380 only properties read it.
+    A request carries the broker epoch of the generation it is for. Without KIP-380 only properties read this epoch.
     """
 
     parameters = {
@@ -278,9 +278,9 @@ class Cluster(Protocol):
             shutting_down="brokers in controlled shutdown",
             leadership="leader and leader epoch that it knows",
         )
-        # The sending controller stands for the controller epoch. A StopReplica names no leader and no leader
-        # epoch. A late copy waits on a connection of its own. A LeaderAndIsr is about one partition, or about all that
-        # the broker has; a StopReplica can delete the log.
+        # ``controller`` is the controller epoch, too. A StopReplica has no leader and no leader epoch, and can delete
+        # the log. A late copy waits on a separate connection. A LeaderAndIsr is about one partition, or about all
+        # partitions of the broker.
         self.request = Struct(
             "Request",
             kind=Kind,
@@ -310,7 +310,7 @@ class Cluster(Protocol):
         )
 
     def initial(self) -> list[dict[str, Any]]:
-        """The one initial state: every broker runs, is registered and in the ISR, and knows that broker 0 leads."""
+        """The initial state: every broker runs, is registered and in the ISR, and knows that broker 0 leads."""
         p = self.p
         registrations = [0] * p.brokers
         leadership = {"leader": 0, "leader_epoch": 0}
@@ -354,19 +354,19 @@ class Cluster(Protocol):
     # --- words ------------------------------------------------------------------------------------
 
     def older(self, epoch: Number, other: Number) -> Truth:
-        """380.1. True if one broker epoch compares as lower than another."""
+        """380.1. True if broker epoch ``epoch`` is lower than ``other``; always false without KIP-380."""
         return (epoch < other) & self.on("epoch_per_registration")
 
     def is_outdated(self, epoch: Number, known: Number, *, missing: Truth) -> Truth:
-        """380.2, 380.3.
+        """380.2, 380.3. True if a request's broker epoch is lower than the known epoch.
 
-        True if a request's broker epoch is lower than the known epoch. A missing epoch is not outdated.
+        A missing epoch is outdated only if ``missing_epoch_is_obeyed`` is off.
         """
         found: Truth = where(missing, not self.on("missing_epoch_is_obeyed"), self.older(epoch, known))
         return found
 
     def names_no_epoch(self, controller: Number) -> Truth:
-        """True if this controller has an older version: its requests carry no broker epoch."""
+        """True if this controller has an older version, whose requests carry no broker epoch."""
         return any_of(controller == c for c in self.controller if self.p.older_controllers >> int(c) & 1)
 
     def is_up(self, broker: StructValue) -> Truth:
@@ -378,21 +378,18 @@ class Cluster(Protocol):
         return self.is_up(broker) & broker.leader.is_(b) & broker.stopped_for.is_none
 
     def registered(self, registrations: Any) -> SetValue:
-        """The brokers that a broker list contains."""
+        """The set of brokers in a broker list (``registrations``)."""
         return self.brokers.of(lambda b: registrations[b].is_some)
 
     def first(self, candidates: SetValue) -> OptionValue:
-        """The candidate with the lowest id, which comes first in the replica list; none if there are no candidates."""
+        """The candidate with the lowest id (the first in the replica list); none if there are no candidates."""
         found: OptionValue = self.some_broker.none()
         for b in reversed(list(self.broker)):
             found = where(candidates.has(b), self.some_broker.some(b), found)
         return found
 
     def decided(self, p: StructValue, condition: Truth, leader: Any, isr: Any) -> StructValue:
-        """The partition ``p`` after a controller's decision, in the next leader epoch.
-
-        If the condition is false, ``p`` stays as it is.
-        """
+        """The partition ``p`` with this leader and ISR in the next leader epoch; unchanged unless ``condition``."""
         epoch = p.leader_epoch + (1 if self.on("decision_bumps_leader_epoch") else 0)
         after: StructValue = where(condition, p.replace(leader=leader, leader_epoch=epoch, isr=isr), p)
         return after
@@ -404,14 +401,14 @@ class Cluster(Protocol):
         return found
 
     def leadership_of(self, partition: StructValue) -> StructValue:
-        """A partition's leadership as requests carry it. They have no ISR, which a leader changes in ZooKeeper."""
+        """The leader and leader epoch of a partition, which requests carry."""
         return self.leadership(leader=partition.leader, leader_epoch=partition.leader_epoch)
 
 
 # Requests in flight to a broker, in the order in which they were sent.
 #
-# A connection belongs to one controller and one generation of a broker, as that controller knows it. On a connection no
-# request overtakes another. A late copy of a request waits on its own connection, which the controller has given up.
+# A connection belongs to one controller and to the generation of a broker that this controller knows. Requests on one
+# connection arrive in order. A late copy of a request waits on a separate connection that the controller has abandoned.
 
 
 def deliverable(channel: SeqValue, position: int) -> Truth:
@@ -440,12 +437,12 @@ def without(channel: SeqValue, position: int) -> SeqValue:
 
 
 def sent_if(condition: Any, channel: SeqValue, request: StructValue) -> SeqValue:
-    """The channel, with the request appended if the condition holds. A channel that is too long leaves its type."""
+    """The channel, with the request appended if the condition holds. A step with a longer channel is pruned."""
     result: SeqValue = where(as_bool(condition), channel.append(request), channel)
     return result
 
 
-# How runs are drawn: controllers and brokers, and their messages. ZooKeeper's nodes appear as changes.
+# How pages draw runs: controllers, brokers and their messages. Changes of ZooKeeper's nodes are listed.
 
 DRAWING = Drawing(
     lanes=(

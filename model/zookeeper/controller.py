@@ -1,7 +1,7 @@
 """Controllers: how they handle changes of the broker list, ControlledShutdown requests, reassignments and failovers.
 
-A watch tells a controller only that the broker list changed. It finds the change by comparing the list that it reads
-with the one before. It writes a decision to ZooKeeper and then sends requests to the brokers.
+A watch notifies a controller only that the broker list changed. The controller reads the list and compares it with the
+list that it knows. It writes its decision to ZooKeeper and then sends requests to the brokers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetValue) -> StructValue:
-    """The partition after brokers failed: they leave the ISR, and if they led, a new leader is elected.
+    """The partition without the failed brokers in the ISR; if the leader failed, with a new leader.
 
-    The last ISR member stays in the ISR. Without a live ISR member the partition has no leader. ``electable`` are the
-    brokers that are live and not shutting down.
+    The last ISR member stays in the ISR. The new leader is an ISR member in ``electable`` (live and not shutting down);
+    without such a member the partition has no leader.
     """
     leaderless = p.leader.is_some & failed.has(p.leader)
     leader = where(leaderless, m.first(p.isr & electable), p.leader)
@@ -44,13 +44,16 @@ def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetVa
 def elected(
     m: Cluster, p: StructValue, leaderless: Truth, live: SetValue, electable: SetValue
 ) -> StructValue:
-    """The partition after an election among the live ISR members; unchanged if it has a live leader."""
+    """The partition after an election among the ISR members in ``electable``; only live members stay in the ISR.
+
+    The partition is unchanged if it is not ``leaderless`` or there is no candidate.
+    """
     leader = m.first(p.isr & electable)
     return m.decided(p, leaderless & leader.is_some, leader, p.isr & live)
 
 
 def may_write(m: Cluster, s: State, c: Number) -> Truth:
-    """ZK4. True if ZooKeeper accepts a controller's write."""
+    """ZK4. True if ZooKeeper accepts a write of controller ``c``."""
     return (s.zookeeper.controller == c) | (not m.on("controller_epoch_fencing"))
 
 
@@ -74,10 +77,12 @@ def sent(
 ) -> None:
     """Send a batch of requests: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
-    ``known`` is the broker list that gives the requests their broker epochs (380.2). UpdateMetadata goes to all
-    brokers in it, LeaderAndIsr to the replicas in ``leader_and_isr``. If ``stop`` holds, ``stopped`` gets the
-    StopReplica. Brokers in ``of_all`` are new to the controller: their LeaderAndIsr is about all partitions.
-    ``replicas`` are the new replicas, if they change.
+    * ``known``: the controller's broker list, with the broker epochs for the requests (380.2).
+    * ``stop``: the condition that broker ``stopped`` gets a StopReplica.
+    * ``leader_and_isr``: the brokers whose replicas get a LeaderAndIsr.
+    * ``update_metadata``: the condition that all brokers in ``known`` get an UpdateMetadata.
+    * ``of_all``: the brokers that are new to the controller; their LeaderAndIsr is about all partitions.
+    * ``replicas``: the new replicas, if they change.
     """
     leader_and_isr = leader_and_isr & (m.replicas(s.zookeeper.partition) if replicas is None else replicas)
     for b in m.broker:
@@ -104,8 +109,9 @@ def sent(
 def read_broker_list(m: Cluster, s: State, c: Number) -> None:
     """A controller reads the broker list after its watch fired, and handles failed, new and bounced brokers.
 
-    380.4: a bounced broker is in both lists, with another broker epoch. It has lost its memory, so the controller
-    handles it as failed and then as new. Otherwise no LeaderAndIsr would reach it, and its replica would never fetch.
+    380.4: a bounced broker is in the old and in the new list, with different broker epochs. It has lost its memory, so
+    the controller handles it as failed and then as new. Otherwise no LeaderAndIsr would reach it, and its replica would
+    never fetch.
     """
     me, now = s.controllers[c], s.zookeeper.registrations
     require("the controller is active", me.active)
@@ -141,7 +147,7 @@ def read_broker_list(m: Cluster, s: State, c: Number) -> None:
 
 
 def has_bounced(m: Cluster, known: Any, registration: Any) -> Truth:
-    """380.4. True if a broker is in both lists with different broker epochs."""
+    """380.4. True if a broker is registered in the old and in the new list, with different broker epochs."""
     both = known.is_some & registration.is_some
     return both & m.older(known.value, registration.value) & m.on("bounce_detection")
 
@@ -158,8 +164,8 @@ def has_bounced(m: Cluster, known: Any, registration: Any) -> Truth:
 def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None:
     """A controller handles a ControlledShutdown: it elects another leader, or stops the broker's follower replica.
 
-    380.3: the broker may have restarted meanwhile. A request of the former generation must not take leadership from the
-    restarted broker.
+    380.3: the broker may have restarted since it sent the request. A request of its former generation must not take
+    leadership from the restarted broker.
     """
     request = s.shutdown_requests[b].value
     require("a ControlledShutdown is under way", s.shutdown_requests[b].is_some)
@@ -227,9 +233,9 @@ def add_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
 
 
 def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, deletes: bool) -> None:
-    """Write the partition with its new replicas in the next leader epoch, and send it to the live replicas.
+    """Write the ``changed`` partition in the next leader epoch, and send it to the live replicas.
 
-    Live brokers that are removed from the replicas get it too.
+    ``b`` is the broker whose replica is added or removed. With ``deletes`` it gets a StopReplica if it is live.
     """
     me = s.controllers[c]
     require("the controller is active", me.active & may_write(m, s, c))
@@ -259,7 +265,8 @@ def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, d
 def fail_over(m: Cluster, s: State, c: int) -> None:
     """Another controller takes the controller node with the next controller epoch, and reads the whole state.
 
-    The former controller's broker list is lost, so a bounce that it has not handled stays undetected.
+    The new controller does not know the former controller's broker list. A bounce that the former controller has not
+    handled therefore stays undetected.
     """
     spend(s, "failovers")
     require("this controller is the next one", s.zookeeper.controller == c - 1)
@@ -290,7 +297,7 @@ def fail_over(m: Cluster, s: State, c: int) -> None:
 def resign(m: Cluster, s: State, c: Number) -> None:
     """A former controller resigns and forgets its state; its requests may still be in flight.
 
-    Before this step two controllers act. Brokers distinguish them by the controller epoch; ZooKeeper refuses the
+    Before this step two controllers act. Brokers distinguish the two by the controller epoch; ZooKeeper refuses the
     former controller's writes.
     """
     require("the controller is active", s.controllers[c].active)
