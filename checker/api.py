@@ -38,8 +38,8 @@ def scenario(
     ``properties``, ``check`` checks all properties; for a protocol that comes with Highwater, all except liveness
     properties.
 
-    The request's ``model()`` is the traced protocol. Raises InputError if the subject or the name of a setting is
-    unknown, or if a value is invalid.
+    The request's ``model()`` is the traced protocol. Raises InputError if the subject, a parameter, a rule, the
+    profile or a property is unknown, or if a value is invalid.
     """
     return asked(subject, directory=directory, **settings)
 

@@ -1,6 +1,6 @@
-"""The state of a native search: levels, visited states, counters and violations, and the memory they may take.
+"""The data of a native search: levels, visited states, counters, violations, and the division of memory.
 
-``levels.py`` fills it; checkpoints (``checkpoint.py``) write and restore it.
+``levels.py`` fills the data; checkpoints (``checkpoint.py``) write and restore it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ _LEAST_ROOM = 16 << 20
 class SearchState:
     """The levels, visited states, counters and violations of one search.
 
-    ``levels`` are all levels so far: the last one is being found, and the one before it is being expanded. ``items``
-    are the parts of the level being expanded that are left. ``found`` has the first violation of each property as a
-    ``Place``.
+    In ``levels``, the last level is being found, and the level before it is being expanded. ``items`` are the
+    unexpanded parts of the latter. ``found`` has the first violation of each property as a ``Place``.
     """
 
     def __init__(self, program: Program, options: SearchOptions) -> None:
@@ -64,7 +63,7 @@ class SearchState:
         return DataFile.unnamed(self.options.spill_directory)
 
     def use_disk(self) -> None:
-        """Start to find duplicates on disk, which has no fingerprints yet.
+        """Create the visited set on disk, still empty; the search finds duplicates there from now on.
 
         Raises EngineError if memory is too small.
         """
@@ -85,7 +84,7 @@ class SearchState:
 
     @property
     def generated(self) -> int:
-        """The number of initial states and of targets of all steps."""
+        """The number of generated states: all initial states, and one state for each step."""
         return len(self.start) + sum(int(w.counts.sum()) for w in self.workers)
 
     @property
