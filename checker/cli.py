@@ -188,11 +188,12 @@ def main() -> None:
     # Helper processes must not import modules from the current directory either.
     os.environ["PYTHONSAFEPATH"] = "1"
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # it was closed when this program began
+        if getattr(sys, name) is None:  # the stream was closed when this process began
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without the sign → still gets the rest
+            # Replace each sign that the terminal cannot show, such as →.
+            stream.reconfigure(errors="replace")
     collect_garbage_rarely()
     cli(prog_name="highwater")
 

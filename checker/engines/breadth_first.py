@@ -165,7 +165,8 @@ class BreadthFirst:
         result.depth = sum(1 for size in visited.sizes if size)
         result.actions, result.cut, result.premises = totals.actions, totals.cut, totals.premises
         result.seconds = self.seconds
-        ordered = sorted(totals.found.items(), key=lambda item: len(item[1]))  # violations of states first
+        # Violations in a state before violations in a step.
+        ordered = sorted(totals.found.items(), key=lambda item: len(item[1]))
         result.violations = [self._violation(name, *place) for name, place in ordered]
         result.collision_probability = collision_probability(result.distinct_states)
         return result

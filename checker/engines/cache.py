@@ -43,7 +43,8 @@ class Cache:
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
         self.directory, self._most = directory, most_bytes
-        self._put = most_bytes  # bytes since the directory was last measured; the first write measures it
+        # The bytes written since the directory was last measured. The first write measures it.
+        self._put = most_bytes
 
     def get(self, key: bytes) -> bytes | None:
         """The content for a key of 32 bytes; None if the cache has no trusted content for it."""
@@ -79,7 +80,7 @@ class Cache:
             os.close(folder)
 
     def _read(self, folder: int, key: bytes) -> bytes | None:
-        # Without blocking: it might be a pipe.
+        # Do not block: the path could be a pipe.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(_name(key), flags, dir_fd=folder), "rb") as file:
             found = os.fstat(file.fileno())
@@ -170,8 +171,8 @@ def _refuse(directory: Path) -> None:
         print(said, file=sys.stderr, flush=True)
 
 
-# Facts about a request are stored with the machine code, under the request's key (``scenarios/model_key.py``) and
-# further arguments. A fact is the JSON of its dataclass; any other file is ignored.
+# Facts about a request are cached beside the machine code. The key of a fact is the request's key
+# (``scenarios/model_key.py``) with further arguments. The content is a dataclass as JSON; other content is ignored.
 
 Fact = TypeVar("Fact")
 

@@ -136,7 +136,7 @@ def _violation(
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
     """Build the explored graph of a model. A limit or the first Ctrl-C ends the search with the graph so far."""
-    import numpy as np  # the reference search does not need these
+    import numpy as np  # imported here, because search() needs neither module
 
     from highwater.checker.engines.state_graph import Explored, Layout
 

@@ -83,7 +83,7 @@ def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -
         new = within[targets] & (distance[targets] < 0)
         numbers, targets = numbers[new], targets[new]
         via[targets] = numbers
-        reached = targets[via[targets] == numbers]  # each target once, by the step stored for it
+        reached = targets[via[targets] == numbers]  # each target once, by the step stored in via
         level += 1
         distance[reached] = level
     return Tree(steps, distance, via)
@@ -173,7 +173,7 @@ class _Components:
         shape = (len(states), len(states))
         offsets = np.searchsorted(sources, np.arange(len(states) + 1))
         matrix = csr_array((np.ones(len(targets), dtype=np.float64), targets, offsets), shape=shape)
-        matrix.sum_duplicates()  # with two entries in one place, scipy's search does not terminate
+        matrix.sum_duplicates()  # with two entries for one pair of states, scipy's search does not terminate
         _, labels = connected_components(matrix, directed=True, connection="strong")
         large = np.bincount(labels, minlength=1) > 1
         self.count = int(large.sum())
@@ -242,7 +242,8 @@ class FairGroups:
         self.weak: Bits = np.array(everything, dtype=np.uint64) & ~self.strong
         self._offsets, self._targets, self._instances = offsets, targets, instances
         self._cut_offsets, self._cut_instances = cut_offsets, cut_instances
-        self._counts: Bits | None = None  # the groups whose steps from a state count; None: all of them
+        # For each state, the groups for which the state's steps count; None: all groups.
+        self._counts: Bits | None = None
         if conditions:
             self._counts = np.full((len(offsets) - 1, self.words), ~np.uint64(0), dtype=np.uint64)
             for number, holds in conditions.items():

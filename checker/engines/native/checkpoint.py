@@ -53,7 +53,7 @@ class Checkpoint(CheckpointDirectory):
             self._number += 1
             try:
                 return DataFile.named(self.directory / f"{kind}-{self._number:06}.data")
-            except FileExistsError:  # left by a process that ended earlier
+            except FileExistsError:  # an earlier process left this file
                 continue
 
     def commit(self, manifest: Mapping[str, Any], files: list[DataFile]) -> None:

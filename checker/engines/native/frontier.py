@@ -192,8 +192,8 @@ def _read(descriptor: int, array: Array, offset: int) -> None:
 
 # Levels of a search: packed states with their predecessors, in memory or on disk.
 #
-# A level is a list of chunks. Above its memory limit, a store writes arrays to one unnamed file. States are needed
-# once, in the next level. Predecessors are needed until the end, for counterexamples.
+# A level is a list of chunks. Above its memory limit, a store writes arrays to one unnamed file. A state is read once,
+# when it is expanded. Predecessors are needed until the end of the search, for counterexamples.
 
 _SPARE_BLOCKS = 16
 _SLICE = 4096

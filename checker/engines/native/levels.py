@@ -64,8 +64,8 @@ class NativeLevels(SearchState):
 
     def __init__(self, program: Program, options: SearchOptions) -> None:
         super().__init__(program, options)
-        self.lock = threading.Lock()  # for data that several workers write
-        self.lost = False  # a found state is in no level, so no checkpoint may be written
+        self.lock = threading.Lock()  # guards data that several workers write
+        self.lost = False  # True if a found state is in no level; then no checkpoint may be written
         self.trouble: str | None = None
         self.pause: Pause | None = None
         self.pool: ThreadPoolExecutor | None = None
@@ -304,7 +304,7 @@ class NativeLevels(SearchState):
         if self.checkpointer is not None and self.checkpointer.due:
             self.pause = self.pause or Pause.DUE
 
-    # --- beyond memory, and kept ------------------------------------------------------------------
+    # --- disk and checkpoints ---------------------------------------------------------------------
 
     def _go_to_disk(self, level: Level) -> None:
         """Continue with the visited states on disk, because the table is full."""

@@ -47,15 +47,15 @@ class SearchState:
         program, options, self.memory = self.program, self.options, memory
         room = memory - sum(w.bytes for w in self.workers)
         reserve = reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
-        # With very little memory, the search on disk gets no share: the search ends when memory is full.
+        # With very little memory, the search cannot use the disk: it ends when memory is full.
         self.on_disk = options.on_disk and room - reserve >= _LEAST_ROOM
         room -= reserve * self.on_disk
         if room < _LEAST_ROOM:
             raise EngineError(f"{memory >> 20} MiB of memory are too few for {self.count} workers")
-        # States and predecessors are read once and in order, so they can be on disk; the table cannot.
+        # States and predecessors are read in order, so they can be on disk. The table cannot.
         self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
         self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
-        # For the search on disk, the table has a mark of one bit for each slot.
+        # With visited states on disk, each slot of the table also needs a mark of one bit.
         slots = (room - room // 8 - room // 32) * 64 // 65
         self.table = Table(lambda *where: self.program.grow(*where), slots)
 

@@ -92,13 +92,13 @@ def make_room_for_cuts(buffers: Buffers, model: Model) -> None:
 
 # The explored graph by the native engine: a search that keeps its states, then a second expansion for the steps.
 #
-# The search finds the states and a shortest run to each, but not all steps between them. So each state is expanded
-# again with the same kernels. The targets of its steps are looked up in the search's table, which then has a state's
-# number beside each fingerprint.
+# The search finds all states and a shortest run to each state, but does not record all steps. So linking expands each
+# state again with the same kernels, and looks up the steps' targets in the search's table. Beside each fingerprint of
+# the table, it first writes the number of the state.
 #
-# The search treats two states with one fingerprint as the same. Linking detects such a collision: it compares the
-# target of a step word by word with the state in the table, and a difference is an error. With symmetry the words can
-# differ, so the collision probability is that of the search.
+# The search confuses two states with the same fingerprint (a collision). Linking detects a collision: it compares the
+# words of each step's target with the state that was found in the table. With symmetry, the words of equal states can
+# differ, so collisions remain undetected.
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
@@ -358,7 +358,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     result = searched(model, options, progress)
     if (
         result.stopped_by == "memory" and options.on_disk
-    ):  # the graph does not fit into memory; a search without it can use the disk
+    ):  # the graph does not fit into memory; a search without a graph can use the disk
         alone = search_alone(model, replace(options, graph=False), progress)
         alone.graph = result.graph
         return alone

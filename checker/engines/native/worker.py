@@ -127,7 +127,7 @@ class Table:
 
     def clear(self, expected: int = 0) -> None:
         """Remove all fingerprints, and resize the table for ``expected`` fingerprints, as far as memory allows."""
-        if sys.platform == "linux":  # elsewhere the pages may not return as zeros
+        if sys.platform == "linux":  # only Linux guarantees that the pages are zero afterwards
             self._memory.madvise(mmap.MADV_DONTNEED)
         else:
             self.slots[: self.capacity + SLACK] = 0
@@ -147,7 +147,7 @@ class Table:
         self._memory.close()
 
 
-# Buffers: the context of compiled functions and the arrays that they use; Worker: those of a search's thread.
+# Buffers of compiled functions.
 
 OUTPUT = 1 << 16
 """The most new states that one call of a compiled function finds."""

@@ -63,7 +63,7 @@ class Unrolling:
         if initial is None:
             self._add(state := self._variables())
             return [begins(self.model, self.numbers, state)]
-        if len(initial) == 1:  # plain values, which the solver's simplifier can use
+        if len(initial) == 1:  # literals, which the solver's simplifier can use
             literals = [
                 self.numbers.literal(v, leaf) for v, leaf in zip(initial[0], self.model.leaves, strict=True)
             ]
@@ -325,7 +325,7 @@ def _open(model: Model, action: Action, start: int) -> OpenStep | None:
             model.protocol, model.leaves, [*model.inputs, *_places(start, leaves)], action, choice
         )
     except (LanguageError, TypeError, ValueError, AttributeError, KeyError, IndexError):
-        return None  # the sentence needs plain parameters; with those it was traced before
+        return None  # the action needs parameter values; the model's instances have values
     return None if instance is None else OpenStep(instance, start, tuple(leaves), types, chosen)
 
 
@@ -353,7 +353,7 @@ def _equal(type_: Type, nodes: Sequence[Node], plain: Any) -> Node:
 # Bounded check: for each depth, find a run from an initial state that ends in a violation there.
 #
 # Depths are checked in order, so the first run found for a property is a shortest one. A property that holds at a depth
-# becomes a constraint for the later ones.
+# becomes a constraint for the later depths.
 
 LOGIC = "QF_BV"
 
@@ -454,7 +454,7 @@ def _deepen(
             return
         solver.add(runs.extend())
         if not limits.check(solver):
-            result.stopped_by = None  # no run is longer: every state was checked
+            result.stopped_by = None  # there is no longer run: every state was checked
             return
 
 

@@ -174,7 +174,7 @@ class Translator:
             return term
         if node.is_const:
             return z3.IntVal(node.value)
-        if node.high - node.low < 64:  # a choice between constants is cheaper than the solver's conversion
+        if node.high - node.low < 64:  # nested conditions are cheaper than the solver's conversion
             result = z3.IntVal(node.high)
             for value in range(node.high - 1, node.low - 1, -1):
                 result = z3.If(term == z3.BitVecVal(value, term.size()), z3.IntVal(value), result)
@@ -391,7 +391,7 @@ def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
         yield from _bounds(type_.element)
 
 
-# Limits of a solver: time, memory, and Ctrl-C. Reaching one ends a query without an answer, never with an exception.
+# Limits of a solver: time, memory, and Ctrl-C. A query that reaches a limit raises Stopped.
 
 LOOK_SECONDS = 0.1
 """The seconds between two checks of the memory while the solver works."""

@@ -70,7 +70,7 @@ class RowProgram(CompiledModel):
 
 def content(program: CompiledModel, request: ModelRequest) -> str:
     """A digest of everything that determines the results of a search: layout, instances, properties, source files."""
-    # Not of the code's text: its order of nodes depends on what a process traced earlier.
+    # The LLVM text is left out: the order of nodes in it can depend on what the process traced earlier.
     model = program.model
     said = [
         *(repr(slot) for slot in program.layout.slots),

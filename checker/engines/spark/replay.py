@@ -137,10 +137,10 @@ class SparkReplay:
         except Unreadable as wrong:
             if out is not None:
                 raise InputError(str(wrong)) from None
-            # One task replays it up to the damage, as shares cannot coordinate.
+            # One task replays the log up to the damage, because shares cannot coordinate.
             return _report(self._many([one])[0])
         finally:
-            # Files of attempts that were lost or interrupted.
+            # Remove the files of attempts that were lost or interrupted.
             for file in Path(out).glob("*/.part-*") if out is not None else ():
                 file.unlink(missing_ok=True)
         if out is not None:

@@ -101,7 +101,7 @@ class SparkConnection:
         for key, value in {**_CONFIGURATION, **(_LOCAL if self.master.startswith("local[") else {})}.items():
             conf.set(key, value)
         interrupted = threading.Event()
-        # Ctrl-C takes effect after the start: in the middle of it Spark would log tracebacks.
+        # Ctrl-C takes effect after the start, because during the start Spark would log tracebacks.
         with interruption(interrupted.set):
             ours = signal.getsignal(signal.SIGINT)
             try:
@@ -134,7 +134,7 @@ class SparkConnection:
             return
         deadline, seen, since = time.monotonic() + EXECUTOR_SECONDS, 0, 0.0
         while time.monotonic() < deadline and (not seen or time.monotonic() - since < _SETTLED_SECONDS):
-            # The driver is one of them.
+            # The status also counts the driver.
             found = self.context._jsc.sc().getExecutorMemoryStatus().size() - 1
             if found > seen:
                 seen, since = found, time.monotonic()
@@ -203,7 +203,7 @@ def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> li
             while not job.done():
                 wait([job], timeout=_REFRESH)
                 if watch(group):
-                    # Repeatedly: the job may not have begun yet.
+                    # Cancel repeatedly, because the job may not have begun yet.
                     cancelled = True
                     context.cancelJobGroup(group)
             wrong = job.exception()

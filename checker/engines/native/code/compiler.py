@@ -78,11 +78,11 @@ def _for_the_fast_selector(text: str) -> str:
 
 def _in_fast_instructions(found: re.Match[str]) -> str:
     result, operands = found[1], found.groupdict()
-    first, second = (f"%fast{part}.{result[1:]}" for part in (1, 2))  # no label has such a name
-    if operands["if"]:  # a choice between truth values
+    first, second = (f"%fast{part}.{result[1:]}" for part in (1, 2))  # no label of FunctionText has this form
+    if operands["if"]:  # select between bools
         apart = f"{first} = xor i1 {operands['yes']}, {operands['no']}\n"
         return f"{apart}{second} = and i1 {operands['if']}, {first}\n{result} = xor i1 {second}, {operands['no']}"
-    if operands["one"]:  # equality of truth values
+    if operands["one"]:  # equality of bools
         return f"{first} = xor i1 {operands['one']}, {operands['other']}\n{result} = xor i1 {first}, true"
     one, other, order = operands["a"], operands["b"], {"min": "slt", "max": "sgt"}[operands["most"]]
     return f"{first} = icmp {order} i64 {one}, {other}\n{result} = select i1 {first}, i64 {one}, i64 {other}"

@@ -184,7 +184,7 @@ class Beside:
     def __init__(self, text: str, effort: Effort, done: Callable[[Machine], None]) -> None:
         self._effort, self._done, self._given_up = effort, done, False
         self._whole = machine.whole(text)
-        # -P: no modules from the current or the script's directory. The search path can differ from the usual one.
+        # -P: no modules from the current directory. PYTHONPATH: the module search path of this process.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", compiler.source()],

@@ -144,7 +144,7 @@ class CompiledModel:
             return
         if states <= self._given_up:
             return
-        self._asked = effort  # only once, even if it fails
+        self._asked = effort  # one attempt only, even if it fails
         better = Machine.kept(self.name, effort)
         if better is not None:
             self._take(better)

@@ -88,7 +88,7 @@ def _extract() -> str:
         index, count = loop.values
         loop.while_(f.op(f"icmp ult i64 {index}, %end"))
         value = f.load(f.at("%table", index))
-        # Always written, and counted only if it stays: this avoids an unpredictable branch.
+        # Write every value, and count only those that stay: this avoids an unpredictable branch.
         f.store(value, f.at("%out", count))
         word = f.load(f.at("%marks", f.op(f"lshr i64 {index}, 6")))
         bit = f.op(f"and i64 {index}, 63")

@@ -240,18 +240,18 @@ def _together(cursors: list[_Cursor]) -> Iterator[Words]:
         yield part
 
 
-# Delayed duplicate detection: it continues the search if the fingerprints of its visited states exceed memory.
+# Delayed duplicate detection, for a search whose visited fingerprints exceed memory.
 #
-# The table then holds only the candidates of one batch: those of a level, or of as much of a level as fits. A
-# candidate that is not in the table yet is added, and stored unjudged as a row in a file. At the end of a batch:
+# The table holds only the candidates of one batch: the candidates of a level, or of the part of a level that fits. A
+# candidate that is not in the table yet is added to it, and written to a file as a row. At the end of a batch:
 #
-# 1. The table is sorted in place. One pass over all visited fingerprints on disk marks those that are in the table.
-# 2. The fingerprints without a mark are new: they are written as a sorted run, and count as visited.
-# 3. The rows are read back in the order in which they were written. A row without a mark is judged, and becomes a
-#    state of the next level, with the predecessor that it was found from.
+# 1. The table is sorted in place. One pass over all visited fingerprints on disk marks the slots that have one of them.
+# 2. The unmarked fingerprints are new. They are written as a sorted run, and count as visited.
+# 3. The rows are read back in the order in which they were written. An unmarked row becomes a state of the next level,
+#    and its properties are checked.
 #
-# As in memory, each state is judged once, and the first of several candidates with one fingerprint stays. So one
-# worker finds the same states in the same order.
+# As in memory, the properties of a state are checked once, and the first candidate with a fingerprint is kept. So a
+# search with one worker finds the same states in the same order as in memory.
 
 _LEAST = 1 << 20
 """The least number of candidates for which a pass over all visited states pays off."""

@@ -55,7 +55,7 @@ def _rank(node: Node) -> int:
     return _ranks[node.id]
 
 
-# The text of LLVM's intermediate representation: a function under construction, and the graph's nodes in it.
+# LLVM's intermediate representation as text: functions under construction, and graph nodes as instructions.
 
 INTRINSICS = """
 declare i64 @llvm.smin.i64(i64, i64)
@@ -249,7 +249,7 @@ class ValueScope:
         self, function: FunctionText, layout: Layout, words: list[str], parent: ValueScope | None = None
     ) -> None:
         self._function, self._layout, self._words = function, layout, words
-        # One table for all scopes: names, and the nodes that a scope removes again at its end; constants stay.
+        # All scopes share both. A scope's end removes the names of the nodes in _order; the names of constants stay.
         self._names: dict[int, str] = {} if parent is None else parent._names
         self._order: list[int] = [] if parent is None else parent._order
         self._end = len(self._order)

@@ -184,7 +184,7 @@ class Kernels:
         arrivals: list[tuple[str, str]],
         out: str,
     ) -> None:
-        # Declared bounds first: a step that is pruned there is no error.
+        # Declared bounds first: a step that is pruned at a bound is no error.
         for position, check in sorted(enumerate(instance.checks), key=lambda c: c[1].bound is None):
             left, fine = f.fresh("left"), f.fresh("fine")
             f.branch(scope.value(check.node), left, fine)
@@ -273,7 +273,7 @@ class Kernels:
         by_word: dict[int, list[int]] = {}
         for leaf in instance.writes:
             if self.layout.slots[leaf].bits == 0:
-                continue  # it has one value only; any other value fails a check
+                continue  # the scalar has only one value; any other value fails a check
             by_word.setdefault(self.layout.slots[leaf].word, []).append(leaf)
         for word in range(self.layout.words):
             value = words[word]
@@ -302,7 +302,7 @@ class Kernels:
         return f.end(f"i64 {mask}")
 
 
-# Symmetry reduction: states that differ only by a renaming get the fingerprint of the least of them.
+# Symmetry reduction: a state gets the fingerprint of its least renaming.
 
 
 def refuse_asymmetry(model: Model) -> None:

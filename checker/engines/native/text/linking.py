@@ -22,14 +22,14 @@ FIELDS = {
         name: len(CONTEXT) + place
         for place, name in enumerate(
             (
-                "numbers",  # beside each slot of the table: the number of its state, 32 bits
+                "numbers",  # for each slot of the table: the number of its state, 32 bits
                 "exact",  # 1 to compare step targets with the stored states word by word
-                "mixed",  # 1 + the number of a state that shares its fingerprint with another one
+                "mixed",  # 1 + the number of a state that shares its fingerprint with another state
                 "out_targets",  # for each step: its target state
-                "out_instances",  # and its instance
+                "out_instances",  # for each step: its instance
                 "out_steps",  # the number of steps written
                 "out_step_counts",  # for each state from start on: its number of steps
-                "out_cuts",  # the pruned instances
+                "out_cuts",  # the instance of each pruned step
                 "out_cut_total",  # the number of pruned instances written
                 "out_cut_counts",  # for each state from start on: its number of pruned steps
             )

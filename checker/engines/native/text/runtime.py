@@ -19,38 +19,38 @@ CONTEXT = {
     for place, name in enumerate(
         (
             "table",  # pointer to the slots
-            "capacity",  # home slots; SLACK more follow
+            "capacity",  # the number of home slots; SLACK more slots follow
             "states",  # the states to expand, packed
-            "start",  # the next of them; expand() advances it
-            "end",  # one past the last of them
-            "base",  # index in its level of states[0]
+            "start",  # the index of the next state to expand; @expand advances it
+            "end",  # the index after the last state to expand
+            "base",  # the index of states[0] in its level
             "out_states",  # new states, packed
-            "out_predecessors",  # and the predecessor of each
+            "out_predecessors",  # the predecessor of each new state
             "out_count",  # the number of new states
             "out_capacity",  # the room for new states
             "candidates",  # space for a batch of candidates
-            "counts",  # steps taken, by instance
-            "cuts",  # steps cut, by bound
-            "premises",  # states in which the premise of a property holds
-            "known",  # bits of the properties whose violation was recorded
+            "counts",  # the number of steps, by instance
+            "cuts",  # the number of pruned steps, by bound
+            "premises",  # the number of states or steps whose premise holds, by property
+            "known",  # bits of the invariants whose violation was recorded
             "violations",  # pairs: index in out_states, bits
             "violation_count",
-            "error",  # the check by which a step left a type, see Kernels; 0: none
-            "error_state",  # the index of that step's state
+            "error",  # the check by which a step left a type (see @successors); 0: none
+            "error_state",  # the index of the state from which this step starts
             "want_deadlock",  # 1 to search for states without a step
-            "deadlock",  # index of the first such state, or -1
+            "deadlock",  # the index of the first state without a step, or -1
             "full",  # 1 if the table's slack is used up
-            "seed",  # the seed of a walk
-            "walk_depth",  # the most steps of a walk
-            "walk_length",  # the steps it took
-            "walk_path",  # the instances of these steps
-            "judging",  # 1 to judge the states that are kept
-            "known_steps",  # bits of the properties of steps whose violation was recorded
-            "broken_steps",  # pairs: predecessor as in a candidate, bits
+            "seed",  # the seed of the walk
+            "walk_depth",  # the most steps of the walk
+            "walk_length",  # the number of steps that the walk took
+            "walk_path",  # the instances of the walk's steps
+            "judging",  # 1 to check the properties of new states
+            "known_steps",  # bits of the step properties whose violation was recorded
+            "broken_steps",  # pairs: predecessor field of the candidate, bits
             "broken_count",
-            "rows",  # the place for candidates as rows; 0: states are written instead
-            "marks",  # a bit for each slot of the table: its state was visited
-            "lost",  # 1 + the index of a row or state whose fingerprint, or a target's, is not in the table
+            "rows",  # where to write new candidates as rows; 0: states are written instead
+            "marks",  # a bit for each slot of the table: 1 if its state was visited
+            "lost",  # 1 + the index of a row or state for which a look-up in the table failed
         )
     )
 }
