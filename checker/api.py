@@ -33,13 +33,11 @@ def scenario(
     - the path of a ``.toml`` scenario or of a ``.py`` file with a protocol, relative to ``directory`` if it is given;
     - a Protocol class.
 
-    ``settings`` override the subject's own settings, like the options of the command line: ``parameters`` and
-    ``rules`` by name, ``profile``, ``properties``, ``deadlock``, ``symmetry`` and ``outside``. Without
-    ``properties``, ``check`` checks all properties; for a protocol that comes with Highwater, all except liveness
-    properties.
+    ``settings`` override the subject's own, like the command-line options: ``parameters`` and ``rules`` by name,
+    ``profile``, ``properties``, ``deadlock``, ``symmetry``, ``outside``. Without ``properties``, all properties are
+    checked; for a protocol that comes with Highwater, all except liveness properties.
 
-    The request's ``model()`` is the traced protocol. Raises InputError if the subject, a parameter, a rule, the
-    profile or a property is unknown, or if a value is invalid.
+    The request's ``model()`` is the traced protocol. Raises InputError if a name is unknown or a value is invalid.
     """
     return asked(subject, directory=directory, **settings)
 
@@ -102,8 +100,8 @@ def simulate(
 ) -> Result:
     """Walk at random through a scenario that is too large to explore, as ``highwater simulate`` does.
 
-    Walks can find violations, but prove nothing. Equal values of ``seed`` give equal walks. ``depth`` is the largest
-    number of states in a walk. The other arguments are those of ``check``.
+    Walks prove nothing. Equal values of ``seed`` give equal walks. ``depth`` is the largest number of states in a
+    walk. The other arguments are those of ``check``.
     """
     simulation = engines.simulate(engine)
     request = scenario(subject, **settings).for_walks()
@@ -137,7 +135,7 @@ def protocol(name: str) -> type[Protocol]:
 
 
 def scenarios(*, standard: bool = False) -> dict[str, str]:
-    """The title of each scenario that comes with Highwater, by the scenario's name.
+    """The titles of the scenarios that come with Highwater, by scenario name.
 
     With ``standard``, only the scenarios that ``highwater check`` explores without arguments.
     """

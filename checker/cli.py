@@ -68,7 +68,7 @@ class Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        """Parse the arguments, as click does. For ``--help``, click prints the help page during this call."""
+        """Parse the arguments as click does. For ``--help``, click prints the help page here."""
         with _hidden_from_click():
             return super().make_context(*arguments, **extra)
 
@@ -119,7 +119,7 @@ class _ReaderLeftError(Exception):
 def _hidden_from_click() -> Iterator[None]:
     """Convert two errors that click would report wrongly.
 
-    Click turns a closed pipe into status 1, and a truncated compiled module (EOFError) into "interrupted".
+    Click turns a closed pipe into status 1, and a truncated module (EOFError) into "interrupted".
     """
     try:
         yield
@@ -142,9 +142,9 @@ def _say_no_more() -> None:
 
 
 def _unforeseen(wrong: Exception) -> Status:
-    """Report an error that no command handles, and return the exit status.
+    """Report an error that no command handles: a mistake in a protocol, a missing library, or a defect of the checker.
 
-    Such an error is a mistake in a protocol, a missing library, or a defect of the checker.
+    Returns the exit status.
     """
     from highwater.checker.base.problems import missing_library
     from highwater.model.language.errors import LanguageError

@@ -131,7 +131,7 @@ class BreadthFirst:
         return not missing_verdicts(wanted, self.visited.found, self.options)
 
     def end(self, why: str) -> None:
-        """Set the reason to stop the search. A reason that is already set stays."""
+        """Stop the search for this reason. An earlier reason stays."""
         self.stop = self.stop or why
 
     def check_limits(self, distinct: int) -> bool:

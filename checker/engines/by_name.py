@@ -59,7 +59,7 @@ class Engine:
     def in_memory(self) -> None:
         """Refuse checkpoint options, for a command that builds the explored graph in memory.
 
-        Raises InputError. The Spark engine accepts checkpoint options, because it stores the states on disk.
+        Raises InputError, except for the Spark engine, which stores states on disk.
         """
         if self.name != "spark" and (self.checkpoint or self.resume):
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
@@ -90,7 +90,7 @@ class Engine:
     def fitted(self, request: Request, symmetry: bool | None = None) -> Request:
         """The request, without symmetry reduction if the engine is the interpreter.
 
-        ``symmetry`` is the user's own setting, or None. Raises InputError if the engine does not support an option.
+        ``symmetry`` is the user's setting, or None. Raises InputError for an unsupported option.
         """
         if self.name == "spark" and request.outside:
             raise InputError(
@@ -104,7 +104,7 @@ class Engine:
 
 
 def search(name: str) -> Search:
-    """The exhaustive search of an engine, as a function. Raises InputError if the engine has none."""
+    """The exhaustive search function of an engine. Raises InputError if the engine has none."""
     function: Search = _load(name, "search")
     return function
 

@@ -1,8 +1,8 @@
 """Random walks: options and results of a simulation, and the interpreter's simulation.
 
-A walk starts in an initial state. In each state it takes one of the enabled steps, all with equal probability. It
-ends after ``depth`` states, or in a state without an enabled step. The random numbers of a walk depend only on the
-simulation's seed and the walk's number. The simulation ends at the first violation of a property.
+A walk starts in an initial state. In each state it takes one of the enabled steps with equal probability. It ends
+after ``depth`` states, or in a state without an enabled step. Its random numbers depend only on the seed and the
+walk's number. The simulation ends at the first violation of a property.
 """
 
 from __future__ import annotations

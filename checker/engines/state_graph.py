@@ -1,4 +1,4 @@
-"""Packed states: the scalars of a state in 64-bit words. Also the explored graph: packed states and their steps."""
+"""Packed states (scalars in 64-bit words), and the explored graph: packed states and their steps."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Layout:
         self.bits = sum(used)
 
     def twice(self) -> Layout:
-        """The layout of a step: the words of the state before the step, then the words of the state after it."""
+        """The layout of a step: the words of the state before the step, then those of the state after."""
         both = copy(self)
         both.slots = self.slots + [replace(slot, word=slot.word + self.words) for slot in self.slots]
         both.words, both.bits = 2 * self.words, 2 * self.bits

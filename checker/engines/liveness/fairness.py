@@ -42,10 +42,10 @@ class StepTable:
 
 @dataclass(frozen=True)
 class Tree:
-    """Shortest paths from a set of start states to the states of a graph.
+    """Shortest paths from start states to the states of a graph.
 
     For each state, ``distance`` is the length of its path (-1: not reached), and ``via`` the number of the path's
-    last step (-1: none). A start state can have a distance of its own.
+    last step (-1: none).
     """
 
     steps: StepTable
@@ -123,10 +123,10 @@ def nearest(
 def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> list[States]:
     """The maximal fair components among the states flagged in ``open_``, each with at least two states.
 
-    A component is fair if a run is fair that takes all its steps infinitely often:
+    A component is fair if a run that takes all its steps infinitely often is fair:
 
-    - Each weakly fair group is disabled in at least one state of the component, or has a step in the component.
-    - Each strongly fair group is disabled in all states of the component, or has a step in the component.
+    - Each weakly fair group is disabled in some state of the component, or has a step in the component.
+    - Each strongly fair group is disabled in every state of the component, or has a step in the component.
 
     If only strong fairness fails, the search removes the states in which the failing group is enabled, and examines
     the rest. This is the emptiness test for Streett automata (Emerson and Lei 1987).
@@ -158,7 +158,7 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 class _Components:
     """The strongly connected components among ``states`` that have more than one state.
 
-    ``labels`` has the component's number, from 0, for each state that remains in ``states``.
+    ``labels`` has the component's number, from 0, for each state in the attribute ``states``.
     """
 
     def __init__(self, steps: StepTable, states: States, total: int) -> None:
@@ -190,10 +190,7 @@ class _Components:
 
 
 def _by_label(function: np.ufunc, bits: Bits, labels: NDArray[np.int64], count: int) -> Bits:
-    """For each label from 0 to ``count - 1``, the rows of ``bits`` with the label, combined by ``function``.
-
-    Each label must have at least one row.
-    """
+    """For each label, the rows of ``bits`` with this label, combined by ``function``. Each label must have a row."""
     order = np.argsort(labels, kind="stable")
     firsts = np.searchsorted(labels[order], np.arange(count))
     joined: Bits = function.reduceat(bits[order], firsts, axis=0)
@@ -211,9 +208,8 @@ class FairGroups:
     """The fair groups of a liveness property, as bits for the steps and states of a graph.
 
     ``of_step`` has the groups of each step. A step that changes nothing belongs to no group. ``enabled`` has, for
-    each state, the groups with an enabled step. A step pruned at a bound counts as enabled, because it is possible
-    beyond the bound. For a group with a condition, ``conditions`` flags the states whose steps count; the key is the
-    group's number.
+    each state, the groups with an enabled step; a step pruned at a bound counts as enabled. For a group with a
+    condition, ``conditions`` flags the states whose steps count; the key is the group's number.
     """
 
     def __init__(
@@ -251,7 +247,7 @@ class FairGroups:
         self.enabled = self._enabled()
 
     def of_step(self, numbers: NDArray[np.int64], sources: NDArray[Any]) -> Bits:
-        """For each step, the bits of the groups that it belongs to. ``sources`` are the steps' source states."""
+        """For each step, the bits of its groups. ``sources`` are the steps' source states."""
         bits: Bits = self._table[self._instances[numbers]]
         bits[self._targets[numbers] == sources] = 0
         if self._counts is not None:

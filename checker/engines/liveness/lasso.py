@@ -20,7 +20,7 @@ class Confirmed:
     """A confirmed violation of a liveness property by a run with a loop.
 
     ``due`` is the number (from 0) of the state in which the premise holds and from which on the goal is never
-    reached. ``fairness`` has a text for each fair group: the reason why the loop is fair to the group.
+    reached. ``fairness`` has, for each fair group, the reason why the loop is fair to the group.
 
     If the goal must hold forever, ``missed`` has, for each alternative of the goal, the number of a loop state in
     which the alternative does not hold. ``due`` is then the least of these numbers.
@@ -114,7 +114,7 @@ def _fair(
 ) -> str:
     """The reason why a loop is fair to a group. Raises NotViolatedError if the loop is not fair.
 
-    ``counts`` has a flag for each loop state: True if the steps from the state count for the group.
+    ``counts`` has a flag for each loop state: True if steps from this state count.
     """
     if any(counts[i] and number in group.instances for i, number in moved):
         return f"{group.label}: is taken"

@@ -104,8 +104,7 @@ def shortest_loop(
 ) -> Loop | None:
     """The fair loop with the shortest run (the path to the loop, and the loop); None if there is no fair loop.
 
-    The loop contains only states that ``tree`` reaches. It visits a state of each set in ``visits``. If there are
-    many components or entries, only the nearest ones are tried (``loops``).
+    The loop contains only states that ``tree`` reaches, and visits a state of each set in ``visits``.
     """
     reached: Flags = tree.distance >= 0
     quiet = reached & ~np.any(fairness.enabled, axis=1)
@@ -154,7 +153,7 @@ def loops(
     fairness: FairGroups,
     visits: Sequence[Flags] = (),
 ) -> Iterator[Loop]:
-    """Yield one loop for each of the entry states that are nearest to the start of ``tree``, in fair components.
+    """Yield loops in fair components, from the states nearest to the start of ``tree``.
 
     Each loop visits a state of each set in ``visits``.
     """
@@ -168,11 +167,11 @@ def loops(
 
 
 class _Walk:
-    """A walk in a fair component that starts and ends in ``entry``, and is fair if it is repeated forever.
+    """A walk in a fair component from ``entry`` back to ``entry`` that is fair if it is repeated forever.
 
-    A group is open if the walk so far, repeated forever, would be unfair to the group. The walk goes to the nearest
-    state that closes an open group. Each move closes at least one group, and each strong group opens at most once, so
-    the walk ends. The walk also visits a state of each set in ``visits``.
+    A group is open if the walk so far, repeated forever, would be unfair to it. The walk goes to the nearest state
+    that closes an open group. Each move closes a group, and each strong group opens at most once, so the walk ends.
+    The walk also visits a state of each set in ``visits``.
     """
 
     def __init__(
@@ -217,9 +216,9 @@ class _Walk:
         return self.member[states]
 
     def _serves(self, states: States, weak: Bits, strong: Bits) -> Flags:
-        """For each state, True if the walk can close a group there.
+        """For each state, True if a group can be closed in it.
 
-        In the state, a weak group is disabled, or a step of a weak or strong group starts.
+        That is: a weak group is disabled in the state, or a step of a weak or strong group starts there.
         """
         found: Flags = np.any(~self.fairness.enabled[states] & weak, axis=1)
         for i, state in enumerate(states):

@@ -57,7 +57,7 @@ class Checkpoint(CheckpointDirectory):
                 continue
 
     def commit(self, manifest: Mapping[str, Any], files: list[DataFile]) -> None:
-        """Sync ``files`` to disk, then write the manifest. The checkpoint is valid from then on. Raises OSError."""
+        """Sync ``files``, then write the manifest. The checkpoint is valid from then on. Raises OSError."""
         for file in files:
             file.sync()
         self.write_manifest(MANIFEST, manifest)
@@ -151,9 +151,9 @@ _AT_ONCE = 1 << 18
 
 
 def unvisited(run: SearchState) -> int:
-    """The number of restored states that are missing in the restored visited set. Raises OSError.
+    """The number of restored states that are duplicates or missing in the visited set; 0 if the checkpoint is sound.
 
-    Restored states that are equal to another restored state can count as missing. A sound checkpoint has 0.
+    Raises OSError.
     """
     return _not_in_table(run) if run.delayed is None else _not_on_disk(run)
 
@@ -176,9 +176,9 @@ def _not_in_table(run: SearchState) -> int:
 
 
 def _not_on_disk(run: SearchState) -> int:
-    """The number of restored states that are duplicates, or are missing in the visited set on disk.
+    """The number of restored states that are duplicates or missing in the visited set on disk.
 
-    The table holds no fingerprints yet, so it takes the restored states as candidates, one batch after another.
+    The empty table takes the restored states as candidates, one batch after another.
     """
     delayed, table, missing = run.delayed, run.table, 0
     assert delayed is not None
@@ -265,7 +265,7 @@ class Checkpointer:
         self._next = time.perf_counter() + max(EVERY, SHARE * took)
 
     def _manifest(self, visited: list[SortedRun]) -> dict[str, Any]:
-        """The content of the manifest, except ``files``."""
+        """The content of the manifest, without ``files``."""
         run = self._run
         return {
             "engine": "native",
@@ -325,9 +325,9 @@ class Checkpointer:
         return own.runs
 
     def _level(self, number: int) -> dict[str, Any]:
-        """The entry of a level in the manifest.
+        """The manifest's entry for a level.
 
-        The predecessors of a finished level that are adjacent in a file also become one chunk in memory.
+        If the level is finished, chunks whose predecessors are adjacent in a file are also joined in memory.
         """
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
@@ -342,7 +342,7 @@ class Checkpointer:
     # --- reading ----------------------------------------------------------------------------------
 
     def restore(self) -> bool:
-        """Restore the search if ``--resume`` is given. Returns True if the search was restored.
+        """Restore the search if ``--resume`` is given. Returns True if it was restored.
 
         Raises InputError if the checkpoint is damaged or belongs to another search.
         """

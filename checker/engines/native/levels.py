@@ -123,10 +123,7 @@ class NativeLevels(SearchState):
         return Totals(self.distinct, self.generated, *counts, found=self.found, seconds=search.seconds)
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The index of a state's predecessor in the level before, and the number of the step's instance.
-
-        For level 0: the index of the initial state, and 0.
-        """
+        """The index of a state's predecessor in the level before, and the number of the step's instance."""
         chunk = self.levels[level].chunk_of(index)
         packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
         before, instance = divmod(packed, 1 << PREDECESSOR_BITS)
@@ -258,7 +255,7 @@ class NativeLevels(SearchState):
                 self.program.check_error(worker)
 
     def _put_away(self, worker: Worker, level: Level) -> None:
-        """Move a worker's output to the level; or to the candidates, if the visited states are on disk."""
+        """Move a worker's output to the level or, if the visited states are on disk, to the candidates."""
         if self.delayed is not None:
             self.delayed.collect(worker)
         else:
@@ -319,7 +316,7 @@ class NativeLevels(SearchState):
             self._fail(wrong)
 
     def _resolve(self, level: Level, following: Level) -> None:
-        """If the visited states are on disk, move the new states among the candidates to the next level."""
+        """If the visited states are on disk, move the new candidates to the next level."""
         if self.delayed is None or self.lost:
             return
         try:

@@ -63,7 +63,7 @@ class SearchState:
         return DataFile.unnamed(self.options.spill_directory)
 
     def use_disk(self) -> None:
-        """Create the visited set on disk, still empty; the search finds duplicates there from now on.
+        """Create the visited set on disk, still empty, and find duplicates there from now on.
 
         Raises EngineError if memory is too small.
         """

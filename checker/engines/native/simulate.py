@@ -1,8 +1,7 @@
 """Simulation: seeded random walks with the compiled kernels, for models that are too large to explore.
 
-A walk depends only on the seed and the number of the walk, not on the machine or the number of workers. Walks run in
-rounds of fixed size, and each round is finished, so results are reproducible. With a time limit, the number of rounds
-depends on the machine.
+A walk depends only on the seed and the walk's number, not on the machine or the number of workers. Every round of
+walks is finished, so results are reproducible. Only a time limit makes the number of rounds depend on the machine.
 """
 
 from __future__ import annotations

@@ -48,8 +48,8 @@ def states_at_once(instances: int) -> int:
 class LinkedSteps:
     """Buffers for the steps of a range of states.
 
-    ``targets`` and ``instances`` have an entry for each step, ``counts`` the number of steps of each state. ``cuts``
-    has the instance of each pruned step, ``cut_counts`` the number of pruned steps of each state.
+    ``targets`` and ``instances`` have an entry for each step, ``cuts`` has the instance of each pruned step.
+    ``counts`` and ``cut_counts`` have the numbers of steps and of pruned steps of each state.
     """
 
     targets: NDArray[np.int64]
@@ -62,7 +62,7 @@ class LinkedSteps:
 class Linker(Buffers):
     """The buffers of a thread that links up to ``states`` states in a call.
 
-    If ``exact`` is True, the thread compares step targets with the stored states word by word.
+    With ``exact``, the words of each step's target are compared with the stored state.
     """
 
     def __init__(self, program: CompiledModel, states: int, exact: bool) -> None:
@@ -301,7 +301,7 @@ class Linking:
     ) -> Iterator[tuple[int, int, Linker]]:
         """Yield ranges of states (start, end) with their linked steps, in order.
 
-        As many ranges are linked at the same time as there are buffers in ``idle``.
+        As many ranges are linked at the same time as ``idle`` has buffers.
         """
         running: deque[tuple[int, int, Future[Linker]]] = deque()
         starts = iter(range(0, self.expanded, size))

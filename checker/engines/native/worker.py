@@ -66,7 +66,7 @@ class Table:
         return (self.capacity + SLACK) * 8
 
     def has_room(self, more: int) -> bool:
-        """True if ``more`` fingerprints fit and the table need not grow."""
+        """True if ``more`` fingerprints fit without growing the table."""
         return self.taken + more <= FULL * self.capacity
 
     def make_room(self, more: int) -> None:
@@ -86,9 +86,9 @@ class Table:
 
     @contextmanager
     def entered(self, more: int) -> Iterator[None]:
-        """Context in which a thread uses the table. On entry, the table has room for ``more`` fingerprints.
+        """Context in which a thread uses the table, with room for ``more`` fingerprints.
 
-        The table grows while no thread uses it. Raises TableFullError if the table cannot grow.
+        The table grows while no thread uses it. Raises TableFullError if it cannot grow.
         """
         with self._turn:
             while self._growing:

@@ -109,8 +109,8 @@ def differences(
     """Compare two versions of a protocol, action by action, in all states that satisfy the first version's invariants.
 
     With ``any_state``, compare in all states within the types. ``actions`` restricts the comparison; empty: all
-    actions. The state of a witness is near the initial state: each scalar in turn has the nearest value at which the
-    versions still differ. Raises LanguageError if each version has fields that the other lacks.
+    actions. A witness is near the initial state: each scalar in turn has the nearest value that allows a difference.
+    Raises LanguageError if each version has fields that the other lacks.
     """
     union = Union.of(first, second)
     limits, found = limits or Limits(), Differences()
@@ -292,7 +292,7 @@ def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[i
 
 
 def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str]:
-    """Yield lines about a witness: the state's differences from the initial state, and the outcome in each version.
+    """Yield lines about a witness: its state's differences from the initial state, and the outcome in each version.
 
     ``sides`` has the names of the versions.
     """

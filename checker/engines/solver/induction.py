@@ -50,8 +50,7 @@ class Failure:
 class Preserved:
     """The verdict on an action and a property.
 
-    ``kept`` is True if the action preserves the property, False if there is a ``failure``, and None without an
-    answer.
+    ``kept`` is True if the action preserves the property, False with a ``failure``, None without an answer.
     """
 
     action: str
@@ -208,7 +207,6 @@ class _Question:
         return wrong
 
     def by_action(self) -> dict[str, list[OpenStep]]:
-        """The steps of each action."""
         found: dict[str, list[OpenStep]] = {}
         for step in self.steps:
             found.setdefault(step.name, []).append(step)

@@ -236,7 +236,7 @@ class SparkCheckpoint(CheckpointDirectory):
     def states(self, number: int, part: LevelFile, fingerprints: Fingerprints) -> Iterator[Words]:
         """Yield the packed states of a part, one row group after another.
 
-        Raises InputError if a state's fingerprint, computed again, differs from the fingerprint in the file.
+        Raises InputError if a fingerprint, computed again, differs from the file.
         """
         with self.open(number, part) as file:
             names = [n for n in file.schema_arrow.names if n.startswith("word_")]
@@ -276,7 +276,7 @@ def _manifest(number: int) -> str:
 
 
 class PartWriter:
-    """Writes rows (fingerprint, predecessor, words) to a file of a level. The file has a unique name."""
+    """Writes rows (fingerprint, predecessor, words) to a new file of a level."""
 
     def __init__(self, folder: Path, bucket: int | None, words: int) -> None:
         self._folder, self.bucket, self._words = folder, bucket, words
@@ -367,6 +367,5 @@ class _Counted:
         """Do nothing: pyarrow calls this, but the file stays open until ``finish``."""
 
     def finish(self) -> None:
-        """Wait until the whole content is on disk, and close the file."""
         os.fsync(self._file.fileno())
         self._file.close()

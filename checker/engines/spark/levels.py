@@ -530,7 +530,6 @@ class ParquetLevels:
             self._commit(found, search)
 
     def _commit(self, found: Found, search: BreadthFirst) -> None:
-        """Add up the counts, and commit the new states as the next level."""
         model, number, old = self.program.model, len(self.committed), self._last
         places = dict(old.found)
         for name in model.safety:

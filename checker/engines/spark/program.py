@@ -107,7 +107,7 @@ class RowBuffers(Buffers):
         """Yield the successors of states that the table does not have yet, as rows.
 
         ``base`` is the index of the first state in its level. An array of rows is valid until the next one. Raises
-        BoundError if a step leaves a type without a declared bound.
+        BoundError.
         """
         states = np.ascontiguousarray(states)
         self["states"], self["base"], self["end"], self["start"] = states.ctypes.data, base, len(states), 0
@@ -131,7 +131,7 @@ class RowBuffers(Buffers):
     def new(self, table: Table, rows: Words) -> Iterator[Words]:
         """Yield the rows that the table does not have yet, in order.
 
-        If several rows have the same fingerprint, the first of them is kept.
+        Of several rows with one fingerprint, the first is kept.
         """
         rows, room = np.ascontiguousarray(rows), self["candidates"]
         try:

@@ -71,7 +71,7 @@ class ReplayTotals:
 class SparkReplay:
     """Replays inputs in a Spark session.
 
-    ``stopped`` returns True to stop the replay. ``progress`` is called with lines that describe the progress.
+    ``stopped`` returns True to stop the replay. ``progress`` is called with a line of text.
     """
 
     def __init__(
@@ -123,7 +123,6 @@ class SparkReplay:
         return self._run(work, len(found), f"{len(found)} inputs")
 
     def _in_shares(self, one: Input, log: MetadataLog, out: str | None) -> Report:
-        """Replay a log in shares of its partitions, one share per task."""
         started = time.perf_counter()
 
         def run(ends: Mapping[Stretch, int]) -> list[ShareResult]:

@@ -70,7 +70,7 @@ class TextName:
 
     @classmethod
     def of(cls, text: str) -> TextName:
-        """The digest and the size of an LLVM text that ``whole`` returned."""
+        """The name of a text that ``whole`` returned."""
         content = text.encode()
         return cls(hashlib.sha256(content).hexdigest(), len(content))
 
@@ -108,9 +108,9 @@ class Machine:
         self._engine.finalize_object()
 
     def function(self, name: str, arguments: int, result: bool = False) -> Any:
-        """The compiled function with this name. ``arguments`` is the number of its integer arguments.
+        """The compiled function with this name, which takes ``arguments`` integers.
 
-        If ``result`` is True, the function returns an integer.
+        If ``result`` is True, it returns an integer.
         """
         address = self._engine.get_function_address(name)
         kind = ctypes.CFUNCTYPE(ctypes.c_int64 if result else None, *[ctypes.c_int64] * arguments)
@@ -122,7 +122,7 @@ class Machine:
 
 
 def whole(text: str) -> str:
-    """A text, preceded by the declarations of the LLVM functions that it can call."""
+    """The text, preceded by the declarations of the LLVM functions that it can call."""
     return INTRINSICS + text
 
 
@@ -145,10 +145,7 @@ TUNING = {"loop_vectorization": False, "slp_vectorization": False}
 
 
 def _kept(text: TextName, processor: Processor, effort: Effort) -> tuple[Effort, bytes] | None:
-    """The cached code of a text with the highest effort, at least ``effort``, and the effort of this code.
-
-    None if there is no such code.
-    """
+    """The cached code with the highest effort, at least ``effort``, as (effort, code); None if there is none."""
     place = code_cache.chosen()
     if place is not None:
         for better in effort.at_least():

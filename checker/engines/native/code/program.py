@@ -131,8 +131,8 @@ class CompiledModel:
         """Start to compile better code in the background, if that pays off for this number of found states.
 
         The better code is used once it is ready. With ``crowded`` (other searches run at the same time), compilation
-        starts later. Threads may still run the replaced code, because all versions use the same context. Compiling 1
-        MB of text takes 1 to 3 seconds.
+        starts later. Threads may still run the replaced code: all versions use the same context. Compiling 1 MB of
+        text takes 1 to 3 seconds.
         """
         size = self.name.size
         effort = Effort.FULL if states * _FULL >= size else Effort.USUAL

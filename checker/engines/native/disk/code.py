@@ -1,9 +1,8 @@
 """Machine code for fingerprints, independent of the model: sorting tables, packing blocks, merging.
 
-A block is a sorted sequence of fingerprints. The run's index has the first fingerprint of the block. Each further
-fingerprint is stored as the distance from the fingerprint before it. All distances of a block have the same width in
-bits. Fingerprints are uniformly distributed, so among n fingerprints a distance needs little more than 64 - log2(n)
-bits.
+A block is a sorted sequence of fingerprints. The run's index has the first one. Each further fingerprint is stored as
+its distance from the one before, and all distances of a block have the same width. Fingerprints are uniformly
+distributed, so among n of them a distance needs little more than 64 - log2(n) bits.
 """
 
 from __future__ import annotations
@@ -62,9 +61,8 @@ def text() -> str:
 def _tidy() -> str:
     """Write ``@tidy``: sort each sequence of taken slots by insertion, as fingerprints are near their final place.
 
-    The whole table is sorted afterwards, because home slots grow with the fingerprint. An empty slot has 0, which is
-    less than every fingerprint, so nothing moves past it. Sorting never moves a fingerprint before its home slot, so
-    look-ups still work.
+    The whole table is then sorted, because home slots grow with the fingerprint. Nothing moves past an empty slot: 0
+    is less than every fingerprint. No fingerprint moves before its home slot, so look-ups still work.
     """
     f = FunctionText("void @tidy(ptr %table, i64 %start, i64 %end)")
     with f.each("%start", "%end") as index:
@@ -150,8 +148,8 @@ def _unpack() -> str:
 def _merge() -> str:
     """Write ``@merge``: mark the table's slots whose fingerprints are in a block; returns the number of marks.
 
-    The table and the block are sorted; an empty slot (0) is less than every fingerprint. The positions in the table
-    and in the block advance without an unpredictable branch.
+    Table and block are sorted; an empty slot (0) is less than every fingerprint. The loop advances in both without an
+    unpredictable branch.
     """
     f = FunctionText("i64 @merge(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %fps, i64 %count)")
     with f.loop("i64 %start", "i64 0", "i64 0") as loop:

@@ -73,7 +73,7 @@ class SortedRun:
     def groups(self, wanted: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int]]:
         """Yield ranges (start, end) of adjacent blocks, each for one read.
 
-        ``wanted`` has the numbers of the blocks to read; None: all blocks.
+        ``wanted`` has the numbers of the blocks; None: all blocks.
         """
         numbers = range(self.blocks) if wanted is None else wanted.tolist()
         start = end = size = 0
@@ -133,7 +133,7 @@ class Room:
         self.fingerprints: Words = np.empty(BLOCK, dtype=np.uint64)
 
     def data(self, size: int) -> Words:
-        """The read buffer, with room for at least ``size`` bytes and one word."""
+        """The read buffer. It has room for at least ``size`` bytes and one word."""
         assert size + 8 <= self._data.nbytes
         return self._data
 

@@ -37,7 +37,7 @@ Task = TypeVar("Task")
 
 
 class VisitedRuns:
-    """The sorted runs with the fingerprints of all visited states. Each fingerprint is in one run only."""
+    """The sorted runs of all visited fingerprints. No fingerprint is in two runs."""
 
     def __init__(self, new_file: NewFile, threads: int) -> None:
         self._new_file = new_file
@@ -140,7 +140,7 @@ class VisitedRuns:
             self.runs[:number] = [merged]
 
     def load(self, table: Table) -> int:
-        """Load all runs into an empty table that has room for them. Returns 0, or 1 for a duplicate or missing room."""
+        """Load all runs into an empty table. Returns 0, or 1 for a duplicate or missing room."""
         room = self._rooms[0]
         for run in self.runs:
             for start, end in run.groups():
@@ -151,7 +151,7 @@ class VisitedRuns:
         return 0
 
     def close(self) -> None:
-        """Close the files of all runs, and end the threads."""
+        """Close all files, and end the threads."""
         self._pool.shutdown()
         for run in self.runs:
             run.close()

@@ -129,7 +129,7 @@ class FunctionText:
         self.do(f"br i1 {condition}, label %{yes}, label %{no}")
 
     def load(self, pointer: str) -> str:
-        """Load an i64 from memory, and return the name of the value."""
+        """Load an i64 from memory, and return the value's name."""
         return self.op(f"load i64, ptr {pointer}, align 8")
 
     def store(self, value: str | int, pointer: str) -> None:
@@ -137,7 +137,7 @@ class FunctionText:
         self.do(f"store i64 {value}, ptr {pointer}, align 8")
 
     def at(self, pointer: str, index: str | int) -> str:
-        """Compute the address of the i64 with this index in an array, and return the name of the address."""
+        """Compute the address of element ``index`` of an i64 array, and return the address's name."""
         return self.op(f"getelementptr inbounds i64, ptr {pointer}, i64 {index}")
 
     def bump(self, pointer: str, by: str | int = 1) -> None:
@@ -155,7 +155,7 @@ class FunctionText:
         self.start(done)
 
     def join(self, type_: str, arrivals: Iterable[tuple[str, str]]) -> str:
-        """Add a phi node for pairs (value, block from which the value comes), and return the name of the node."""
+        """Add a phi node for pairs (value, predecessor block), and return the node's name."""
         return self.op(f"phi {type_} " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
 
     @contextmanager
@@ -266,7 +266,7 @@ class ValueScope:
         del self._order[self._end :]
 
     def values(self, nodes: Iterable[Node]) -> list[str]:
-        """The names of the nodes' values. Code is written for the values that are not available yet."""
+        """The names of the nodes' values. Code for missing values is written."""
         nodes = list(nodes)
         self._return()
         for node in nodes:
@@ -300,7 +300,7 @@ class ValueScope:
                 order.append(top.id)
 
     def value(self, node: Node) -> str:
-        """The name of the node's value. Code is written if the value is not available yet."""
+        """The name of the node's value. Code for a missing value is written."""
         return self.values([node])[0]
 
     def _emit(self, node: Node, args: list[str]) -> str:

@@ -96,7 +96,6 @@ class Kernels:
         return "\n".join([self._fingerprint(), *large, self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
-        """Write ``@fingerprint(words)``, which returns the fingerprint of a state."""
         f = FunctionText("internal i64 @fingerprint(ptr %words) alwaysinline")
         return f.end(f"i64 {combine(f, self._load(f, '%words'))}")
 
@@ -198,9 +197,9 @@ class Kernels:
             f.start(fine)
 
     def _judged(self, f: FunctionText, scope: ValueScope, number: int) -> str:
-        """Write code for the step properties that a step violates, as bits. The code also counts premises that hold.
+        """Write code for the bits of the step properties that a step violates, except large properties.
 
-        Large properties are left to ``_judged_apart``.
+        The code also counts premises that hold.
         """
         first, mask = len(self.model.properties), "0"
         for judged in self.model.judged_in_place[number]:
@@ -233,7 +232,7 @@ class Kernels:
     def _touched(self, f: FunctionText, prop: TracedStepProperty, output: Output) -> str:
         """Write code for the condition that a step changes a scalar that a property reads.
 
-        The code compares the words before and after the step, restricted to the bits of the scalars.
+        The code compares the scalars' bits before and after the step.
         """
         masks = [0] * self.layout.words
         for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):
@@ -258,7 +257,6 @@ class Kernels:
         return f.end(f"i64 {f.op(f'select i1 {holds}, i64 0, i64 {signed(1 << number)}')}")
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
-        """Write code that counts a step pruned at a bound."""
         f.bump(f.at("%cuts", self.bounds[bound]))
 
     def _write(

@@ -81,10 +81,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _note_cuts(self) -> str:
-        """Write ``@note_cuts(context, place)``: list the pruned instances of one state, and clear their bits.
-
-        ``place`` is the index of the state's entry in ``out_cut_counts``.
-        """
+        """Write ``@note_cuts(context, place)``: list the pruned instances of state ``place``, and clear their bits."""
         f = FunctionText("internal void @note_cuts(ptr %context, i64 %place)")
         cuts, out = self._pointer(f, "cuts"), self._pointer(f, "out_cuts")
         total_field = self._field(f, "out_cut_total")

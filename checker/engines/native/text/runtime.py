@@ -194,8 +194,8 @@ class Runtime:
     def _record(self, f: FunctionText, item: str, bits: str, known: str, pairs: str, number: str) -> None:
         """Write code that appends (item, new bits) to an array of pairs, if some of ``bits`` are new.
 
-        New bits are added to the known bits. ``known``, ``pairs`` and ``number`` are the names of fields: the known
-        bits, the array of pairs, and the array's length.
+        The new bits become known. ``known``, ``pairs`` and ``number`` name fields: the known bits, the array, its
+        length.
         """
         known_field, number_field = self._field(f, known), self._field(f, number)
         before = f.load(known_field)
@@ -239,8 +239,8 @@ class Runtime:
     ) -> Iterator[tuple[str, str]]:
         """Context in which added code runs for each index from start to end, with the slot of the index's fingerprint.
 
-        ``fingerprint`` writes code for the fingerprint of an index. If the table does not have the fingerprint,
-        ``lost`` becomes 1 + index. Slots are prefetched, and also the addresses that ``beside`` returns for a slot.
+        ``fingerprint`` writes code for the fingerprint of an index. If the table lacks it, the field ``lost`` becomes
+        1 + index. Slots, and the addresses that ``beside`` returns for a slot, are prefetched.
         """
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         start, end = self._number(f, "start"), self._number(f, "end")
@@ -277,7 +277,7 @@ class Runtime:
         return f.end()
 
     def _emit(self) -> str:
-        """Write ``@emit(context, candidate)``: output a candidate. If ``judging`` is 1, check its properties."""
+        """Write ``@emit(context, candidate)``: output a candidate, and check its state if ``judging`` is 1."""
         f = FunctionText("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
         count_field = self._field(f, "out_count")
         count = f.load(count_field)
@@ -311,7 +311,6 @@ class Runtime:
             f.do(f"call void @llvm.prefetch.p0(ptr {slot}, i32 1, i32 3, i32 1)")
 
     def _fingerprint_all(self) -> str:
-        """Write ``@fingerprint_all(states, count, out)``: compute the fingerprints of packed states."""
         f = FunctionText("void @fingerprint_all(ptr %states, i64 %count, ptr %out)")
         with f.each(0, "%count") as index:
             state = f.at("%states", f.op(f"mul i64 {index}, {self.words}"))
@@ -325,8 +324,8 @@ class Runtime:
     def _note_steps(self) -> str:
         """Write ``@note_steps(context, begin, end)``: record the first violation of each step property.
 
-        A violation is recorded with the predecessor field of the candidate. ``_fingerprints`` overwrites the bits of
-        violated properties, so it must run later.
+        A violation is recorded as the candidate's predecessor field. Must run before ``_fingerprints``, which
+        overwrites the bits of violated properties.
         """
         f = FunctionText("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
         with f.each("%begin", "%end", self.width) as candidate:
