@@ -68,7 +68,7 @@ class Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        """Parse the arguments as click does. For ``--help``, click prints the help page here."""
+        """Parse the arguments as click does. For ``--help``, this call prints the help page."""
         with _hidden_from_click():
             return super().make_context(*arguments, **extra)
 

@@ -57,15 +57,15 @@ class Engine:
         return None
 
     def in_memory(self) -> None:
-        """Refuse checkpoint options, for a command that builds the explored graph in memory.
+        """Raises InputError if a checkpoint option is set and the engine is not Spark.
 
-        Raises InputError, except for the Spark engine, which stores states on disk.
+        For commands that build the explored graph in memory.
         """
         if self.name != "spark" and (self.checkpoint or self.resume):
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
 
     def search(self, scenarios: int) -> Search:
-        """The search function for this number of scenarios. Raises InputError for unsupported options."""
+        """The search function, for this number of scenarios in total. Raises InputError for unsupported options."""
         spark = self.on_spark(scenarios)
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)

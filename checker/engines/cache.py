@@ -180,7 +180,7 @@ Fact = TypeVar("Fact")
 def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | None:
     """The cached fact (a dataclass ``kind``) about a model; None if the cache has none.
 
-    ``identity`` is the model's key; None if the model has no key. ``asked`` are the other arguments of the fact.
+    ``identity`` is the model's key; None if the model has no key. ``asked`` are further parts of the fact's key.
     """
     place = None if identity is None else chosen()
     content = None if place is None else place.get(_key(kind, identity, asked))

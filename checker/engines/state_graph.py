@@ -57,7 +57,7 @@ class Layout:
         self.bits = sum(used)
 
     def twice(self) -> Layout:
-        """The layout of a step: the words of the state before the step, then those of the state after."""
+        """The layout of a step: the words of the source state, then the words of the target state."""
         both = copy(self)
         both.slots = self.slots + [replace(slot, word=slot.word + self.words) for slot in self.slots]
         both.words, both.bits = 2 * self.words, 2 * self.bits

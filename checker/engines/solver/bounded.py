@@ -386,8 +386,8 @@ def check(
 ) -> BoundedResult:
     """Check all properties of a model in every state that is reachable within ``depth - 1`` steps.
 
-    Parameters are not open, because the solver is faster with instances. Raises BoundError if a step leaves a type
-    without a declared bound.
+    The solver chooses among action instances, which is faster than to choose among parameter values. Raises
+    BoundError if a step leaves a type without a declared bound.
     """
     limits = limits or Limits()
     result = BoundedResult(stopped_by="depth")

@@ -306,7 +306,7 @@ class Helpers:
 
 
 def helpers(definition: Definition) -> Helpers:
-    """The helper properties in a protocol's definition, by kind."""
+    """The helper invariants and helper step properties in a protocol's definition."""
     listed = definition.helpers
     return Helpers(
         tuple(p for p in listed if isinstance(p, Invariant)),

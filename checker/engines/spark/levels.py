@@ -204,7 +204,7 @@ def successors(
 
 
 def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
-    """Write new rows, and add their counts and violations to ``report``. ``buffers`` are those that yield the rows."""
+    """Write the rows that ``buffers`` found to be new, and add their counts and violations to ``report``."""
     places: dict[str, int] = {}
     for rows in new:
         for name, index in buffers.violated():

@@ -104,7 +104,7 @@ class RowBuffers(Buffers):
         self["rows"] = self.rows.ctypes.data
 
     def expand(self, table: Table, states: Words, base: int) -> Iterator[Words]:
-        """Yield the successors of states that the table does not have yet, as rows.
+        """Yield, as rows, the successors that the table does not have yet.
 
         ``base`` is the index of the first state in its level. An array of rows is valid until the next one. Raises
         BoundError.

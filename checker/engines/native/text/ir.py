@@ -116,7 +116,7 @@ class FunctionText:
         return f"{hint}{self._labels}"
 
     def start(self, label: str) -> None:
-        """Begin a block. The block before must have ended with a jump."""
+        """Begin the basic block ``label``. The block before must have ended with a jump."""
         self._lines.append(f"{label}:")
         self.block = label
 
