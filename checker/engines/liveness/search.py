@@ -32,9 +32,9 @@ from highwater.model.language.model import Model
 class LivenessResult:
     """The result for a liveness property: a violating fair run, or None.
 
-    ``premises`` counts the states in which the premise holds and the goal does not. If the goal must hold forever, it
-    counts the states without the goal that a run can reach after the premise. The count is a sum over all parameter
-    values.
+    ``premises`` counts the states in which the premise holds and the goal does not. If the goal must hold forever,
+    ``premises`` counts the states without the goal that a run can reach after the premise. The count is a sum over
+    all parameter values.
     """
 
     violation: ViolatingRun | None

@@ -495,7 +495,7 @@ def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> 
 
 
 def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
-    """Join arrays that are adjacent in a file. A part is (file, offset in bytes, index of the first state, count)."""
+    """Parts of files, with adjacent arrays joined. A part is (file, offset in bytes, first index, count)."""
     parts: list[list[Any]] = []
     end: tuple[str, int] | None = None
     for chunk, kept in chunks:
@@ -510,7 +510,7 @@ def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
 
 
 def _join(level: Level) -> None:
-    """Join those chunks of a level without states whose predecessors are adjacent in a file."""
+    """Join chunks whose predecessors are adjacent in a file. The chunks have no states any more."""
     if len(level.chunks) < 2:
         return
     sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]

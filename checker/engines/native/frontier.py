@@ -353,7 +353,7 @@ class Level:
     size: int = 0
 
     def add(self, count: int, states: KeptArray, predecessors: KeptArray) -> Chunk:
-        """Append a chunk to the level, and return it."""
+        """Append a chunk to the level, and return the chunk."""
         chunk = Chunk(self.size, count, states, predecessors)
         self.chunks.append(chunk)
         self.size += count

@@ -24,7 +24,7 @@ class SearchState:
     """The levels, visited states, counters and violations of one search.
 
     In ``levels``, the last level is being found, and the level before it is being expanded. ``items`` are the
-    unexpanded parts of the latter. ``found`` has the first violation of each property as a ``Place``.
+    unexpanded parts of the level being expanded. ``found`` has the first violation of each property as a ``Place``.
     """
 
     def __init__(self, program: Program, options: SearchOptions) -> None:

@@ -207,7 +207,7 @@ class Buffers:
         return int(self.context[self._places[name]])
 
     def __setitem__(self, name: str, value: int) -> None:
-        """Set a field of the context, also to an unsigned number of 64 bits."""
+        """Set a field of the context. The value may be an unsigned number of 64 bits."""
         self.context[self._places[name]] = value - (1 << 64) if value >> 63 == 1 else value
 
 

@@ -136,7 +136,7 @@ def prove(
 
 @dataclass(frozen=True)
 class _Decided:
-    """The result for an action: for each property that it does not preserve a failing step, and the time in seconds.
+    """A failing step for each property that an action does not preserve, and the time in seconds.
 
     ``possible`` is False if the action is never enabled.
     """

@@ -182,7 +182,7 @@ class Translator:
         return z3.BV2Int(term, node.low < 0)
 
     def _numbers(self, *nodes: Node) -> tuple[bool, list[Term]]:
-        """The terms of int nodes in one sort and width, preceded by True if the terms are signed."""
+        """True if the terms are signed, and the terms of int nodes in one sort and width."""
         if any(self.numbers.is_integer(n) for n in nodes):
             return True, [self._integer(n) for n in nodes]
         low, high = min(n.low for n in nodes), max(n.high for n in nodes)

@@ -2,7 +2,7 @@
 
     run.json                the identity of the search, and the number of buckets
     level-00012.json        the manifest of a level: written last, under its name in one step
-    level-00012/*.parquet   its states: fingerprint, predecessor, instance, word_0, word_1, …
+    level-00012/*.parquet   the states of a level: fingerprint, predecessor, instance, word_0, word_1, …
     lock                    locked by the driver until its process ends
 
 A level exists if its manifest does. A file that no manifest names is ignored, because a task that failed or ran twice

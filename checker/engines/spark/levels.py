@@ -264,7 +264,7 @@ def visited(
 class BucketTables:
     """The fingerprint tables that a process keeps between levels, one for each bucket, within the memory limit.
 
-    If a table lacks levels, it reads them from their files, so a task's result does not depend on its process.
+    A table that lacks levels is completed from files, so a task's result does not depend on its process.
     """
 
     def __init__(self) -> None:

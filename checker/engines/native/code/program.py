@@ -57,8 +57,8 @@ class CompiledModel:
     A search begins with code that was compiled quickly, because compiling with full effort often takes longer than
     the search. Better code is compiled in the background as the search grows (``improve``).
 
-    With ``ask`` False, the model's symmetry is not tested; the test takes random walks. Raises EngineError if the
-    kernels do not support the model.
+    With ``ask`` False, the model's symmetry is not tested by random walks. Raises EngineError if the kernels do not
+    support the model.
     """
 
     kernels: type[Kernels] = Kernels

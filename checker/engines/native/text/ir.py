@@ -167,7 +167,7 @@ class FunctionText:
 
     @contextmanager
     def each(self, start: str | int, end: str, by: int | None = None) -> Iterator[str]:
-        """Context in which added instructions run for each number from ``start`` up to ``end``.
+        """Context in which added instructions run for each number in ``range(start, end)``.
 
         With ``by``, ``start`` and ``end`` are addresses, and the loop is over rows of ``by`` words.
         """
@@ -239,7 +239,7 @@ class LoopText:
 
 
 class ValueScope:
-    """The names of the graph-node values that a block, and all blocks that it dominates, can use.
+    """Names of computed graph-node values, for one block and all blocks that it dominates.
 
     A child scope can use the values of its parent, but not the values of its siblings. Text is written from front to
     back: using a scope again ends all scopes that were created later.

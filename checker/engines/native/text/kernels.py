@@ -37,7 +37,7 @@ class Output:
 def _by_guard(
     instances: list[tuple[int, Instance]], depth: int
 ) -> Iterator[tuple[Node | None, list[tuple[int, Instance]]]]:
-    """Group instances by guard number ``depth``, in order of first appearance. Guard None: no guard is left."""
+    """Group instances by their guard at index ``depth``, in order of first appearance. Guard None: no guard is left."""
     groups: dict[int, tuple[Node | None, list[tuple[int, Instance]]]] = {}
     for number, instance in instances:
         guard = instance.guards[depth].node if depth < len(instance.guards) else None

@@ -77,7 +77,7 @@ def probing(f: FunctionText, table: str, home: str, end: str, full: str) -> Iter
 
 
 def slot_function() -> str:
-    """The LLVM text of ``@slot(fingerprint, capacity)``: the home slot of a fingerprint. Home slots grow with it."""
+    """The LLVM text of ``@slot(fingerprint, capacity)``: the home slot, which grows with the fingerprint."""
     f = FunctionText("internal i64 @slot(i64 %fp, i64 %capacity) alwaysinline")
     product = f.op(f"mul i128 {f.op('zext i64 %fp to i128')}, {f.op('zext i64 %capacity to i128')}")
     high = f.op(f"lshr i128 {product}, 64")
@@ -277,7 +277,7 @@ class Runtime:
         return f.end()
 
     def _emit(self) -> str:
-        """Write ``@emit(context, candidate)``: output a candidate, and check its state if ``judging`` is 1."""
+        """Write ``@emit(context, candidate)``: output a candidate. With ``judging``, check its state."""
         f = FunctionText("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
         count_field = self._field(f, "out_count")
         count = f.load(count_field)
