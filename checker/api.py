@@ -129,7 +129,7 @@ def protocols() -> list[str]:
 def protocol(name: str) -> type[Protocol]:
     """The class of the protocol with this name. Raises InputError if there is none.
 
-    The attributes ``parameters``, ``rules`` and ``profiles`` list the settings that a request can change.
+    Its attributes ``parameters``, ``rules`` and ``profiles`` list what a request can set.
     """
     return catalogue.load(name).protocol
 

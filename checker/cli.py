@@ -63,7 +63,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of all commands into the help page, without importing the commands."""
+        """Write the list of commands into the help page, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
@@ -112,7 +112,7 @@ class Commands(click.Group):
 
 
 class _ReaderLeftError(Exception):
-    """The process that reads the standard output has closed the pipe."""
+    """The reader of the standard output has closed the pipe."""
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class Visited(Protocol):
         """The first violation of each property that is violated so far."""
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the states of the first level, or resume from a checkpoint."""
+        """Find the first level, or resume from a checkpoint."""
 
     def expand(self, search: BreadthFirst) -> None:
         """Find the next level: the new successors of the frontier. The search may stop within the level."""
@@ -76,7 +76,7 @@ class Visited(Protocol):
         """
 
     def initial(self, index: int) -> Scalars:
-        """The scalars of the initial state with this index."""
+        """The initial state with this index."""
 
     def progress(self, search: BreadthFirst) -> Progress:
         """The progress of the search. Also records the memory and disk in use in ``search.result``."""
@@ -135,7 +135,7 @@ class BreadthFirst:
         self.stop = self.stop or why
 
     def check_limits(self, distinct: int) -> bool:
-        """Stop the search if it has reached a limit. Returns True if the search stops for any reason."""
+        """Stop the search if it has reached a limit. Returns True if the search stops."""
         states, seconds = self.options.limit_states, self.options.limit_seconds
         if states is not None and distinct > states:
             self.end("states")

@@ -38,7 +38,7 @@ Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine of an exhaustive search: the engine's name, Spark's master, and the directory for a checkpoint."""
+    """The engine of an exhaustive search: its name, Spark's master, and the checkpoint's directory."""
 
     name: str
     spark_master: str | None = None
@@ -46,9 +46,9 @@ class Engine:
     resume: bool = False
 
     def on_spark(self, scenarios: int) -> SparkOptions | None:
-        """Spark's options for a search of this number of scenarios; None if the engine is not Spark.
+        """Spark's options for this number of scenarios; None if the engine is not Spark.
 
-        Raises InputError if Spark is not available, or if an option requires Spark.
+        Raises InputError if Spark is not available, or an option requires Spark.
         """
         if self.name == "spark":
             return spark_options(self.spark_master, self.checkpoint, self.resume, scenarios)
@@ -57,7 +57,7 @@ class Engine:
         return None
 
     def in_memory(self) -> None:
-        """Raises InputError if a checkpoint option is set and the engine is not Spark.
+        """Raises InputError for a checkpoint option, unless the engine is Spark.
 
         For commands that build the explored graph in memory.
         """

@@ -47,7 +47,7 @@ class Cache:
         self._put = most_bytes
 
     def get(self, key: bytes) -> bytes | None:
-        """The content for a key of 32 bytes; None if the cache has no trusted content for it."""
+        """The content for a key of 32 bytes; None if there is no trusted content."""
         with suppress(OSError), self._open() as folder:
             if folder is not None:
                 return self._read(folder, key)

@@ -1,8 +1,8 @@
 """Random walks: options and results of a simulation, and the interpreter's simulation.
 
 A walk starts in an initial state. In each state it takes one of the enabled steps with equal probability. It ends
-after ``depth`` states, or in a state without an enabled step. Its random numbers depend only on the seed and the
-walk's number. The simulation ends at the first violation of a property.
+after ``depth`` states, or if no step is enabled. Its random numbers depend only on the seed and the walk's number.
+The simulation ends at the first violation.
 """
 
 from __future__ import annotations

@@ -42,10 +42,10 @@ class StepTable:
 
 @dataclass(frozen=True)
 class Tree:
-    """Shortest paths from start states to the states of a graph.
+    """Shortest paths to states, from a set of start states.
 
-    For each state, ``distance`` is the length of its path (-1: not reached), and ``via`` the number of the path's
-    last step (-1: none).
+    For each state, ``distance`` is the path's length (-1: not reached), and ``via`` the number of its last step (-1:
+    none).
     """
 
     steps: StepTable
@@ -64,7 +64,7 @@ class Tree:
 def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -> Tree:
     """Shortest paths within the flagged states, from the states with a ``start_distance`` of at least 0.
 
-    A path's length includes the distance of its start state.
+    The start distance adds to a path's length.
     """
     distance = np.full(len(within), -1, dtype=np.int32)
     via = np.full(len(within), -1, dtype=np.int64)
@@ -125,8 +125,8 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 
     A component is fair if a run that takes all its steps infinitely often is fair:
 
-    - Each weakly fair group is disabled in some state of the component, or has a step in the component.
-    - Each strongly fair group is disabled in every state of the component, or has a step in the component.
+    - Each weakly fair group is disabled in some state of the component, or has a step in it.
+    - Each strongly fair group is disabled in every state of the component, or has a step in it.
 
     If only strong fairness fails, the search removes the states in which the failing group is enabled, and examines
     the rest. This is the emptiness test for Streett automata (Emerson and Lei 1987).
@@ -158,7 +158,7 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 class _Components:
     """The strongly connected components among ``states`` that have more than one state.
 
-    ``labels`` has the component's number, from 0, for each state in the attribute ``states``.
+    ``labels`` has the component's number, from 0, of each remaining state.
     """
 
     def __init__(self, steps: StepTable, states: States, total: int) -> None:

@@ -84,7 +84,7 @@ def _open(
     """The part of the graph in which to search for a fair loop, for one case of a property.
 
     Returns the count for ``LivenessResult.premises``, the shortest paths to the states that the loop may contain, and
-    sets of states. The loop must visit each set.
+    the sets of states that it must visit.
     """
     missed = np.logical_or.reduce([~goal for goal in goals])
     open_ = np.ones(len(premise), dtype=bool) if kind.lasting else missed.copy()
@@ -102,7 +102,7 @@ def _open(
 def shortest_loop(
     steps: StepTable, tree: Tree, fairness: FairGroups, visits: Sequence[Flags] = ()
 ) -> Loop | None:
-    """The fair loop with the shortest run (the path to the loop, and the loop); None if there is no fair loop.
+    """The fair loop with the shortest run (path to the loop, and loop); None if there is no fair loop.
 
     The loop contains only states that ``tree`` reaches, and visits a state of each set in ``visits``.
     """
@@ -170,8 +170,8 @@ class _Walk:
     """A walk in a fair component from ``entry`` back to ``entry`` that is fair if it is repeated forever.
 
     A group is open if the walk so far, repeated forever, would be unfair to it. The walk goes to the nearest state
-    that closes an open group. Each move closes a group, and each strong group opens at most once, so the walk ends.
-    The walk also visits a state of each set in ``visits``.
+    that closes an open group. It ends, because each move closes a group and each strong group opens at most once. It
+    also visits a state of each set in ``visits``.
     """
 
     def __init__(
@@ -216,10 +216,7 @@ class _Walk:
         return self.member[states]
 
     def _serves(self, states: States, weak: Bits, strong: Bits) -> Flags:
-        """For each state, True if a group can be closed in it.
-
-        That is: a weak group is disabled in the state, or a step of a weak or strong group starts there.
-        """
+        """For each state, True if a weak group is disabled in it, or a step of a weak or strong group starts in it."""
         found: Flags = np.any(~self.fairness.enabled[states] & weak, axis=1)
         for i, state in enumerate(states):
             found[i] = found[i] or len(self._steps_with(int(state), weak | strong)) > 0

@@ -39,7 +39,7 @@ class Checkpoint(CheckpointDirectory):
     def __init__(self, directory: str, *, resume: bool) -> None:
         """Lock the directory: for a new search or, with ``resume``, for the search that it holds.
 
-        Raises InputError if another process has locked it, it holds other files, or there is no search to resume.
+        Raises InputError if another process has locked it, or its content contradicts ``resume``.
         """
         super().__init__(directory)
         self._number = 0
@@ -327,7 +327,7 @@ class Checkpointer:
     def _level(self, number: int) -> dict[str, Any]:
         """The manifest's entry for a level.
 
-        If the level is finished, chunks whose predecessors are adjacent in a file are also joined in memory.
+        In a finished level, chunks whose predecessors are adjacent in a file are also joined.
         """
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
@@ -385,7 +385,7 @@ class Checkpointer:
     def _level_of(self, plain: dict[str, Any]) -> Level:
         """The level that an entry of the manifest describes.
 
-        A level without states has one chunk for each part of its predecessors.
+        Without states, the level has one chunk for each part of its predecessors.
         """
         words = self._run.program.layout.words
         size, before = int(plain["size"]), plain["predecessors"]
@@ -510,7 +510,7 @@ def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
 
 
 def _join(level: Level) -> None:
-    """Join chunks whose predecessors are adjacent in a file. The chunks have no states any more."""
+    """Join chunks whose predecessors are adjacent in a file. The level's states are no longer stored."""
     if len(level.chunks) < 2:
         return
     sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]

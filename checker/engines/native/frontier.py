@@ -86,7 +86,7 @@ class DataFile:
             self._file.close()
 
     def discard(self) -> None:
-        """Close and remove a file that is not finished."""
+        """Close and remove an unfinished file."""
         self.close()
         if self._path is not None:
             with suppress(OSError):

@@ -97,7 +97,7 @@ def initial_words(model: Model, layout: Layout) -> Words:
 
 
 def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
-    """Yield the states of a family in blocks. From state to state, the last free part changes fastest.
+    """Yield the states of a family in blocks. The last free part changes fastest.
 
     Each free part has its own bits. A state is the family's fixed bits, with one bit pattern of each part. A block is
     a product of the patterns of the last parts.

@@ -30,10 +30,9 @@ _MASK = (1 << 64) - 1
 
 @dataclass
 class _Share:
-    """The results of one worker in one round.
+    """The results of one worker in a round. ``taken`` counts steps by instance.
 
-    ``taken`` counts steps by instance. ``runs`` has, for each violated property, the lowest number of a violating
-    walk, and the run of this walk.
+    ``runs`` has, for each violated property, the lowest number of a violating walk, and this walk's run.
     """
 
     taken: NDArray[np.int64]

@@ -48,8 +48,8 @@ def states_at_once(instances: int) -> int:
 class LinkedSteps:
     """Buffers for the steps of a range of states.
 
-    ``targets`` and ``instances`` have an entry for each step, ``cuts`` has the instance of each pruned step.
-    ``counts`` and ``cut_counts`` have the numbers of steps and of pruned steps of each state.
+    ``targets`` and ``instances`` have an entry for each step, ``cuts`` the instance of each pruned step. ``counts``
+    and ``cut_counts`` count the steps and pruned steps of each state.
     """
 
     targets: NDArray[np.int64]
@@ -134,7 +134,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
 ) -> Iterator[tuple[BreadthFirst, GraphLevels]]:
-    """Context with a search that is ready to run, and that keeps its table and states in memory for the graph."""
+    """Context with a search, ready to run, that keeps its table and states in memory for the graph."""
     program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
@@ -301,7 +301,7 @@ class Linking:
     ) -> Iterator[tuple[int, int, Linker]]:
         """Yield ranges of states (start, end) with their linked steps, in order.
 
-        As many ranges are linked at the same time as ``idle`` has buffers.
+        One range per buffer in ``idle`` is linked at the same time.
         """
         running: deque[tuple[int, int, Future[Linker]]] = deque()
         starts = iter(range(0, self.expanded, size))

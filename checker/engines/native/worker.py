@@ -28,7 +28,7 @@ _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 class TableFullError(EngineError):
-    """The fingerprint table would need more memory than it may use."""
+    """The fingerprint table would need more memory than allowed."""
 
 
 class Table:

@@ -238,9 +238,9 @@ def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], 
 class OpenStep:
     """A possible step: an instance whose parameters are values or open. An open one is an input of the formula.
 
-    ``leaves`` are the scalars of the open parameters, numbered from ``start`` on; the state's scalars have lower
-    numbers. ``types`` has, for each open parameter, the number of its first scalar, and its type. ``chosen`` is the
-    condition that all open parameters are in their domains.
+    ``leaves`` are the scalars of the open parameters, numbered from ``start`` on, after the state's scalars.
+    ``types`` has the first scalar's number and the type of each open parameter. ``chosen`` is the condition that all
+    open parameters are in their domains.
     """
 
     instance: Instance

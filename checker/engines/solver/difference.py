@@ -142,7 +142,7 @@ def only_in_one(first: Model, second: Model) -> list[str]:
 def _pairs(first: Model, second: Model) -> list[tuple[str, OpenStep | None, OpenStep | None]]:
     """Corresponding steps of two versions, as (action, step in the first, step in the second).
 
-    The steps of an action have open parameters if both versions allow it. Otherwise each instance is a step.
+    An action's steps have open parameters if both versions allow it, else each instance is a step.
     """
 
     def by_key(model: Model, grouped: set[str]) -> dict[tuple[str, str], OpenStep]:
@@ -241,7 +241,7 @@ def nearest_state(
 def _nearest(leaf: Leaf, wanted: int) -> list[int]:
     """The values of a scalar, ordered by distance from ``wanted``. If the interval is long, only ``wanted`` itself.
 
-    The distance of two sets is the number of members that only one of them has.
+    The distance of two sets is the number of different members.
     """
     if leaf.high - leaf.low > SHORT:
         return [wanted]
@@ -255,7 +255,7 @@ def _nearest(leaf: Leaf, wanted: int) -> list[int]:
 def _outcome(
     model: Model, step: OpenStep | None, numbers: Numbers, state: list[Term], parameters: list[Term]
 ) -> tuple[Term, list[Term]]:
-    """The condition that the step is taken, and the scalars after the step. If ``step`` is None, it is never taken."""
+    """The condition that the step is taken, and the scalars after it. A ``step`` of None is never taken."""
     if step is None:
         return z3.BoolVal(False), state
     padding = [None] * (step.start - len(state))
@@ -294,7 +294,7 @@ def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[i
 def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str]:
     """Yield lines about a witness: its state's differences from the initial state, and the outcome in each version.
 
-    ``sides`` has the names of the versions.
+    ``sides`` names the versions.
     """
     yield "  State, where it is not the initial one:"
     yield from (f"      {line}" for line in special(model, witness) or ["(no difference)"])

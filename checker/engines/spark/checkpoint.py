@@ -46,8 +46,8 @@ _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 class LevelFile:
     """A file of a level: ``count`` states from index ``base`` of the level on.
 
-    ``bucket`` is the bucket of all its states; None if the level is not divided into buckets. ``bytes`` is the file's
-    size, ``checksum`` its CRC-32C.
+    ``bucket`` is the bucket of its states; None if the level is not divided. ``bytes`` is the file's size,
+    ``checksum`` its CRC-32C.
     """
 
     bucket: int | None
@@ -113,7 +113,7 @@ class SparkCheckpoint(CheckpointDirectory):
             raise self.unusable(wrong) from None
 
     def run(self) -> SearchIdentity:
-        """The identity of the search in the directory.
+        """The search's identity.
 
         Raises InputError if the directory is damaged, or has no checkpoint of this format version.
         """

@@ -228,8 +228,7 @@ def share(
 ) -> Iterator[tuple[int, Words]]:
     """Yield the states of a level that belong to a bucket (None: all states), in groups, each with its first index.
 
-    If a level is not divided into buckets, each bucket has a range of the level. Raises InputError if a file is
-    damaged.
+    In a level that is not divided into buckets, each bucket has a range. Raises InputError if a file is damaged.
     """
     for part in level.parts:
         start, end = 0, part.count
@@ -565,7 +564,7 @@ class ParquetLevels:
         return self.checkpoint.origin(level, self.committed[level], index)
 
     def initial(self, index: int) -> Scalars:
-        """The scalars of the initial state with this index."""
+        """The initial state with this index."""
         return self.program.layout.unpack(self.program.initial()[index])
 
     def progress(self, search: BreadthFirst) -> Progress:

@@ -119,7 +119,7 @@ class RowBuffers(Buffers):
                 raise self.program.bound_error(self["error"])
 
     def admit(self, table: Table, states: Words) -> Iterator[Words]:
-        """Yield those of the given states that the table does not have yet, as rows."""
+        """Yield the given states that the table does not have yet, as rows."""
         states = np.ascontiguousarray(states)
         self["states"] = states.ctypes.data
         for start in range(0, len(states), OUTPUT):

@@ -152,7 +152,7 @@ class SparkReplay:
         return report
 
     def _run(self, work: Work, count: int, what: str) -> list[Any]:
-        """Run ``work`` on the numbers from 0 to ``count - 1`` as a Spark job, and return the results in order.
+        """Run ``work`` on the numbers below ``count`` as a Spark job, and return the results in order.
 
         Raises ReplayInterrupted and EngineError.
         """
@@ -176,7 +176,7 @@ class SparkReplay:
         return [answers[number] for number in range(count)]
 
     def _done(self, group: str) -> str:
-        """The number of finished tasks and of all tasks in the group's jobs, as text."""
+        """The number of finished tasks and of all tasks in the group, as text."""
         tracker = self._session.context.statusTracker()
         done = total = 0
         for job in tracker.getJobIdsForGroup(group):

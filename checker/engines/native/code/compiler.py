@@ -44,8 +44,8 @@ def machine_code(
 ) -> bytes:
     """Compile an LLVM text for a processor (triple, name, features), and return the object file.
 
-    ``levels`` are the optimization levels of LLVM's passes and of LLVM's code generator. ``tuning`` has further
-    settings of the passes. Raises RuntimeError if the text is invalid.
+    ``levels`` are the optimization levels of LLVM's passes and code generator, ``tuning`` further settings of the
+    passes. Raises RuntimeError if the text is invalid.
     """
     triple, name, features = processor
     passes, level = levels

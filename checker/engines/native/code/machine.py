@@ -78,8 +78,7 @@ class TextName:
 class Machine:
     """Compiled code for this processor. Its functions take and return 64-bit integers and release the GIL.
 
-    The cached code of the text is used if it was compiled with the requested effort or more. ``effort`` is the effort
-    of the code in use.
+    Cached code is used if it was compiled with the requested effort or more. ``effort`` is the actual effort.
     """
 
     def __init__(self, text: str, effort: Effort = Effort.USUAL) -> None:
@@ -94,7 +93,7 @@ class Machine:
 
     @classmethod
     def of(cls, code: bytes, effort: Effort) -> Machine:
-        """Load machine code that was compiled for this processor, with this effort."""
+        """Load code that was compiled for this processor with this effort."""
         machine = cls.__new__(cls)
         machine._load(effort, code)
         return machine
@@ -122,7 +121,7 @@ class Machine:
 
 
 def whole(text: str) -> str:
-    """The text, preceded by the declarations of the LLVM functions that it can call."""
+    """A text, preceded by declarations of the LLVM functions that it can call."""
     return INTRINSICS + text
 
 

@@ -1,4 +1,4 @@
-"""A model as machine code: the layout of its states, its kernels, and the functions that call the kernels."""
+"""A model as machine code: the layout of its states, its kernels, and functions that call the kernels."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ class CompiledModel:
     def improve(self, states: int, *, crowded: bool = False) -> None:
         """Start to compile better code in the background, if that pays off for this number of found states.
 
-        The better code is used once it is ready. With ``crowded`` (other searches run at the same time), compilation
-        starts later. Threads may still run the replaced code: all versions use the same context. Compiling 1 MB of
+        The program uses the better code once it is ready. With ``crowded`` (other searches run at the same time),
+        compilation starts later. Threads may still run the replaced code: all versions use the same context. 1 MB of
         text takes 1 to 3 seconds.
         """
         size = self.name.size
@@ -160,10 +160,7 @@ class CompiledModel:
         return self._beside is not None and self._beside.under_way
 
     def settle(self, states: int) -> None:
-        """At the end of a search, cancel the compilation, unless the code will pay off for the next run.
-
-        ``states`` is the number of found states.
-        """
+        """After a search of this many states, cancel the compilation, unless it will pay off for the next run."""
         if self._beside is not None and states * _PAYS < self.name.size:
             if self.compiling:
                 cache.keep(GivenUp(states), *self._key)

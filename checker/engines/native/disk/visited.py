@@ -73,7 +73,10 @@ class VisitedRuns:
         self._shared(ranges, lambda room, part: code().tidy(table.address, *part) or 0)
 
     def _tasks(self, table: Table) -> Iterable[tuple[SortedRun, int, int]]:
-        """Yield (run, start, end) for ranges of blocks to read: with few candidates, only blocks that can hold one."""
+        """Yield the ranges of blocks to read, as (run, start, end).
+
+        With few candidates, only blocks that can hold one are read.
+        """
         sparse = None
         if table.taken < sum(run.blocks for run in self.runs):
             sparse = np.concatenate(list(in_order(table, None)) or [np.empty(0, dtype=np.uint64)])
@@ -188,7 +191,7 @@ def _gap(table: Table, slot: int) -> int:
 
 
 def in_order(table: Table, marks: Words | None) -> Iterable[Words]:
-    """Yield the unmarked fingerprints of a sorted table, in order. ``marks`` None means that no slot is marked."""
+    """Yield the unmarked fingerprints of a sorted table, in order. ``marks`` None: no slot is marked."""
     end = table.capacity + SLACK
     if marks is None:
         marks = np.zeros(end // 64 + 1, dtype=np.uint64)
@@ -201,7 +204,7 @@ def in_order(table: Table, marks: Words | None) -> Iterable[Words]:
 
 
 class _Cursor:
-    """The position of a merge in one of the merged runs. ``left`` is the rest of the current block."""
+    """The position of a merge in a run. ``left`` is the rest of the current block."""
 
     def __init__(self, run: SortedRun) -> None:
         self._run, self._room, self._next = run, Room(8 * BLOCK), 0
@@ -294,7 +297,7 @@ class Delayed:
         worker.reset_output()
 
     def resolve(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None], to_expand: int) -> None:
-        """Find the new states among the candidates of the batch, and pass them to ``hand_over``. Raises OSError.
+        """Find the new states among the batch's candidates, and pass them to ``hand_over``. Raises OSError.
 
         The next batch expands ``to_expand`` states.
         """

@@ -48,9 +48,9 @@ def _by_guard(
 def combine(f: FunctionText, words: list[str]) -> str:
     """Write code for the fingerprint of a state's words: 64 bits, never 0. Returns the name of the fingerprint.
 
-    The two words of a pair are xored with keys and multiplied, and the halves of the product are xored. A word equal
-    to its key would hide the other word of the pair. Because keys are pseudorandom, this is no likelier than a
-    collision of fingerprints.
+    Each pair of words is xored with keys and multiplied, and the halves of the product are xored. A word equal to its
+    key would hide the other word of the pair. Because keys are pseudorandom, this is no likelier than a collision of
+    fingerprints.
     """
     keys = _keys()
     parts = []

@@ -324,8 +324,8 @@ class Runtime:
     def _note_steps(self) -> str:
         """Write ``@note_steps(context, begin, end)``: record the first violation of each step property.
 
-        A violation is recorded as the candidate's predecessor field. Must run before ``_fingerprints``, which
-        overwrites the bits of violated properties.
+        It records the candidate's predecessor field. It must run before ``_fingerprints``, which overwrites the bits
+        of violated properties.
         """
         f = FunctionText("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
         with f.each("%begin", "%end", self.width) as candidate:
