@@ -86,7 +86,7 @@ class Numbers:
         return z3.BitVecVal(value, bits_of(leaf.low, leaf.high))
 
     def in_type(self, term: Term, leaf: Leaf) -> list[Term]:
-        """The conditions that a term is in the scalar's type; empty if every value of the term's sort is."""
+        """The conditions that a term is in the scalar's type; empty if they always hold."""
         if leaf.sort == BOOL:
             return []
         if z3.is_int(term):
