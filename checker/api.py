@@ -1,4 +1,4 @@
-"""The functions of ``highwater`` for Python, which do what the commands do."""
+"""The Python API of Highwater: ``check``, ``simulate``, ``explore``, and lists of scenarios and protocols."""
 
 from __future__ import annotations
 
@@ -25,15 +25,19 @@ if TYPE_CHECKING:
 def scenario(
     subject: Subject, *, directory: str | PathLike[str] | None = None, **settings: Unpack[ScenarioSettings]
 ) -> Request:
-    """A request to check a scenario or a protocol, with the settings that override it.
+    """A request to check a scenario or a protocol, for ``check`` and ``simulate``.
 
-    ``subject`` is a name from ``scenarios()`` or ``protocols()``, the path of a ``.toml`` scenario or of a ``.py``
-    file with a protocol (relative to ``directory``, if that is given), or a Protocol's class. The settings mean what
-    the options of the command line do: ``parameters`` and ``rules`` by their names, a ``profile``, the ``properties``
-    to check, ``deadlock``, ``symmetry``, ``outside``. Without ``properties`` all properties are checked; for a
-    protocol that comes with Highwater, all except liveness. ``check`` and ``simulate`` accept the request, and its
-    ``model()`` is the traced protocol. Raises InputError if the subject does not exist, or a name or a value does not
-    fit it.
+    ``subject`` is one of:
+
+    - a name from ``scenarios()`` or ``protocols()``;
+    - the path of a ``.toml`` scenario or of a ``.py`` file with a protocol, relative to ``directory`` if it is given;
+    - a Protocol class.
+
+    ``settings`` override the subject's own, like the command-line options: ``parameters`` and ``rules`` by name,
+    ``profile``, ``properties``, ``deadlock``, ``symmetry``, ``outside``. Without ``properties``, all properties are
+    checked; for a protocol that comes with Highwater, all except liveness properties.
+
+    The request's ``model()`` is the traced protocol. Raises InputError if a name is unknown or a value is invalid.
     """
     return asked(subject, directory=directory, **settings)
 
@@ -53,11 +57,13 @@ def check(
 ) -> Result:
     """Explore every reachable state of a scenario or a protocol, as ``highwater check`` does.
 
-    ``settings`` are the settings of ``scenario``; the other arguments mean what the options of the command line do.
-    ``engine`` is ``native``, ``interpreter`` or ``spark``, ``first`` stops with the level of the first violation,
-    ``progress`` reports on standard error. Ctrl-C, or a notebook's interrupt, ends the search with the states found
-    so far. Raises InputError if the engine does not support the request, LanguageError for a mistake in the
-    protocol's text.
+    ``settings`` are those of ``scenario``. The other arguments mean the same as the command-line options. ``engine``
+    is ``native``, ``interpreter`` or ``spark``. ``first`` ends the search after the level of the first violation.
+    ``progress`` reports progress on standard error. Ctrl-C, or a notebook's interrupt, ends the search with the
+    states found so far.
+
+    Raises InputError if the engine does not support the request, and LanguageError for a mistake in the protocol's
+    code.
     """
     chosen = Engine(engine, spark_master)
     search = chosen.search(1)
@@ -92,10 +98,10 @@ def simulate(
     progress: bool = False,
     **settings: Unpack[ScenarioSettings],
 ) -> Result:
-    """Walk at random through a scenario too large to explore, as ``highwater simulate`` does; this proves nothing.
+    """Walk at random through a scenario that is too large to explore, as ``highwater simulate`` does.
 
-    Equal values of ``seed`` give equal walks; ``depth`` limits the states of one walk. The other arguments mean what
-    they do in ``check``.
+    Walks prove nothing. Equal values of ``seed`` give equal walks. ``depth`` is the largest number of states in a
+    walk. The other arguments are those of ``check``.
     """
     simulation = engines.simulate(engine)
     request = scenario(subject, **settings).for_walks()
@@ -104,10 +110,10 @@ def simulate(
 
 
 def explore(subject: Subject, **settings: Unpack[ScenarioSettings]) -> Session:
-    """A session that steps through the states of a scenario or a protocol: ``highwater explore`` without its page.
+    """A session that steps through the states of a scenario or protocol, like ``highwater explore`` without a browser.
 
-    The arguments are those of ``scenario``. A session takes steps and evaluates conditions in states; a ``Path``
-    names a state. Raises InputError like ``scenario``, and LanguageError if the protocol misuses the language.
+    The arguments are those of ``scenario``. A session takes steps, and evaluates conditions in states. A ``Path``
+    names a state. Raises InputError like ``scenario``, and LanguageError for a mistake in the protocol's code.
     """
     from highwater.checker.explore.session import Session
 
@@ -121,15 +127,15 @@ def protocols() -> list[str]:
 
 
 def protocol(name: str) -> type[Protocol]:
-    """The class of the protocol of this name. Raises InputError if there is none.
+    """The class of the protocol with this name. Raises InputError if there is none.
 
-    Its ``parameters``, ``rules`` and ``profiles`` list what a request can set.
+    Its attributes ``parameters``, ``rules`` and ``profiles`` list what a request can set.
     """
     return catalogue.load(name).protocol
 
 
 def scenarios(*, standard: bool = False) -> dict[str, str]:
-    """The scenarios that come with Highwater, name to title.
+    """The titles of the scenarios that come with Highwater, by scenario name.
 
     With ``standard``, only the scenarios that ``highwater check`` explores without arguments.
     """

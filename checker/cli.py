@@ -34,18 +34,18 @@ _COMMANDS = {
 
 
 _MOST_SAID = 4000
-"""Characters of a message: it can name something of any length."""
+"""The most characters of an error message. A message can quote input of any length."""
 
 
 class Commands(click.Group):
     """The group of all commands. It imports a command on use, and reports a bad request in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands, in the order of the help."""
+        """The names of all commands, in the order of the help page."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, imported now; None if there is none."""
+        """Import and return the command with this name; None if there is none."""
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(f"highwater.checker.commands.{cmd_name}")
@@ -55,7 +55,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names. Raises InputError if there is none."""
+        """The command that the first argument names, and the other arguments. Raises InputError if there is none."""
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             from highwater.model.names import unknown
 
@@ -63,12 +63,12 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands in the help, without importing them."""
+        """Write the list of commands into the help page, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
-        """Parse the arguments as click does. Click shows the help here."""
+        """Parse the arguments as click does. For ``--help``, this call prints the help page."""
         with _hidden_from_click():
             return super().make_context(*arguments, **extra)
 
@@ -112,12 +112,15 @@ class Commands(click.Group):
 
 
 class _ReaderLeftError(Exception):
-    """The reader of the output closed its end."""
+    """The reader of the standard output has closed the pipe."""
 
 
 @contextmanager
 def _hidden_from_click() -> Iterator[None]:
-    """Hide two errors from click: it turns a closed pipe into status 1, and a truncated module into "interrupted"."""
+    """Convert two errors that click would report wrongly.
+
+    Click turns a closed pipe into status 1, and a truncated module (EOFError) into "interrupted".
+    """
     try:
         yield
     except BrokenPipeError:
@@ -129,7 +132,7 @@ def _hidden_from_click() -> Iterator[None]:
 
 
 def _say_no_more() -> None:
-    """Discard pending output, so that Python does not try to write it again when it exits."""
+    """Discard pending output. Otherwise Python would try to write it again at exit."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -139,9 +142,9 @@ def _say_no_more() -> None:
 
 
 def _unforeseen(wrong: Exception) -> Status:
-    """Report an error that no command handles.
+    """Report an error that no command handles: a mistake in a protocol, a missing library, or a defect of the checker.
 
-    It is a mistake in a protocol, a missing library, or a defect of the checker.
+    Returns the exit status.
     """
     from highwater.checker.base.problems import missing_library
     from highwater.model.language.errors import LanguageError
@@ -185,11 +188,12 @@ def main() -> None:
     # Helper processes must not import modules from the current directory either.
     os.environ["PYTHONSAFEPATH"] = "1"
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # it was closed when this program began
+        if getattr(sys, name) is None:  # the stream was closed when this process began
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without the sign → still gets the rest
+            # Replace each sign that the terminal cannot show, such as →.
+            stream.reconfigure(errors="replace")
     collect_garbage_rarely()
     cli(prog_name="highwater")
 

@@ -1,1 +1,1 @@
-"""The engines: reference, native, Spark, solver, and liveness on an explored graph. Each has one small interface."""
+"""The engines: interpreter, native, Spark and Z3, and the check of liveness properties on an explored graph."""

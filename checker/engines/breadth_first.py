@@ -27,12 +27,15 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Model
 
 Place = tuple[int, ...]
-"""Level (from 0) and index of a violating state; for a step, those of the state before it, and its instance."""
+"""Where a property is violated: the level (from 0) and the index of a state.
+
+For a step property: the level and index of the step's source state, and the number of the step's instance.
+"""
 
 
 @dataclass(frozen=True)
 class Totals:
-    """The counts of a search so far, by name as in a result, and the first violation of each property."""
+    """The counts of a search so far, named as in SearchResult, and the first violation of each property (``found``)."""
 
     distinct_states: int = 0
     generated_states: int = 0
@@ -58,28 +61,32 @@ class Visited(Protocol):
         """Find the first level, or resume from a checkpoint."""
 
     def expand(self, search: BreadthFirst) -> None:
-        """Find the next level: the new successors of the frontier. A search can stop within a level."""
+        """Find the next level: the new successors of the frontier. The search may stop within the level."""
 
     def finish(self) -> None:
-        """Save the search after it has finished."""
+        """Save the search at its end, if it has a checkpoint."""
 
     def totals(self, search: BreadthFirst) -> Totals:
         """The counts of the search so far."""
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The predecessor of a state: its index in the previous level, and the number of the step's instance."""
+        """The index of a state's predecessor in the level before, and the number of the step's instance.
+
+        For level 0: the index of the initial state, and 0.
+        """
 
     def initial(self, index: int) -> Scalars:
         """The initial state with this index."""
 
     def progress(self, search: BreadthFirst) -> Progress:
-        """The progress of the search; it also stores the memory and disk in use in the search's result."""
+        """The progress of the search. Also records the memory and disk in use in ``search.result``."""
 
 
 class BreadthFirst:
     """One breadth-first search of a model.
 
-    ``stop`` is the reason to stop. ``seconds_before`` is the time in seconds that was spent before a resumption.
+    ``stop`` is the reason to stop, or None. ``seconds_before`` is the time that the search took before it was
+    resumed.
     """
 
     def __init__(
@@ -95,12 +102,12 @@ class BreadthFirst:
 
     @property
     def seconds(self) -> float:
-        """The seconds spent on the search, including those before a resumption."""
+        """The seconds spent on the search, including the time before a resumption."""
         return self.seconds_before + time.perf_counter() - self.started
 
     @property
     def known(self) -> tuple[int, int]:
-        """Bits of the properties that are known to be violated: for the invariants, and for the step properties."""
+        """Bit masks of the properties violated so far: one of the invariants, one of the step properties."""
         found = self.visited.found
         return _bits(self.names, found), _bits(self.step_names, found)
 
@@ -124,7 +131,7 @@ class BreadthFirst:
         return not missing_verdicts(wanted, self.visited.found, self.options)
 
     def end(self, why: str) -> None:
-        """Stop the search for this reason; the first reason counts."""
+        """Stop the search for this reason. An earlier reason stays."""
         self.stop = self.stop or why
 
     def check_limits(self, distinct: int) -> bool:
@@ -137,7 +144,7 @@ class BreadthFirst:
         return self.stop is not None
 
     def report(self) -> None:
-        """Note the memory and disk in use, and report the progress."""
+        """Record the memory and disk in use, and report the progress."""
         progress = self._note_resources()
         if self.progress:
             self.progress(progress)
@@ -158,16 +165,14 @@ class BreadthFirst:
         result.depth = sum(1 for size in visited.sizes if size)
         result.actions, result.cut, result.premises = totals.actions, totals.cut, totals.premises
         result.seconds = self.seconds
-        ordered = sorted(totals.found.items(), key=lambda item: len(item[1]))  # violations of states first
+        # Violations in a state before violations in a step.
+        ordered = sorted(totals.found.items(), key=lambda item: len(item[1]))
         result.violations = [self._violation(name, *place) for name, place in ordered]
         result.collision_probability = collision_probability(result.distinct_states)
         return result
 
     def _violation(self, name: str, number: int, index: int, *last: int) -> ViolatingRun:
-        """The run to the state with this index in level ``number``.
-
-        ``last`` are the instances of steps after that state.
-        """
+        """The run to state ``index`` of level ``number``, followed by steps of the instances ``last``."""
         first, path = predecessors(number, index, self.visited.origin)
         return ViolatingRun(name, self.visited.initial(first), (*path, *last))
 

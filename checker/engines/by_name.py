@@ -48,7 +48,7 @@ class Engine:
     def on_spark(self, scenarios: int) -> SparkOptions | None:
         """Spark's options for this number of scenarios; None if the engine is not Spark.
 
-        Raises InputError if Spark is not available, or an option needs Spark.
+        Raises InputError if Spark is not available, or an option requires Spark.
         """
         if self.name == "spark":
             return spark_options(self.spark_master, self.checkpoint, self.resume, scenarios)
@@ -59,13 +59,13 @@ class Engine:
     def in_memory(self) -> None:
         """Raises InputError for a checkpoint option, unless the engine is Spark.
 
-        For commands that build the graph in memory.
+        For commands that build the explored graph in memory.
         """
         if self.name != "spark" and (self.checkpoint or self.resume):
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
 
     def search(self, scenarios: int) -> Search:
-        """The search function for this number of scenarios. Raises InputError like ``on_spark``."""
+        """The search function, for this number of scenarios in total. Raises InputError for unsupported options."""
         spark = self.on_spark(scenarios)
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)
@@ -79,7 +79,7 @@ class Engine:
     def _kept(
         self, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
     ) -> SearchResult:
-        """Run the native search with the options for a checkpoint."""
+        """Run the native search with a checkpoint."""
         kept = replace(options, checkpoint=self.checkpoint, resume=self.resume)
         return search(self.name)(model, kept, progress)
 
@@ -88,9 +88,9 @@ class Engine:
         return self.fitted(Request.of(scenario, overrides), overrides.symmetry)
 
     def fitted(self, request: Request, symmetry: bool | None = None) -> Request:
-        """The request in a form that the engine supports: the interpreter has no symmetry reduction.
+        """The request, without symmetry reduction if the engine is the interpreter.
 
-        Raises InputError for an unsupported option.
+        ``symmetry`` is the user's setting, or None. Raises InputError for an unsupported option.
         """
         if self.name == "spark" and request.outside:
             raise InputError(
@@ -104,7 +104,7 @@ class Engine:
 
 
 def search(name: str) -> Search:
-    """An engine's exhaustive search. Raises InputError if it is not available."""
+    """The exhaustive search function of an engine. Raises InputError if the engine has none."""
     function: Search = _load(name, "search")
     return function
 
@@ -112,20 +112,20 @@ def search(name: str) -> Search:
 def _search(
     name: str, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
 ) -> SearchResult:
-    """Search with an engine that is imported only now, because a cached result needs no engine."""
+    """Search with an engine. The engine is imported only now, because a cached result needs no engine."""
     return search(name)(model, options, progress)
 
 
 def explore(name: str) -> Explore:
-    """The function of an engine that builds the explored graph. Raises InputError if the engine is not available."""
+    """The function of an engine that builds the explored graph. Raises InputError if the engine has none."""
     function: Explore = _load(name, "explore")
     return function
 
 
 def spark_options(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> SparkOptions:
-    """The options of the Spark engine. Raises InputError if they or the engine are not available.
+    """The options of the Spark engine. ``master`` None means all cores of this machine.
 
-    A checkpoint belongs to one scenario. ``master`` None means all cores of this machine.
+    Raises InputError if Spark is not installed, or if there is a checkpoint for more than one scenario.
     """
     _refuse_checkpoint(checkpoint, resume, scenarios)
     try:

@@ -1,9 +1,9 @@
-"""The cache on disk: machine code and facts about models, so that they are compiled and traced only once.
+"""The cache on disk: machine code and facts about models, so that each model is compiled and traced only once.
 
-The content is not trusted. A directory or file that another user owns or can write is not read. A file starts with
-its key and the digest of its content. A damaged file is removed, and its content is computed again. Any number of
-processes may use a directory: a file is written under another name and renamed. A failure of the cache never ends a
-command; the command then compiles.
+The content is not trusted. The cache does not read a directory or file that another user owns or can write. A file
+starts with its key and a digest of its content. A damaged file is removed, and its content is computed again. Several
+processes can use a directory: a file is written under another name and renamed. If the cache fails, the command
+compiles.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import TypeVar
 import msgspec
 
 VARIABLE = "HIGHWATER_CACHE"
-"""The environment variable: a directory, or OFF."""
+"""The environment variable that names the directory of the cache, or turns the cache off (OFF)."""
 OFF = "off"
 MOST_BYTES = 256 << 20
 """The most bytes in a directory. The standard scenarios take an eighth of it."""
 _LOOKS = 32
-"""A process measures the directory each time it has written this fraction of the limit."""
+"""After writing this fraction (1/32) of MOST_BYTES, a process measures the directory again."""
 
 _FORMAT = b"highwater code 1\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -39,11 +39,12 @@ _HOUR = 3600
 
 
 class Cache:
-    """A directory of cached contents by key. If they exceed a size, the least recently used are removed."""
+    """A directory of contents by key. Above ``most_bytes``, the least recently used contents are removed."""
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
         self.directory, self._most = directory, most_bytes
-        self._put = most_bytes  # bytes since the directory was last measured; the first write measures it
+        # The bytes written since the directory was last measured. The first write measures it.
+        self._put = most_bytes
 
     def get(self, key: bytes) -> bytes | None:
         """The content for a key of 32 bytes; None if there is no trusted content."""
@@ -53,7 +54,7 @@ class Cache:
         return None
 
     def put(self, key: bytes, content: bytes) -> None:
-        """Store a content for a key, if the directory can be written."""
+        """Store a content for a key. If the directory cannot be written, do nothing."""
         with suppress(OSError):
             self.directory.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
@@ -68,7 +69,7 @@ class Cache:
 
     @contextmanager
     def _open(self) -> Iterator[int | None]:
-        """Open the cache's directory while inside. Yields its descriptor; None if another user could write in it."""
+        """Context with the descriptor of the cache's directory, or None if another user can write to the directory."""
         folder = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             trusted = _ours(os.fstat(folder))
@@ -79,7 +80,7 @@ class Cache:
             os.close(folder)
 
     def _read(self, folder: int, key: bytes) -> bytes | None:
-        # Without blocking: it might be a pipe.
+        # Do not block: the path could be a pipe.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(_name(key), flags, dir_fd=folder), "rb") as file:
             found = os.fstat(file.fileno())
@@ -105,9 +106,9 @@ class Cache:
             raise
 
     def _trim(self, folder: int) -> None:
-        """Remove unfinished files. Above the size limit, also remove contents.
+        """Remove unfinished files and, above the size limit, contents.
 
-        The least recently used contents are removed, until three quarters of the limit are in use.
+        The least recently used contents are removed until at most three quarters of the limit are in use.
         """
         kept: list[tuple[float, int, str]] = []
         with os.scandir(folder) as entries:
@@ -130,7 +131,7 @@ class Cache:
 
 
 def chosen() -> Cache | None:
-    """The cache that the environment names, or the user's own; None if the cache is off."""
+    """The cache in the directory that VARIABLE names, else in the user's cache directory; None if the cache is off."""
     named = os.environ.get(VARIABLE, "")
     if named == OFF:
         return None
@@ -163,23 +164,23 @@ def _ours(found: os.stat_result) -> bool:
 
 
 def _refuse(directory: Path) -> None:
-    """Report an untrusted directory once, and turn the cache off, also in the processes that this one starts."""
+    """Report an untrusted directory once, and turn the cache off in this process and its future children."""
     if os.environ.get(VARIABLE) != OFF:
         os.environ[VARIABLE] = OFF
         said = f"highwater: {directory}: not used as a cache of code, as it is not this user's alone"
         print(said, file=sys.stderr, flush=True)
 
 
-# Facts about a request are stored with the machine code, under the request's key (``scenarios/model_key.py``) and
-# further arguments. A fact is the JSON of its dataclass; any other file is ignored.
+# Facts about a request are cached beside the machine code. The key of a fact is the request's key
+# (``scenarios/model_key.py``) with further arguments. The content is a dataclass as JSON; other content is ignored.
 
 Fact = TypeVar("Fact")
 
 
 def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | None:
-    """The cached fact of this kind (a dataclass) for a model's identity and a request.
+    """The cached fact (a dataclass ``kind``) about a model; None if the cache has none.
 
-    None if there is none, or if ``identity`` is None: the model has no key.
+    ``identity`` is the model's key; None if the model has no key. ``asked`` are further parts of the fact's key.
     """
     place = None if identity is None else chosen()
     content = None if place is None else place.get(_key(kind, identity, asked))
@@ -192,7 +193,7 @@ def found(kind: type[Fact], identity: bytes | None, *asked: object) -> Fact | No
 
 
 def keep(fact: object, identity: bytes | None, *asked: object) -> None:
-    """Cache a fact for a model's identity and a request; if ``identity`` is None, nothing is cached."""
+    """Cache a fact about a model, for ``found``. If ``identity`` is None, nothing is cached."""
     place = None if identity is None else chosen()
     if place is not None:
         place.put(_key(type(fact), identity, asked), msgspec.json.encode(fact))

@@ -1,6 +1,6 @@
 """The reference search: breadth first with the interpreter, whole states in memory, one thread.
 
-It is slow and simple; the native engine is compared with it.
+It is slow and simple. Tests compare the native engine with it.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def _violation(
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
-    """The explored graph of a model. A limit or the first Ctrl-C ends the search with the graph so far."""
-    import numpy as np  # the reference search does not need these
+    """Build the explored graph of a model. A limit or the first Ctrl-C ends the search with the graph so far."""
+    import numpy as np  # imported here, because search() needs neither module
 
     from highwater.checker.engines.state_graph import Explored, Layout
 

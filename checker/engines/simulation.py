@@ -1,8 +1,8 @@
-"""Random walks: options and results of a simulation, and the reference simulation, by the interpreter.
+"""Random walks: options and results of a simulation, and the interpreter's simulation.
 
-A walk starts in an initial state and takes one of the enabled steps, all equally likely, until it has seen ``depth``
-states or no step is enabled. A violated property ends the simulation.
-The simulation's seed and the walk's number seed each walk.
+A walk starts in an initial state. In each state it takes one of the enabled steps with equal probability. It ends
+after ``depth`` states, or if no step is enabled. Its random numbers depend only on the seed and the walk's number.
+The simulation ends at the first violation.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class SimulationResult(SearchResult):
     """The result of a simulation. ``generated_states`` counts every visited state; ``distinct_states`` is 0.
 
     ``walks`` is the number of walks begun, ``depth`` the number of states in the longest walk. ``seed`` reproduces
-    the walks. A violation's run is the first walk that found it, not a shortest run. The premise of a step property
-    is counted for every step that is enabled in a visited state.
+    the walks. The run of a violation is the first walk that found it, not a shortest run. For a step property,
+    ``premises`` counts over all steps that are enabled in a visited state.
     """
 
     walks: int = 0
@@ -50,7 +50,7 @@ class SimulationResult(SearchResult):
 
     @property
     def complete(self) -> bool:
-        """Always False: walks do not prove that they visited every state."""
+        """Always False: random walks may miss reachable states."""
         return False
 
 
@@ -101,14 +101,14 @@ def simulate(
 
 
 class _Walk:
-    """One random walk. It adds to the counts and violations of the simulation's result."""
+    """One random walk. It adds its counts and violations to the simulation's result."""
 
     def __init__(self, model: Model, interpreter: Interpreter, dice: random.Random, result: SimulationResult):
         self.model, self.interpreter, self.dice, self.result = model, interpreter, dice, result
         self.numbers = {id(instance): i for i, instance in enumerate(model.instances)}
 
     def go(self, depth: int, deadlock: bool) -> None:
-        """Walk until ``depth`` states, a dead end, or a violation."""
+        """Walk until ``depth`` states, a state without an enabled step, or a violation."""
         state = initial = self.dice.choice(self.model.initial)
         path: list[int] = []
         broken: list[str] = []

@@ -1,4 +1,4 @@
-"""Packing: the position of each scalar of a state in its 64-bit words."""
+"""Packed states (scalars in 64-bit words), and the explored graph: packed states and their steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Words = NDArray[np.uint64]
 class Slot:
     """The place of a scalar in a packed state: ``bits`` bits from bit ``shift`` of word ``word``.
 
-    The stored value is the scalar's value minus ``low``.
+    The stored number is the scalar's value minus ``low``.
     """
 
     word: int
@@ -33,12 +33,12 @@ class Slot:
 
     @property
     def mask(self) -> int:
-        """The bits of the word that the scalar takes."""
+        """The bits of the word that the scalar occupies."""
         return ((1 << self.bits) - 1) << self.shift
 
 
 class Layout:
-    """The places of all scalars in a packed state: each in the first word with enough room, none in two words."""
+    """The slot of each scalar in a packed state: in the first word with enough room, never in two words."""
 
     def __init__(self, leaves: Sequence[Leaf]) -> None:
         used: list[int] = []
@@ -57,7 +57,7 @@ class Layout:
         self.bits = sum(used)
 
     def twice(self) -> Layout:
-        """The layout of two consecutive states: before and after a step."""
+        """The layout of a step: the words of the source state, then the words of the target state."""
         both = copy(self)
         both.slots = self.slots + [replace(slot, word=slot.word + self.words) for slot in self.slots]
         both.words, both.bits = 2 * self.words, 2 * self.bits
@@ -81,11 +81,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class Explored:
-    """All states of a search and all steps between them: the explored graph.
+    """The explored graph: all states of a search and all steps between the states.
 
-    States are numbered level by level, the initial ones first; the order within a level depends on the engine. Steps
-    are sorted by their source state: the steps of state ``i`` are ``offsets[i]:offsets[i + 1]`` of ``targets`` and
-    ``instances``. Steps that are pruned at a bound lead nowhere and have their own arrays.
+    States are numbered level by level, from the initial states on. The order within a level depends on the engine.
+    Steps are sorted by source state: the steps of state ``i`` are ``offsets[i]:offsets[i + 1]`` of ``targets`` and
+    ``instances``. Steps pruned at a bound have no target, and have arrays of their own.
 
     If the search ended early, only the states before ``expanded`` have steps, and all their steps are included. With
     symmetry, a state represents all its renamings, and a step leads to the representative of its target.
@@ -93,50 +93,50 @@ class Explored:
 
     model: Model
     states: Words
-    """(states, words): packed as ``checker/engines/state_graph.py`` does."""
+    """Shape (states, words): the packed states, see ``Layout``."""
     level_starts: NDArray[np.int64]
-    """The number of the first state of each level, and at the end the number of states."""
+    """The number of the first state of each level, and at the end the number of all states."""
     offsets: NDArray[np.int64]
-    """(states + 1)"""
+    """Shape (states + 1): the number of each state's first step, and at the end the number of all steps."""
     targets: NDArray[np.uint32]
-    """The state that each step leads to."""
+    """The number of each step's target state."""
     instances: NDArray[Any]
-    """The number in ``model.instances`` of each step (uint16 or uint32)."""
+    """The number in ``model.instances`` of each step's instance (uint16 or uint32)."""
     cut_offsets: NDArray[np.int64]
-    """(states + 1)"""
+    """Shape (states + 1): like ``offsets``, for the pruned steps."""
     cut_instances: NDArray[Any]
-    """The number in ``model.instances`` of each step that is cut."""
+    """The number in ``model.instances`` of each pruned step's instance."""
     parents: NDArray[np.int32]
-    """The state before each state in a shortest run to it; -1 for initial ones."""
+    """The number of each state's predecessor on a shortest run to the state; -1 for an initial state."""
     parent_instances: NDArray[np.int32]
-    """The instance that leads from there; -1 for initial ones."""
+    """The number of the instance that leads from the predecessor to each state; -1 for an initial state."""
     expanded: int
-    """The number of states whose steps are here: all if the search finished."""
+    """The number of states whose steps are included: all states if the search finished."""
     stopped_by: str | None = None
-    """The reason why the search stopped early, as in SearchResult; None if all reachable states were seen."""
+    """The reason why the search stopped early, as in SearchResult; None if the search finished."""
     symmetry: bool = False
-    """True if states represent their renamings."""
+    """True if a state represents all its renamings."""
 
     @property
     def complete(self) -> bool:
-        """True if the graph has all states and all steps."""
+        """True if the graph has all reachable states and all steps."""
         return self.stopped_by is None
 
     @cached_property
     def layout(self) -> Layout:
-        """The positions of the scalars in ``states``."""
+        """The slots of the scalars in ``states``."""
         return Layout(self.model.leaves)
 
     @cached_property
     def sources(self) -> NDArray[np.uint32]:
-        """The source state of each step, parallel to ``targets``.
+        """The number of each step's source state, parallel to ``targets``.
 
-        It is computed on first use and takes 4 bytes a step.
+        It is computed on first use and takes 4 bytes per step.
         """
         return np.repeat(np.arange(len(self.states), dtype=np.uint32), np.diff(self.offsets))
 
     def depths(self, start: int = 0, end: int | None = None) -> NDArray[np.int64]:
-        """The level of each state from ``start`` to ``end``; initial states are on level 1."""
+        """The level of each state from ``start`` to ``end``. Initial states are on level 1."""
         numbers = np.arange(start, len(self.states) if end is None else end)
         return np.searchsorted(self.level_starts, numbers, side="right")
 
@@ -145,7 +145,7 @@ class Explored:
         return self.layout.unpack(self.states[state])
 
     def path(self, state: int) -> tuple[int, tuple[int, ...]]:
-        """A shortest run to a state: the number of its initial state, and the numbers of its steps' instances."""
+        """A shortest run to a state: the number of the initial state, and the number of each step's instance."""
         steps: list[int] = []
         while self.parents[state] >= 0:
             steps.append(int(self.parent_instances[state]))

@@ -1,4 +1,4 @@
-"""Liveness on explored graphs: search for fair runs that never reach a goal that is due."""
+"""Liveness on explored graphs: search for fair runs that violate a liveness property."""
 
 from highwater.checker.engines.liveness.search import LivenessResult, search_with_liveness, violating_run
 

@@ -1,4 +1,4 @@
-"""The part of an explored graph in which a liveness property's goal is open, and breadth-first search in graphs."""
+"""Graph algorithms for liveness: shortest paths, fair components, and fair groups as bits."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from scipy.sparse.csgraph import connected_components
 from highwater.model.language.liveness import FairGroup
 
 States = NDArray[np.int64]
-"""Numbers of states."""
+"""State numbers."""
 Flags = NDArray[np.bool_]
-"""One for each state."""
+"""One flag for each state of a graph."""
 
 
 @dataclass(frozen=True)
 class StepTable:
-    """The steps of an explored graph, sorted by source state: state ``i`` has ``offsets[i]:offsets[i + 1]``."""
+    """The steps of an explored graph, sorted by source state: state ``i`` has steps ``offsets[i]:offsets[i + 1]``."""
 
     offsets: NDArray[np.int64]
     targets: NDArray[Any]
 
     def of(self, states: States) -> NDArray[np.int64]:
-        """The numbers of all steps from these states, in the order of the states."""
+        """The numbers of all steps that start in these states, in the order of the states."""
         starts, counts = self.offsets[states], self.offsets[states + 1] - self.offsets[states]
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
@@ -42,9 +42,10 @@ class StepTable:
 
 @dataclass(frozen=True)
 class Tree:
-    """Shortest paths from some states.
+    """Shortest paths to states, from a set of start states.
 
-    ``distance`` has the length of the path to each state (-1: not reached), ``via`` its last step (-1: none).
+    For each state, ``distance`` is the path's length (-1: not reached), and ``via`` the number of its last step (-1:
+    none).
     """
 
     steps: StepTable
@@ -52,7 +53,7 @@ class Tree:
     via: NDArray[np.int64]
 
     def way(self, state: int) -> tuple[int, list[int]]:
-        """The first state of the path to a state, and the numbers of the path's steps."""
+        """The path to a state: the start state, and the numbers of the steps."""
         found: list[int] = []
         while (step := int(self.via[state])) >= 0:
             found.append(step)
@@ -61,7 +62,10 @@ class Tree:
 
 
 def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -> Tree:
-    """Shortest paths inside ``within`` from the states whose ``start_distance`` is not negative."""
+    """Shortest paths within the flagged states, from the states with a ``start_distance`` of at least 0.
+
+    The start distance adds to a path's length.
+    """
     distance = np.full(len(within), -1, dtype=np.int32)
     via = np.full(len(within), -1, dtype=np.int64)
     starts = np.flatnonzero(within & (start_distance >= 0))
@@ -79,7 +83,7 @@ def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -
         new = within[targets] & (distance[targets] < 0)
         numbers, targets = numbers[new], targets[new]
         via[targets] = numbers
-        reached = targets[via[targets] == numbers]  # each target once, by the step stored for it
+        reached = targets[via[targets] == numbers]  # each target once, by the step stored in via
         level += 1
         distance[reached] = level
     return Tree(steps, distance, via)
@@ -88,7 +92,7 @@ def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -
 def nearest(
     steps: StepTable, start: int, inside: Callable[[States], Flags], wanted: Callable[[States], Flags]
 ) -> list[int]:
-    """The steps of a shortest path to a state of ``wanted`` through states of ``inside``.
+    """The step numbers of a shortest path from ``start`` to a ``wanted`` state, through states that are ``inside``.
 
     The path is empty if ``start`` itself is wanted.
     """
@@ -117,12 +121,15 @@ def nearest(
 
 
 def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> list[States]:
-    """The largest fair components among the open states, each with at least two states.
+    """The maximal fair components among the states flagged in ``open_``, each with at least two states.
 
-    A component is fair if a run that takes all of its steps infinitely often is fair. Each weakly fair group must be
-    disabled in one of the component's states, or taken in the component. Each strongly fair group must be disabled in
-    all of them, or taken. If only strong fairness fails, the states in which the group is enabled are removed, and
-    the rest may be fair. This is the emptiness test for Streett automata (Emerson and Lei 1987).
+    A component is fair if a run that takes all its steps infinitely often is fair:
+
+    - Each weakly fair group is disabled in some state of the component, or has a step in it.
+    - Each strongly fair group is disabled in every state of the component, or has a step in it.
+
+    If only strong fairness fails, the search removes the states in which the failing group is enabled, and examines
+    the rest. This is the emptiness test for Streett automata (Emerson and Lei 1987).
     """
     found: list[States] = []
     states = np.flatnonzero(open_)
@@ -149,7 +156,10 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 
 
 class _Components:
-    """The strongly connected components that have more than one state, numbered from 0."""
+    """The strongly connected components among ``states`` that have more than one state.
+
+    ``labels`` has the component's number, from 0, of each remaining state.
+    """
 
     def __init__(self, steps: StepTable, states: States, total: int) -> None:
         self.states, self.labels, self.count = states[:0], states[:0], 0
@@ -163,7 +173,7 @@ class _Components:
         shape = (len(states), len(states))
         offsets = np.searchsorted(sources, np.arange(len(states) + 1))
         matrix = csr_array((np.ones(len(targets), dtype=np.float64), targets, offsets), shape=shape)
-        matrix.sum_duplicates()  # with two entries in one place, scipy's search does not terminate
+        matrix.sum_duplicates()  # with two entries for one pair of states, scipy's search does not terminate
         _, labels = connected_components(matrix, directed=True, connection="strong")
         large = np.bincount(labels, minlength=1) > 1
         self.count = int(large.sum())
@@ -174,13 +184,13 @@ class _Components:
         self._owners = renumbered[sources[inner]]
 
     def union(self, fairness: FairGroups) -> Bits:
-        """For each component, the bits of the fair groups that have a step within it."""
+        """For each component, the bits of the fair groups that have a step within the component."""
         bits = fairness.of_step(self._steps, self._sources)
         return _by_label(np.bitwise_or, bits, self._owners, self.count)
 
 
 def _by_label(function: np.ufunc, bits: Bits, labels: NDArray[np.int64], count: int) -> Bits:
-    """The rows of bits combined by ``function`` for each label. Each label must have at least one row."""
+    """For each label, the rows of ``bits`` with this label, combined by ``function``. Each label must have a row."""
     order = np.argsort(labels, kind="stable")
     firsts = np.searchsorted(labels[order], np.arange(count))
     joined: Bits = function.reduceat(bits[order], firsts, axis=0)
@@ -188,18 +198,18 @@ def _by_label(function: np.ufunc, bits: Bits, labels: NDArray[np.int64], count: 
 
 
 Bits = NDArray[np.uint64]
-"""(…, words): bit ``g % 64`` of word ``g // 64`` is about group ``g``."""
+"""Shape (…, words): bit ``g % 64`` of word ``g // 64`` is the flag of fair group ``g``."""
 
 _CHUNK = 1 << 22
 _NO_CONDITIONS: Mapping[int, Flags] = MappingProxyType({})
 
 
 class FairGroups:
-    """The fair groups of a property, as bits of the steps and states of a graph.
+    """The fair groups of a liveness property, as bits for the steps and states of a graph.
 
-    ``of_step`` gives the groups that steps belong to; a step that changes nothing belongs to none. ``enabled`` has
-    the groups that can be taken in each state, including steps that are pruned at a bound: they are possible beyond
-    it. A group with a condition has flags in ``conditions``, by its number: the states whose steps count.
+    ``of_step`` has the groups of each step. A step that changes nothing belongs to no group. ``enabled`` has, for
+    each state, the groups with an enabled step; a step pruned at a bound counts as enabled. For a group with a
+    condition, ``conditions`` flags the states whose steps count; the key is the group's number.
     """
 
     def __init__(
@@ -228,7 +238,8 @@ class FairGroups:
         self.weak: Bits = np.array(everything, dtype=np.uint64) & ~self.strong
         self._offsets, self._targets, self._instances = offsets, targets, instances
         self._cut_offsets, self._cut_instances = cut_offsets, cut_instances
-        self._counts: Bits | None = None  # the groups whose steps from a state count; None: all of them
+        # For each state, the groups for which the state's steps count; None: all groups.
+        self._counts: Bits | None = None
         if conditions:
             self._counts = np.full((len(offsets) - 1, self.words), ~np.uint64(0), dtype=np.uint64)
             for number, holds in conditions.items():
@@ -236,7 +247,7 @@ class FairGroups:
         self.enabled = self._enabled()
 
     def of_step(self, numbers: NDArray[np.int64], sources: NDArray[Any]) -> Bits:
-        """For each step, the bits of its groups; ``sources`` are the steps' source states."""
+        """For each step, the bits of its groups. ``sources`` are the steps' source states."""
         bits: Bits = self._table[self._instances[numbers]]
         bits[self._targets[numbers] == sources] = 0
         if self._counts is not None:
@@ -261,7 +272,7 @@ class FairGroups:
 
 
 def _join(into: Bits, offsets: NDArray[np.int64], bits: Bits) -> None:
-    """Combine the bits of each state's steps by OR, and add them to the state's bits."""
+    """Combine the bits of each state's steps by OR, and add the result to the state's row of ``into``."""
     some = np.flatnonzero(np.diff(offsets))  # reduceat needs non-empty parts
     if len(some):
         into[some] |= np.bitwise_or.reduceat(bits, offsets[some] - offsets[0], axis=0)

@@ -1,4 +1,4 @@
-"""Confirmation of a run that violates a liveness property: the interpreter evaluates its states one by one."""
+"""Confirmation of a liveness violation: the interpreter evaluates the states of the run one by one."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from highwater.model.language.model import Model
 
 
 class NotViolatedError(RuntimeError):
-    """The run does not violate the liveness property, or is not fair."""
+    """The run satisfies the liveness property, or the run is not fair."""
 
 
 @dataclass(frozen=True)
 class Confirmed:
-    """A confirmed violation. ``due`` is the number of the state (from 0) at which the goal is due.
+    """A confirmed violation of a liveness property by a run with a loop.
 
-    From that state on the goal is never reached. ``fairness`` has, for each fair group, the reason why the loop is
-    fair to it. If the goal has to last, ``missed`` has for each of its alternatives the number of a state of the loop
-    in which that alternative does not hold; ``due`` is then the least of these numbers.
+    ``due`` is the number (from 0) of the state in which the premise holds and from which on the goal is never
+    reached. ``fairness`` has, for each fair group, the reason why the loop is fair to the group.
+
+    If the goal must hold forever, ``missed`` has, for each alternative of the goal, the number of a loop state in
+    which the alternative does not hold. ``due`` is then the least of these numbers.
     """
 
     due: int
@@ -38,9 +40,9 @@ def confirm(
     loop_start: int,
     case: Case,
 ) -> Confirmed:
-    """Confirm that a run with a loop violates a property for one choice of its parameters (``case``).
+    """Confirm that a run with a loop violates a property for the parameter values of ``case``.
 
-    After its last state, the run continues from the state with the number ``loop_start``. Raises NotViolatedError
+    After the last state, the run continues from the state with the number ``loop_start``. Raises NotViolatedError
     with the reason.
     """
     if states[-1] != states[loop_start]:
@@ -68,7 +70,7 @@ def confirm(
 
 
 def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> int:
-    """The number of the state at which the goal is due and from which it is never reached.
+    """The number of the first state in which the premise holds and from which on the goal is never reached.
 
     Raises NotViolatedError if there is none.
     """
@@ -83,7 +85,7 @@ def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> i
 
 
 def _not_lasting(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> tuple[int, ...]:
-    """For each alternative of a lasting goal, the number of a state of the loop in which it does not hold.
+    """For each alternative of a goal that must hold forever, the number of a loop state in which it does not hold.
 
     Raises NotViolatedError if an alternative holds throughout the loop.
     """
@@ -99,7 +101,7 @@ def _not_lasting(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int)
 
 
 def _possible(interpreter: Interpreter, state: Scalars) -> set[int]:
-    """The numbers of the instances that are enabled in a state and change it, including those pruned at a bound."""
+    """The numbers of the instances that are enabled in a state and change it, including instances pruned at a bound."""
     return {n for n in interpreter.enabled(state) if interpreter.step(state, n).state != state}
 
 
@@ -110,9 +112,9 @@ def _fair(
     moved: Sequence[tuple[int, int]],
     loop_start: int,
 ) -> str:
-    """The reason why a loop is fair to a group. Raises NotViolatedError if it is not fair.
+    """The reason why a loop is fair to a group. Raises NotViolatedError if the loop is not fair.
 
-    ``counts`` has a flag for each state: whether its steps count.
+    ``counts`` has a flag for each loop state: True if steps from this state count.
     """
     if any(counts[i] and number in group.instances for i, number in moved):
         return f"{group.label}: is taken"

@@ -1,4 +1,4 @@
-"""Liveness checking: find a fair run in the explored graph on which a goal is due and never reached."""
+"""Liveness checking: search the explored graph for a fair run that violates a liveness property."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from highwater.model.language.model import Model
 class LivenessResult:
     """The result for a liveness property: a violating fair run, or None.
 
-    ``premises`` is the number of states in which the goal is due. If the goal has to last, it is the number of states
-    that violate the goal and that a run can reach after the goal was due. With parameters, it is the sum over their
-    choices.
+    ``premises`` counts the states in which the premise holds and the goal does not. If the goal must hold forever,
+    ``premises`` counts the states without the goal that a run can reach after the premise. The count is a sum over
+    all parameter values.
     """
 
     violation: ViolatingRun | None
@@ -42,11 +42,10 @@ class LivenessResult:
 
 
 def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
-    """Search for a fair run that reaches a state where the goal is due, and then never reaches the goal.
+    """Search for a fair run that violates a property; the shortest run found for any parameter values is returned.
 
     Only expanded states take part, so a run is real even if a limit stopped the search. Only a complete graph proves
-    that there is no such run. Each choice of a property's parameters is checked; the shortest of all runs is
-    returned.
+    that there is no such run.
     """
     looks = {number: group.when for number, group in enumerate(prop.groups) if group.when is not None}
     nodes = [node for case in prop.cases for node in (case.premise, *case.goals)]
@@ -82,10 +81,10 @@ def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
 def _open(
     explored: Explored, kind: Kind, premise: Flags, goals: Sequence[Flags]
 ) -> tuple[int, Tree, Sequence[Flags]]:
-    """The search space for a fair loop, for one case of a property.
+    """The part of the graph in which to search for a fair loop, for one case of a property.
 
-    Returns the number of states that miss a goal, the paths to the states that a run can visit, and the sets of
-    states that its loop must visit.
+    Returns the count for ``LivenessResult.premises``, the shortest paths to the states that the loop may contain, and
+    the sets of states that it must visit.
     """
     missed = np.logical_or.reduce([~goal for goal in goals])
     open_ = np.ones(len(premise), dtype=bool) if kind.lasting else missed.copy()
@@ -103,9 +102,9 @@ def _open(
 def shortest_loop(
     steps: StepTable, tree: Tree, fairness: FairGroups, visits: Sequence[Flags] = ()
 ) -> Loop | None:
-    """The loop of the shortest run that ends in a fair loop within the reached states; None if there is none.
+    """The fair loop with the shortest run (path to the loop, and loop); None if there is no fair loop.
 
-    The loop visits a state of each of ``visits``.
+    The loop contains only states that ``tree`` reaches, and visits a state of each set in ``visits``.
     """
     reached: Flags = tree.distance >= 0
     quiet = reached & ~np.any(fairness.enabled, axis=1)
@@ -133,14 +132,14 @@ def _violation(
 
 _COMPONENTS = 8
 _ENTRIES = 16
-"""The most components that are tried, and the most states of each, the nearest ones."""
+"""The most components that ``loops`` tries, and the most entry states of each component, nearest first."""
 
 
 @dataclass(frozen=True)
 class Loop:
     """A loop of an infinite run: steps that return to the state ``entry``.
 
-    Without steps, the run stutters in that state forever.
+    Without steps, the run stays in ``entry`` forever.
     """
 
     entry: int
@@ -154,9 +153,9 @@ def loops(
     fairness: FairGroups,
     visits: Sequence[Flags] = (),
 ) -> Iterator[Loop]:
-    """Loops in fair components, from some of the states nearest to the start.
+    """Yield loops in fair components, from the states nearest to the start of ``tree``.
 
-    Each loop visits a state of each of ``visits``.
+    Each loop visits a state of each set in ``visits``.
     """
     distances = [int(tree.distance[states].min()) for states in components]
     for number in np.argsort(distances, kind="stable")[:_COMPONENTS]:
@@ -168,10 +167,11 @@ def loops(
 
 
 class _Walk:
-    """A walk in a fair component that continues until it is fair, and returns to its entry.
+    """A walk in a fair component from ``entry`` back to ``entry`` that is fair if it is repeated forever.
 
-    It repeatedly goes to the nearest state or step that serves an open group. Each time one group fewer is open; only
-    strong groups can be added, each once. The walk must visit a state of each of ``visits``.
+    A group is open if the walk so far, repeated forever, would be unfair to it. The walk goes to the nearest state
+    that closes an open group. It ends, because each move closes a group and each strong group opens at most once. It
+    also visits a state of each set in ``visits``.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class _Walk:
         self.missing = [visit for visit in visits if not visit[entry]]
 
     def loop(self) -> tuple[int, ...]:
-        """Complete the walk, and return the numbers of its steps, which form a loop."""
+        """Complete the walk, and return the step numbers of the loop that it forms."""
         while True:
             weak, strong = self._open()
             if self.missing:
@@ -201,12 +201,12 @@ class _Walk:
                 self._go(nearest(self.steps, self.at, self._inside, lambda s: s == self.entry))
 
     def _serve(self, weak: Bits, strong: Bits) -> None:
-        """Go to a state that serves one of these groups, and take a step of the group if necessary."""
+        """Go to the nearest state that closes one of these groups, and take a step of the group if necessary."""
         self._go(nearest(self.steps, self.at, self._inside, lambda s: self._serves(s, weak, strong)))
         self._take(weak | strong)
 
     def _open(self) -> tuple[Bits, Bits]:
-        """The weak and the strong groups to which this walk would be unfair if it were repeated forever."""
+        """The open weak groups and the open strong groups."""
         return (
             self.always & self.fairness.weak & ~self.taken,
             self.ever & self.fairness.strong & ~self.taken,
@@ -216,7 +216,7 @@ class _Walk:
         return self.member[states]
 
     def _serves(self, states: States, weak: Bits, strong: Bits) -> Flags:
-        """For each state, True if a weak group is disabled in it, or a step of one of these groups starts there."""
+        """For each state, True if a weak group is disabled in it, or a step of a weak or strong group starts in it."""
         found: Flags = np.any(~self.fairness.enabled[states] & weak, axis=1)
         for i, state in enumerate(states):
             found[i] = found[i] or len(self._steps_with(int(state), weak | strong)) > 0
@@ -234,14 +234,14 @@ class _Walk:
         return numbers[np.any(bits & groups, axis=1)]
 
     def _take(self, groups: Bits) -> None:
-        """Take a step of one of the groups from the current state, if there is one."""
+        """Take a step of one of the open groups from the current state, if there is one."""
         weak, strong = self._open()
         chosen = self._steps_with(self.at, groups & (weak | strong))
         if len(chosen):
             self._go([int(chosen[0])])
 
     def _take_any(self) -> None:
-        """Take the first step of a shortest way back to the entry."""
+        """Take a shortest path of at least one step back to the entry."""
         ways = [
             [
                 int(n),
@@ -273,8 +273,8 @@ def search_with_liveness(
 ) -> SearchResult:
     """Search a model, then check its liveness properties on the explored graph. A limit applies to both together.
 
-    The graph comes from the search if the engine builds one, else from ``explore``. Liveness is not checked if the
-    search was interrupted, or stopped at its first violation.
+    The graph comes from the search if the engine builds a graph, else from ``explore``. If the search was interrupted
+    or stopped at the first violation, no liveness property is checked.
     """
     result = search(model, replace(options, graph=bool(model.liveness)), progress)
     if not model.liveness:

@@ -30,16 +30,16 @@ MANIFEST = HEADS["native"]
 
 
 class Checkpoint(CheckpointDirectory):
-    """The directory of a native search's checkpoint. This process owns it until it is closed."""
+    """The directory of a native search's checkpoint. This process holds its lock until ``close``."""
 
     engine = "native"
     format = 2
     files = re.compile(r"(visited|predecessors|states)-([0-9]{6,12})\.data")
 
     def __init__(self, directory: str, *, resume: bool) -> None:
-        """Take the directory, to resume the search in it or to start one.
+        """Lock the directory: for a new search or, with ``resume``, for the search that it holds.
 
-        Raises InputError if another process owns it, or its content contradicts ``resume``.
+        Raises InputError if another process has locked it, or its content contradicts ``resume``.
         """
         super().__init__(directory)
         self._number = 0
@@ -48,16 +48,16 @@ class Checkpoint(CheckpointDirectory):
     # --- writing ----------------------------------------------------------------------------------
 
     def new_file(self, kind: str) -> DataFile:
-        """Create a new data file whose name starts with ``kind``. Raises OSError."""
+        """Create a new data file; its name starts with ``kind``. Raises OSError."""
         while True:
             self._number += 1
             try:
                 return DataFile.named(self.directory / f"{kind}-{self._number:06}.data")
-            except FileExistsError:  # left by a process that ended earlier
+            except FileExistsError:  # an earlier process left this file
                 continue
 
     def commit(self, manifest: Mapping[str, Any], files: list[DataFile]) -> None:
-        """Sync ``files``, then write the manifest, which makes the checkpoint valid. Raises OSError."""
+        """Sync ``files``, then write the manifest. The checkpoint is valid from then on. Raises OSError."""
         for file in files:
             file.sync()
         self.write_manifest(MANIFEST, manifest)
@@ -72,14 +72,14 @@ class Checkpoint(CheckpointDirectory):
     # --- reading ----------------------------------------------------------------------------------
 
     def manifest(self) -> dict[str, Any]:
-        """The content of the manifest. Raises InputError if it is damaged or has another version."""
+        """The content of the manifest. Raises InputError if the manifest is damaged or has another format version."""
         try:
             return self.read_manifest(MANIFEST)
         except FileNotFoundError as wrong:
             raise self.unusable(wrong) from None
 
     def verify(self, name: str, size: int, checksum: int) -> None:
-        """Read a data file to its end. Raises InputError if its size or checksum differs from the manifest's."""
+        """Read a whole data file. Raises InputError if the file's size or checksum differs from the manifest."""
         found = self.files.fullmatch(name)
         if found is None:
             raise self.damaged(MANIFEST)
@@ -113,7 +113,7 @@ def model_of(run: SearchState) -> dict[str, Any]:
 
 
 def content_of(run: SearchState) -> str:
-    """A digest of the model and its machine code, which determine the meaning of packed states."""
+    """A digest of the model and its machine code. Packed states are readable only with an equal digest."""
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)
@@ -124,7 +124,7 @@ def content_of(run: SearchState) -> str:
 
 
 def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, content: str) -> None:
-    """Raises InputError if a checkpoint belongs to another search than ``run``."""
+    """Raises InputError if the manifest belongs to another search than ``run``."""
     then, now = manifest.get("model"), model_of(run)
     if not isinstance(then, dict):
         raise InputError(f"--checkpoint {directory}: {MANIFEST} is damaged")
@@ -139,7 +139,7 @@ def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, 
 
 
 def difference(then: object, now: object) -> str:
-    """The difference between a value in the checkpoint and the present value, as text."""
+    """The difference between a setting in the checkpoint and the present setting, as text."""
     if isinstance(then, dict) and isinstance(now, dict):
         keys = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
         return ", ".join(f"{key} was {then.get(key)}, is {now.get(key)}" for key in keys)
@@ -151,12 +151,15 @@ _AT_ONCE = 1 << 18
 
 
 def unvisited(run: SearchState) -> int:
-    """The number of restored states that the visited set lacks or that are duplicates. Raises OSError."""
+    """The number of restored states that are duplicates or missing in the visited set; 0 if the checkpoint is sound.
+
+    Raises OSError.
+    """
     return _not_in_table(run) if run.delayed is None else _not_on_disk(run)
 
 
 def _fingerprints(run: SearchState) -> Iterator[Words]:
-    """The fingerprints of the stored states in the last two levels."""
+    """Yield the fingerprints of all saved states in the last two levels."""
     for level in run.levels[-2:]:
         for chunk in level.chunks:
             if chunk.states.source is not None:
@@ -173,9 +176,9 @@ def _not_in_table(run: SearchState) -> int:
 
 
 def _not_on_disk(run: SearchState) -> int:
-    """The number of restored states that the visited set on disk lacks, or that are duplicates.
+    """The number of restored states that are duplicates or missing in the visited set on disk.
 
-    The empty table takes the states as candidates for the look-up.
+    The empty table takes the restored states as candidates, one batch after another.
     """
     delayed, table, missing = run.delayed, run.table, 0
     assert delayed is not None
@@ -205,9 +208,9 @@ def _not_on_disk(run: SearchState) -> int:
 
 
 EVERY = 60.0
-"""The least seconds from one checkpoint to the next."""
+"""The least number of seconds between two checkpoints."""
 SHARE = 15
-"""The least time to the next checkpoint, as a multiple of the time that the last one took."""
+"""The least time until the next checkpoint, as a multiple of the time that writing the last checkpoint took."""
 _CHUNK = 1 << 16
 
 
@@ -215,11 +218,11 @@ class Checkpointer:
     """Saves a search in a directory, and restores it."""
 
     def __init__(self, run: SearchState, directory: str) -> None:
-        """Take the directory of the checkpoint. Raises InputError if it cannot be used."""
+        """Lock the directory of the checkpoint. Raises InputError if the directory cannot be used."""
         self._run = run
         self._checkpoint = Checkpoint(directory, resume=run.options.resume)
         self._sums: dict[str, tuple[int, int]] = {}
-        """Size and checksum of each file of the checkpoint."""
+        """The size in bytes and the checksum of each file of the checkpoint."""
         self._next = time.perf_counter() + EVERY
 
     @property
@@ -228,11 +231,11 @@ class Checkpointer:
         return time.perf_counter() > self._next
 
     def new_file(self, kind: str) -> DataFile:
-        """Create a new file in the directory, for the next checkpoint. Raises OSError."""
+        """Create a new data file for the next checkpoint. Raises OSError."""
         return self._checkpoint.new_file(kind)
 
     def close(self) -> None:
-        """Release the directory."""
+        """Unlock the directory."""
         self._checkpoint.close()
 
     @cached_property
@@ -242,7 +245,7 @@ class Checkpointer:
     # --- writing ----------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Make a checkpoint. No worker may run meanwhile. Raises OSError."""
+        """Write a checkpoint. No worker may run meanwhile. Raises OSError."""
         started = time.perf_counter()
         with ExitStack() as closing:
             written = [self._save_predecessors(closing), self._save_states(closing)]
@@ -262,7 +265,7 @@ class Checkpointer:
         self._next = time.perf_counter() + max(EVERY, SHARE * took)
 
     def _manifest(self, visited: list[SortedRun]) -> dict[str, Any]:
-        """The content of the manifest, except ``files``."""
+        """The content of the manifest, without ``files``."""
         run = self._run
         return {
             "engine": "native",
@@ -288,7 +291,7 @@ class Checkpointer:
         return file
 
     def _save_predecessors(self, closing: ExitStack) -> DataFile:
-        """Write all predecessors that no file of the checkpoint has yet."""
+        """Write all predecessors that are not in a file of the checkpoint yet."""
         file, store = self._begun("predecessors", closing), self._run.predecessors
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in reversed(self._run.levels):
@@ -300,7 +303,7 @@ class Checkpointer:
         return file
 
     def _save_states(self, closing: ExitStack) -> DataFile:
-        """Write the states of the last level, and of the level before it unless all its states are expanded."""
+        """Write the states of the last level and, if states of the level before are unexpanded, that level too."""
         file, run = self._begun("states", closing), self._run
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in run.levels[-2:] if run.items else run.levels[-1:]:
@@ -322,9 +325,9 @@ class Checkpointer:
         return own.runs
 
     def _level(self, number: int) -> dict[str, Any]:
-        """A level's part of the manifest.
+        """The manifest's entry for a level.
 
-        If the level is finished, its written predecessors are also joined in memory.
+        In a finished level, chunks whose predecessors are adjacent in a file are also joined.
         """
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
@@ -339,7 +342,7 @@ class Checkpointer:
     # --- reading ----------------------------------------------------------------------------------
 
     def restore(self) -> bool:
-        """Restore the search if ``--resume`` is given; returns False otherwise.
+        """Restore the search if ``--resume`` is given. Returns True if it was restored.
 
         Raises InputError if the checkpoint is damaged or belongs to another search.
         """
@@ -380,7 +383,10 @@ class Checkpointer:
         self._checkpoint.tidy(set(self._sums))
 
     def _level_of(self, plain: dict[str, Any]) -> Level:
-        """A level as the manifest describes it. Without states, it has one chunk for each part of its predecessors."""
+        """The level that an entry of the manifest describes.
+
+        Without states, the level has one chunk for each part of its predecessors.
+        """
         words = self._run.program.layout.words
         size, before = int(plain["size"]), plain["predecessors"]
         _need(_covers(before, size) and (not plain["states"] or _covers(plain["states"], size)))
@@ -411,14 +417,14 @@ class Checkpointer:
         return level
 
     def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> KeptArray:
-        """The stored array of a part in the manifest, without its first ``skip`` states."""
+        """The stored array of a part in the manifest, without the part's first ``skip`` states."""
         name, offset, _, count = part
         width = 8 * (shape[1] if len(shape) > 1 else 1)
         _need(offset >= 0 and offset + count * width <= self._sums[name][0])
         return KeptArray(shape, None, offset + skip * width, SavedFile(self._checkpoint.directory / name))
 
     def _rest(self, ranges: list[list[int]]) -> list[tuple[Chunk, int, int]]:
-        """The parts of the last level but one that have not been expanded yet, as (chunk, start, end)."""
+        """The unexpanded parts of the last level but one, as (chunk, start, end)."""
         parts: list[tuple[Chunk, int, int]] = []
         for start, end in ranges:
             level = self._run.levels[-2]
@@ -450,7 +456,7 @@ class Checkpointer:
         run.seconds = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
-        """Load the runs into the table if it then has room for more states; otherwise keep them on disk."""
+        """Load the runs into the table if they fill at most three quarters of it; otherwise keep them on disk."""
         run = self._run
         if not runs:
             run.table.taken = distinct
@@ -480,7 +486,7 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """Move an array from its store to a file of the checkpoint, unless such a file has it already."""
+    """Move an array from its store to ``file``, unless a file of the checkpoint has the array already."""
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))
@@ -489,7 +495,7 @@ def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> 
 
 
 def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
-    """For each sequence of adjacent arrays: file, offset, first index and number of states."""
+    """Parts of files, with adjacent arrays joined. A part is (file, offset in bytes, first index, count)."""
     parts: list[list[Any]] = []
     end: tuple[str, int] | None = None
     for chunk, kept in chunks:
@@ -504,7 +510,7 @@ def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
 
 
 def _join(level: Level) -> None:
-    """Join the chunks of a level without states if their predecessors are adjacent in a file."""
+    """Join chunks whose predecessors are adjacent in a file. The level's states are no longer stored."""
     if len(level.chunks) < 2:
         return
     sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]
@@ -516,7 +522,7 @@ def _join(level: Level) -> None:
 
 
 def _covers(parts: list[list[Any]], size: int) -> bool:
-    """True if the parts of a level cover its indices completely and in order."""
+    """True if the parts of a level contain each index of the level once, in order."""
     at = 0
     for name, offset, base, count in parts:
         if not (isinstance(name, str) and isinstance(offset, int) and base == at and count > 0):

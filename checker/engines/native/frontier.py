@@ -1,4 +1,4 @@
-"""Files of a search, written from start to end with a checksum, and levels with arrays in memory or in a file."""
+"""The storage of a search: files with checksums, arrays in memory or in a file, and levels of states."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Array = np.ndarray[Any, Any]
 
 
 class WordSource(Protocol):
-    """A place from which arrays of words are read: a file."""
+    """A file from which arrays of words are read."""
 
     def read(self, array: Array, offset: int) -> None:
-        """Fill an array from an offset in bytes. Raises OSError if the file ends too early."""
+        """Fill an array with the content at an offset in bytes. Raises OSError if the file ends too early."""
 
 
 class DataFile:
-    """A file to which arrays are appended. ``name`` is its name in its directory; None for an unnamed temporary file.
+    """A file to which arrays are appended. ``name`` is the file's name; None for an unnamed temporary file.
 
     All methods raise OSError if the disk fails.
     """
@@ -40,13 +40,13 @@ class DataFile:
 
     @classmethod
     def unnamed(cls, directory: str | None) -> DataFile:
-        """Create a file without a name, in a directory or, if it is None, where temporary files go."""
+        """Create a temporary file without a name. ``directory`` None means the directory for temporary files."""
         file: Any = tempfile.TemporaryFile(prefix="highwater-", dir=directory, buffering=0)  # noqa: SIM115
         return cls(file)
 
     @classmethod
     def named(cls, path: Path) -> DataFile:
-        """Create a file; its name must be free."""
+        """Create a file. Raises FileExistsError if the file exists."""
         file: Any = path.open("xb+", buffering=0)
         return cls(file, path)
 
@@ -56,7 +56,7 @@ class DataFile:
         return cls(_opened(path), path, size, checksum)
 
     def append(self, array: Array) -> int:
-        """Write an array at the end of the file. Returns its offset in bytes."""
+        """Write an array at the end of the file, and return its offset in bytes."""
         if not array.size:
             return self.size
         data = bytes_of(np.ascontiguousarray(array))
@@ -81,12 +81,12 @@ class DataFile:
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file; an unnamed file is removed. Errors are ignored: needed content was synced before."""
+        """Close the file. An unnamed file is removed. Errors are ignored, because needed content was synced before."""
         with suppress(OSError):
             self._file.close()
 
     def discard(self) -> None:
-        """Close and remove the unfinished file."""
+        """Close and remove an unfinished file."""
         self.close()
         if self._path is not None:
             with suppress(OSError):
@@ -94,11 +94,11 @@ class DataFile:
 
 
 NewFile = Callable[[str], DataFile]
-"""Makes a new file; the argument is the kind of its content."""
+"""Creates a new file. The argument is the kind of the file's content, which begins the file's name."""
 
 
 class Scratch:
-    """An unnamed temporary file, created at the first write. Writes can be at any offset."""
+    """An unnamed temporary file, created at the first write. A write can be at any offset."""
 
     def __init__(self, directory: str | None) -> None:
         self._directory = directory
@@ -132,9 +132,9 @@ class Scratch:
 
 
 class SavedFile:
-    """A finished file of a checkpoint, which stays on disk.
+    """A finished file of a checkpoint.
 
-    It is opened for each read, as there may be more files than can be open together.
+    Each read opens the file, because a checkpoint can have more files than a process may have open.
     """
 
     def __init__(self, path: Path) -> None:
@@ -147,7 +147,7 @@ class SavedFile:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a file for reading. Raises OSError if it is a link."""
+    """Open a file for reading. Raises OSError if the path is a symbolic link."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     return cast(BinaryIO, os.fdopen(descriptor, "rb", buffering=0))
 
@@ -158,10 +158,7 @@ def bytes_of(array: Array) -> memoryview:
 
 
 def not_written(wrong: OSError, directory: str | None) -> str:
-    """The error message for a failed write to a directory, or to temporary files if it is None.
-
-    On a full disk, even ``gettempdir`` fails.
-    """
+    """The error message for a failed write to a directory; None means the directory for temporary files."""
     place = wrong.filename or directory
     if place is None:
         try:
@@ -172,7 +169,7 @@ def not_written(wrong: OSError, directory: str | None) -> str:
 
 
 def altered() -> OSError:
-    """The OSError for a file whose content differs from what this process wrote."""
+    """The error for a file whose content is not as this process wrote it."""
     return OSError(errno.EIO, "a file of the search is not as it was written")
 
 
@@ -195,8 +192,8 @@ def _read(descriptor: int, array: Array, offset: int) -> None:
 
 # Levels of a search: packed states with their predecessors, in memory or on disk.
 #
-# A level is a list of chunks. Above its memory limit, a store writes arrays to one unnamed file. States are needed
-# once, in the next level. Predecessors are needed until the end, for counterexamples.
+# A level is a list of chunks. Above its memory limit, a store writes arrays to one unnamed file. A state is read once,
+# when it is expanded. Predecessors are needed until the end of the search, for counterexamples.
 
 _SPARE_BLOCKS = 16
 _SLICE = 4096
@@ -205,8 +202,8 @@ _SLICE = 4096
 class Store:
     """Stores arrays of words: in memory up to ``limit`` bytes, then in a file in ``directory``.
 
-    If the file cannot be written (a full disk), ``failure`` has the message, and arrays stay in memory. A ``bounded``
-    store raises OSError instead.
+    If the file cannot be written (a full disk), arrays stay in memory, and ``failure`` has the error message. A
+    ``bounded`` store raises OSError instead.
     """
 
     def __init__(self, limit: int, directory: str | None, *, bounded: bool = False) -> None:
@@ -222,7 +219,7 @@ class Store:
         self.failure: str | None = None
 
     def put(self, array: Words) -> KeptArray:
-        """Store a copy of an array, and return its handle."""
+        """Store a copy of an array, and return the copy's handle."""
         with self._lock:
             spill = self.memory_bytes + array.nbytes > self._limit
             if not spill or (self.failure is not None and not self.bounded):
@@ -268,7 +265,7 @@ class Store:
         return offset
 
     def get(self, kept: KeptArray) -> Words:
-        """The stored array, read back if it is on disk. Raises OSError, also if its bytes changed."""
+        """The stored array, read back if it is on disk. Raises OSError if reading fails or the bytes have changed."""
         if kept.array is not None:
             return kept.array
         assert kept.source is not None
@@ -288,9 +285,9 @@ class Store:
         return int(word[0])
 
     def drop(self, kept: KeptArray) -> None:
-        """Free the memory of a stored array, or its place in the file.
+        """Free the memory of a stored array, or the array's place in the file.
 
-        A file without arrays, as after a checkpoint, is truncated.
+        When the file holds no array any more, it is truncated.
         """
         with self._lock:
             if kept.array is not None:
@@ -306,7 +303,7 @@ class Store:
                     self.clear()
 
     def clear(self) -> None:
-        """Forget all arrays in the file, and truncate it."""
+        """Forget all arrays in the file, and truncate the file."""
         self._source.clear()
         self._free, self._end, self._live = [], 0, 0
 
@@ -317,7 +314,7 @@ class Store:
 
 @dataclass
 class KeptArray:
-    """The handle of a stored array: it is in memory, or at an offset of a file.
+    """The handle of a stored array, which is in memory or at an offset (in bytes) of a file.
 
     ``checksum`` is the CRC-32C of an array in the store's own file; None for other arrays.
     """
@@ -345,25 +342,25 @@ class Chunk:
 
 
 Part = tuple[Chunk, int, int]
-"""States of a chunk, between two indices in it."""
+"""Some states of a chunk: the chunk, the index of the first state, and the index after the last state."""
 
 
 @dataclass
 class Level:
-    """The states first reached after the same number of steps."""
+    """The states of one level, in chunks."""
 
     chunks: list[Chunk] = field(default_factory=list)
     size: int = 0
 
     def add(self, count: int, states: KeptArray, predecessors: KeptArray) -> Chunk:
-        """Append a chunk to the level, and return it."""
+        """Append a chunk to the level, and return the chunk."""
         chunk = Chunk(self.size, count, states, predecessors)
         self.chunks.append(chunk)
         self.size += count
         return chunk
 
     def parts(self, workers: int) -> list[Part]:
-        """Split all states into parts, small enough to distribute among this number of workers."""
+        """Split all states of the level into parts, small enough to distribute among this number of workers."""
         if len(self.chunks) > 4 * workers:
             return [(chunk, 0, chunk.count) for chunk in self.chunks]
         step = max(64, min(_SLICE, self.size // (4 * workers)))

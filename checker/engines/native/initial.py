@@ -1,4 +1,4 @@
-"""Evaluation of expressions on many states: graph nodes compiled into one loop over packed states."""
+"""Compiled evaluation of expressions on packed states, and the packed initial states of a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from highwater.model.language.model import NO_STATE, Model
 
 
 class Evaluation:
-    """Expressions compiled for packed states. Raises EngineError if one may need more than 62 bits."""
+    """Expressions compiled into one loop over packed states.
+
+    Raises EngineError if a value may need more than 62 bits.
+    """
 
     def __init__(self, layout: Layout, nodes: Sequence[Node], effort: Effort = Effort.USUAL) -> None:
         self._kinds = [np.bool_ if n.sort == BOOL else np.int64 for n in nodes]
@@ -28,7 +31,7 @@ class Evaluation:
         self._function = self._machine.function("evaluate", 3)
 
     def __call__(self, states: Words) -> list[NDArray[Any]]:
-        """For each expression, its values on packed states: bools, or int64 for numbers and for sets (as bits)."""
+        """For each expression, the array of its values: bools, or int64 for numbers and sets (as bits)."""
         states = np.ascontiguousarray(states)
         found: list[NDArray[Any]] = [np.empty(len(states), dtype=kind) for kind in self._kinds]
         outputs = np.array([column.ctypes.data for column in found], dtype=np.uint64)
@@ -37,9 +40,9 @@ class Evaluation:
 
 
 def evaluated(graph: Explored, nodes: Sequence[Node]) -> list[NDArray[Any]]:
-    """The values of expressions on every state of an explored graph, compiled together.
+    """For each expression, an array of its values on all states of an explored graph.
 
-    Raises EngineError if an expression may need more than 62 bits.
+    Raises EngineError if a value may need more than 62 bits.
     """
     return Evaluation(graph.layout, nodes)(graph.states)
 
@@ -47,7 +50,7 @@ def evaluated(graph: Explored, nodes: Sequence[Node]) -> list[NDArray[Any]]:
 def _text(layout: Layout, nodes: Sequence[Node]) -> str:
     """The LLVM text of ``@evaluate(states, count, outputs)``.
 
-    ``outputs`` has the address of a column for each expression.
+    ``outputs`` has, for each expression, the address of the column for its values.
     """
     f = FunctionText("void @evaluate(ptr %states, i64 %count, ptr %outputs)")
     columns = [f.op(f"load ptr, ptr {f.at('%outputs', i)}, align 8") for i in range(len(nodes))]
@@ -69,7 +72,7 @@ _AT_ONCE, _MOST = 1 << 20, 1 << 27
 
 
 def initial_words(model: Model, layout: Layout) -> Words:
-    """The packed initial states of a model, each once, in the order of ``Model.initial``.
+    """The packed initial states of a model without duplicates, in the order of ``Model.initial``.
 
     Raises EngineError if the condition on initial states cannot be compiled.
     """
@@ -94,10 +97,10 @@ def initial_words(model: Model, layout: Layout) -> Words:
 
 
 def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
-    """The states of a family in blocks; the last part changes fastest.
+    """Yield the states of a family in blocks. The last free part changes fastest.
 
-    Each part has its own bits. A state is the fixed bits with one pattern of each part; a block is a product of the
-    patterns of the last parts.
+    Each free part has its own bits. A state is the family's fixed bits, with one bit pattern of each part. A block is
+    a product of the patterns of the last parts.
     """
     patterns = [_patterns(part, layout) for part in family.parts]
     fixed = layout.pack(family.scalars) & ~np.bitwise_or.reduce(
@@ -118,7 +121,7 @@ def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
 
 
 def _product(outer: Words, inner: Words) -> Words:
-    """Each pattern of ``outer`` combined with each pattern of ``inner``, which changes faster."""
+    """Each pattern of ``outer`` combined with each pattern of ``inner``; ``inner`` changes fastest."""
     return (outer[:, None, :] | inner[None, :, :]).reshape(-1, inner.shape[1])
 
 

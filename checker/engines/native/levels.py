@@ -1,9 +1,9 @@
-"""The native search: all cores expand its levels with compiled kernels.
+"""The native search: all cores expand the levels with compiled kernels.
 
-Every worker takes parts of the level, expands them into its own buffers and looks up the candidates in the shared
-fingerprint table. A level is finished before the next one starts, so the first violation of a property has a shortest
-run. Counts do not depend on the number of workers. If there are several shortest runs, several workers may report
-different ones.
+A worker takes a part of the level, expands its states into buffers, and looks up the candidates in the shared
+fingerprint table. A level is finished before the next level starts, so the first violation of a property has a
+shortest run. Counts do not depend on the number of workers. If a violation has several shortest runs, the reported
+run can differ with several workers.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _REFRESH = 0.2
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively, without its graph. The first Ctrl-C ends the search with the result so far.
+    """Explore a model exhaustively, without an explored graph. The first Ctrl-C ends the search with the result so far.
 
-    Raises BoundError if a step leaves a type without a declared bound, and EngineError if the engine does not support
-    the model or the machine.
+    Raises BoundError if a step leaves a type without a declared bound. Raises EngineError if the engine does not
+    support the model or the machine.
     """
     started = time.perf_counter()
     program = Program(model, options.symmetry, effort=Effort.QUICK)
@@ -57,15 +57,15 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
 
 
 class NativeLevels(SearchState):
-    """The levels of a native search (``Visited``): fingerprints in memory, then in sorted runs on disk."""
+    """The visited states of a native search (``Visited``): fingerprints in memory, then in sorted runs on disk."""
 
     search: BreadthFirst
-    """The search that expands them."""
+    """The search that expands these levels."""
 
     def __init__(self, program: Program, options: SearchOptions) -> None:
         super().__init__(program, options)
-        self.lock = threading.Lock()  # for data that several workers write
-        self.lost = False  # a found state is in no level, so no checkpoint may be written
+        self.lock = threading.Lock()  # guards data that several workers write
+        self.lost = False  # True if a found state is in no level; then no checkpoint may be written
         self.trouble: str | None = None
         self.pause: Pause | None = None
         self.pool: ThreadPoolExecutor | None = None
@@ -91,7 +91,7 @@ class NativeLevels(SearchState):
         return [level.size for level in self.levels]
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the first level, or restore a checkpoint and expand the rest of its level."""
+        """Find the first level; or restore a checkpoint, and finish the level that it interrupted."""
         self.search = search
         if self.checkpointer is not None and self.checkpointer.restore():
             search.seconds_before = self.seconds
@@ -103,7 +103,7 @@ class NativeLevels(SearchState):
         self._save()
 
     def expand(self, search: BreadthFirst) -> None:
-        """Find the next level: the new successors of the last one."""
+        """Find the next level: the new successors of the last level."""
         self.search = search
         self.program.improve(self.distinct, crowded=self.options.crowded)
         self.levels.append(Level())
@@ -114,7 +114,7 @@ class NativeLevels(SearchState):
             self._save()
 
     def finish(self) -> None:
-        """Write the last checkpoint. A failure is only reported: the search has its result."""
+        """Write the last checkpoint. A failure is only reported, because the search has its result already."""
         self._save(over=True)
 
     def totals(self, search: BreadthFirst) -> Totals:
@@ -123,7 +123,7 @@ class NativeLevels(SearchState):
         return Totals(self.distinct, self.generated, *counts, found=self.found, seconds=search.seconds)
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The predecessor of a state: its index in the previous level, and the number of the step's instance."""
+        """The index of a state's predecessor in the level before, and the number of the step's instance."""
         chunk = self.levels[level].chunk_of(index)
         packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
         before, instance = divmod(packed, 1 << PREDECESSOR_BITS)
@@ -136,7 +136,7 @@ class NativeLevels(SearchState):
         return self.program.layout.unpack(self.start[index])
 
     def progress(self, search: BreadthFirst) -> Progress:
-        """The progress of the search. It also notes memory and disk in use in the search's result."""
+        """The progress of the search. Also records the table's size and disk errors in ``search.result``."""
         result = search.result
         result.table_bytes, result.trouble = self.table.bytes, self.trouble
         result.unspilled = self.states.failure or self.predecessors.failure
@@ -159,10 +159,7 @@ class NativeLevels(SearchState):
             self._hand_over(worker, level)
 
     def _finish_level(self) -> None:
-        """Expand the rest of a level.
-
-        The workers pause when the table is full or a checkpoint is due.
-        """
+        """Expand the unexpanded parts of a level. The workers pause when the table is full or a checkpoint is due."""
         level, following = self.levels[-2:]
         self.expanded = level.size - sum(end - start for _, start, end in self.items)
         while not self.search.stop:
@@ -206,7 +203,7 @@ class NativeLevels(SearchState):
             future.result()
 
     def _work(self, worker: Worker, following: Level) -> None:
-        """Expand parts of a level in one worker, until none is left, or the search pauses or stops."""
+        """Expand parts of a level in one worker, until no part is left, or the search pauses or stops."""
         try:
             try:
                 while self.search.stop is None and self.pause is None:
@@ -224,7 +221,7 @@ class NativeLevels(SearchState):
             self.search.end(MEMORY)
 
     def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
-        """Expand states of a chunk. The states that are left return to the queue."""
+        """Expand the states of a part. States that are left over return to the queue."""
         chunk, first, end = part
         start = first
         try:
@@ -258,7 +255,7 @@ class NativeLevels(SearchState):
                 self.program.check_error(worker)
 
     def _put_away(self, worker: Worker, level: Level) -> None:
-        """Move a worker's output to the candidates, if duplicates are found on disk, or else to the level."""
+        """Move a worker's output to the level or, if the visited states are on disk, to the candidates."""
         if self.delayed is not None:
             self.delayed.collect(worker)
         else:
@@ -276,7 +273,7 @@ class NativeLevels(SearchState):
         worker.reset_output()
 
     def _note_expanded(self, number: int) -> None:
-        """Record the deadlocks and violations of step properties that were found while a level was expanded."""
+        """Record the deadlocks and step-property violations that the workers found in level ``number``."""
         stuck = [w["deadlock"] for w in self.workers if w["deadlock"] >= 0]
         for worker in self.workers:
             worker["deadlock"] = -1
@@ -286,16 +283,13 @@ class NativeLevels(SearchState):
             self._note(self.step_names, bits, number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
 
     def _note(self, names: Sequence[str], bits: int, *place: int) -> None:
-        """Record ``place`` as the violation of each property whose bit is set.
-
-        The first violation of each property counts.
-        """
+        """Record ``place`` as the violation of each property whose bit is set, unless the property has one already."""
         for i, name in enumerate(names):
             if bits >> i & 1:
                 self.found.setdefault(name, place)
 
     def _check_limits(self) -> None:
-        """Stop at a limit; pause all workers if a batch is large enough or a checkpoint is due."""
+        """Stop the search at a limit. Pause the workers if a checkpoint is due or the batch is large enough."""
         if not self.search.check_limits(self.distinct):
             limit = self.options.limit_states
             if (
@@ -307,7 +301,7 @@ class NativeLevels(SearchState):
         if self.checkpointer is not None and self.checkpointer.due:
             self.pause = self.pause or Pause.DUE
 
-    # --- beyond memory, and kept ------------------------------------------------------------------
+    # --- disk and checkpoints ---------------------------------------------------------------------
 
     def _go_to_disk(self, level: Level) -> None:
         """Continue with the visited states on disk, because the table is full."""
@@ -322,7 +316,7 @@ class NativeLevels(SearchState):
             self._fail(wrong)
 
     def _resolve(self, level: Level, following: Level) -> None:
-        """Find the new candidates, if duplicates are found on disk."""
+        """If the visited states are on disk, move the new candidates to the next level."""
         if self.delayed is None or self.lost:
             return
         try:
@@ -335,7 +329,7 @@ class NativeLevels(SearchState):
         self._check_limits()
 
     def _save(self, *, over: bool = False) -> None:
-        """Write a checkpoint, if the options have one. If the search is ``over``, a failure is only reported."""
+        """Write a checkpoint, if the options request one. If the search is ``over``, a failure is only reported."""
         if self.checkpointer is None or self.lost:
             return
         self.seconds = self.search.seconds
@@ -348,6 +342,6 @@ class NativeLevels(SearchState):
                 self._fail(wrong)
 
     def _fail(self, wrong: OSError) -> None:
-        """Stop the search with the result so far, because the disk cannot be written."""
+        """Stop the search with the result so far, because the disk failed."""
         self.search.stop, self.lost = DISK, True
         self.trouble = not_written(wrong, self.options.spill_directory)

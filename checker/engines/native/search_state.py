@@ -1,6 +1,6 @@
-"""The state of a native search: levels, visited states, counters and violations, and the memory they may take.
+"""The data of a native search: levels, visited states, counters, violations, and the division of memory.
 
-``levels.py`` fills it; checkpoints (``checkpoint.py``) write and restore it.
+``levels.py`` fills the data; checkpoints (``checkpoint.py``) write and restore it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ _LEAST_ROOM = 16 << 20
 class SearchState:
     """The levels, visited states, counters and violations of one search.
 
-    ``levels`` are all levels so far: the last one is being found, and the one before it is being expanded. ``items``
-    are the parts of the level being expanded that are left. ``found`` has the first violation of each property as a
-    ``Place``.
+    In ``levels``, the last level is being found, and the level before it is being expanded. ``items`` are the
+    unexpanded parts of the level being expanded. ``found`` has the first violation of each property as a ``Place``.
     """
 
     def __init__(self, program: Program, options: SearchOptions) -> None:
@@ -48,15 +47,15 @@ class SearchState:
         program, options, self.memory = self.program, self.options, memory
         room = memory - sum(w.bytes for w in self.workers)
         reserve = reserved_bytes(self.workers, self.workers[0].capacity, program.layout.words)
-        # With very little memory, the search on disk gets no share: the search ends when memory is full.
+        # With very little memory, the search cannot use the disk: it ends when memory is full.
         self.on_disk = options.on_disk and room - reserve >= _LEAST_ROOM
         room -= reserve * self.on_disk
         if room < _LEAST_ROOM:
             raise EngineError(f"{memory >> 20} MiB of memory are too few for {self.count} workers")
-        # States and predecessors are read once and in order, so they can be on disk; the table cannot.
+        # States and predecessors are read in order, so they can be on disk. The table cannot.
         self.states = Store(min(room // 8, 1 << 26), options.spill_directory)
         self.predecessors = Store(min(room // 32, 1 << 25), options.spill_directory)
-        # For the search on disk, the table has a mark of one bit for each slot.
+        # With visited states on disk, each slot of the table also needs a mark of one bit.
         slots = (room - room // 8 - room // 32) * 64 // 65
         self.table = Table(lambda *where: self.program.grow(*where), slots)
 
@@ -64,7 +63,7 @@ class SearchState:
         return DataFile.unnamed(self.options.spill_directory)
 
     def use_disk(self) -> None:
-        """Start to find duplicates on disk, which has no fingerprints yet.
+        """Create the visited set on disk, still empty, and find duplicates there from now on.
 
         Raises EngineError if memory is too small.
         """
@@ -85,7 +84,7 @@ class SearchState:
 
     @property
     def generated(self) -> int:
-        """The number of initial states and of targets of all steps."""
+        """The number of generated states: all initial states, and one state for each step."""
         return len(self.start) + sum(int(w.counts.sum()) for w in self.workers)
 
     @property

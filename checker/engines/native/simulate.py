@@ -1,7 +1,7 @@
 """Simulation: seeded random walks with the compiled kernels, for models that are too large to explore.
 
-Walk number k of a seed is the same walk on every machine and with any number of workers. Walks are done in rounds,
-and a round is always finished, so results are reproducible. Only a limit on seconds ends at an arbitrary round.
+A walk depends only on the seed and the walk's number, not on the machine or the number of workers. Every round of
+walks is finished, so results are reproducible. Only a time limit makes the number of rounds depend on the machine.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _MASK = (1 << 64) - 1
 
 @dataclass
 class _Share:
-    """One worker's walks of a round.
+    """The results of one worker in a round. ``taken`` counts steps by instance.
 
-    ``runs`` maps each violated property to the lowest number of a walk that violates it, and that walk's run.
+    ``runs`` has, for each violated property, the lowest number of a violating walk, and this walk's run.
     """
 
     taken: NDArray[np.int64]
@@ -136,7 +136,7 @@ def _progress(result: SimulationResult, options: SimulationOptions) -> Progress:
 
 
 def _mix(value: int) -> int:
-    """A well distributed seed for each of consecutive numbers, by SplitMix64's finalizer."""
+    """A well-distributed seed, computed from a number by SplitMix64's finalizer."""
     value = (value + 0x9E3779B97F4A7C15) & _MASK
     value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK

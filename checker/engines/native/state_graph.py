@@ -1,4 +1,4 @@
-"""The explored graph of the native engine: buffers for ``@link``, the search that stores states, and linking."""
+"""The explored graph of the native engine: a search that stores its states, then linking of the states by steps."""
 
 from __future__ import annotations
 
@@ -36,19 +36,20 @@ from highwater.checker.scenarios.search import (
 from highwater.model.language.model import Model
 
 _STATES, _STEPS = 4096, 1 << 20
-"""The most states of one call, and the most steps that they may have."""
+"""The most states that one call of ``@link`` expands, and the most steps that these states may have together."""
 
 
 def states_at_once(instances: int) -> int:
-    """The number of states that one call may link, in a model with this number of instances."""
+    """The number of states that one call of ``@link`` may expand, in a model with this number of instances."""
     return max(64, min(_STATES, _STEPS // max(1, instances)))
 
 
 @dataclass
 class LinkedSteps:
-    """The steps of some states: targets and instances, and the number of steps of each state.
+    """Buffers for the steps of a range of states.
 
-    ``cuts`` and ``cut_counts`` have the instances of pruned steps, and their number for each state.
+    ``targets`` and ``instances`` have an entry for each step, ``cuts`` the instance of each pruned step. ``counts``
+    and ``cut_counts`` count the steps and pruned steps of each state.
     """
 
     targets: NDArray[np.int64]
@@ -59,7 +60,10 @@ class LinkedSteps:
 
 
 class Linker(Buffers):
-    """The buffers of a thread that links up to ``states`` states at a time."""
+    """The buffers of a thread that links up to ``states`` states in a call.
+
+    With ``exact``, the words of each step's target are compared with the stored state.
+    """
 
     def __init__(self, program: CompiledModel, states: int, exact: bool) -> None:
         super().__init__(program.model, program.layout.words, FIELDS, want_deadlock=False, judging=False)
@@ -80,7 +84,7 @@ class Linker(Buffers):
 
 
 def make_room_for_cuts(buffers: Buffers, model: Model) -> None:
-    """Allocate the bits of pruned instances in front of the counters of bounds."""
+    """Allocate the counters of pruned steps, with bits for pruned instances in front of the counters."""
     before = cut_words(len(model.instances))
     buffers.cuts = np.zeros(before + max(1, len(model.bounds)), dtype=np.int64)[before:]
     buffers["cuts"] = buffers.cuts.ctypes.data
@@ -88,20 +92,21 @@ def make_room_for_cuts(buffers: Buffers, model: Model) -> None:
 
 # The explored graph by the native engine: a search that keeps its states, then a second expansion for the steps.
 #
-# The search finds the states and a shortest run to each, but not all steps between them. So each state is expanded
-# again with the same kernels. The targets of its steps are looked up in the search's table, which then has a state's
-# number beside each fingerprint.
+# The search finds all states and a shortest run to each state, but does not record all steps. So linking expands each
+# state again with the same kernels, and looks up the steps' targets in the search's table. Beside each fingerprint of
+# the table, it first writes the number of the state.
 #
-# The search treats two states with one fingerprint as the same. Linking detects such a collision: it compares the
-# target of a step word by word with the state in the table, and a difference is an error. With symmetry the words can
-# differ, so the collision probability is that of the search.
+# The search confuses two states with the same fingerprint (a collision). Linking detects a collision: it compares the
+# words of each step's target with the state that was found in the table. With symmetry, the words of equal states can
+# differ, so collisions remain undetected.
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
-    """All states of a model and the steps between them. Properties are not checked.
+    """All states of a model and all steps between the states. Properties are not checked.
 
     A limit or the first Ctrl-C ends the search early, with the reason in ``stopped_by``. Raises EngineError if the
-    graph needs more memory than allowed, or two states share a fingerprint; BoundError as a search does.
+    graph needs more memory than allowed, or if two states share a fingerprint. Raises BoundError if a step leaves a
+    type without a declared bound.
     """
     asked = replace(options, deadlock=False, stop_at_first=False)
     with _begun(model, asked, progress, judging=False) as (run, levels):
@@ -110,9 +115,10 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
 
 
 def searched(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Search a model, and build its explored graph in the same run.
+    """Search a model, and build the explored graph in the same run.
 
-    There is no graph if the search was interrupted or stopped at its first violation. Raises as ``explore``.
+    If the search was interrupted or stopped at the first violation, there is no graph. Raises the errors of
+    ``explore``.
     """
     started = time.perf_counter()
     with _begun(model, options, progress, judging=True) as (run, levels):
@@ -128,7 +134,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
 ) -> Iterator[tuple[BreadthFirst, GraphLevels]]:
-    """A search, ready to run, that keeps its table and states in memory for the graph."""
+    """Context with a search, ready to run, that keeps its table and states in memory for the graph."""
     program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
@@ -146,13 +152,13 @@ class LinkProgram(Program):
     """True if the search checks properties."""
 
     def bind(self, machine: Machine) -> None:
-        """Take the functions from machine code."""
+        """Use the functions of newly loaded machine code."""
         super().bind(machine)
         self.number = machine.function("number", 1)
         self.link = machine.function("link", 1)
 
     def worker(self, want_deadlock: bool = False) -> Worker:
-        """Buffers for one thread of the search."""
+        """The buffers for one thread of the search."""
         worker = super().worker(want_deadlock)
         make_room_for_cuts(worker, self.model)
         worker["judging"] = int(self.judging)
@@ -160,13 +166,13 @@ class LinkProgram(Program):
 
 
 class GraphLevels(NativeLevels):
-    """The levels of a search that keeps its states."""
+    """The visited states of a search that keeps the states of expanded levels."""
 
     def _release(self, level: Level) -> None:
         pass
 
     def whole(self, stop: str | None) -> int:
-        """The number of fully expanded levels, for a search that stopped for this reason (None: at its end)."""
+        """The number of completely expanded levels. ``stop`` is the reason to stop; None: the search finished."""
         last = len(self.levels) - 2
         if stop is None:
             return len(self.levels)
@@ -174,7 +180,7 @@ class GraphLevels(NativeLevels):
 
 
 class Linking:
-    """Turns the levels of a finished search into an explored graph."""
+    """Builds an explored graph from the levels of a finished search."""
 
     def __init__(self, search: BreadthFirst, run: GraphLevels) -> None:
         program = run.program
@@ -232,7 +238,7 @@ class Linking:
         self.interrupted = True
 
     def _gather(self) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:
-        """All states in one array, and for each state the number of its predecessor and of the step's instance."""
+        """For all states: the packed state, the predecessor's number, and the instance of the predecessor's step."""
         run = self.run
         states = np.empty((self.total, self.program.layout.words), dtype=np.uint64)
         parents, parent_instances = np.empty(self.total, np.int32), np.empty(self.total, np.int32)
@@ -254,7 +260,7 @@ class Linking:
         return states, parents, parent_instances
 
     def _link(self, states: Words) -> Any:
-        """All steps in the order of their source states, for any number of threads."""
+        """Find all steps with several threads. Returns the arrays ``offsets`` to ``cut_instances`` of ``Explored``."""
         size = states_at_once(self.program.instances)
         count = min(self.run.count, max(1, self.expanded // size))
         idle = [Linker(self.program, size, exact=not self.run.options.symmetry) for _ in range(2 * count)]
@@ -293,7 +299,10 @@ class Linking:
     def _ordered(
         self, pool: ThreadPoolExecutor, idle: list[Linker], states: Words, size: int
     ) -> Iterator[tuple[int, int, Linker]]:
-        """Ranges of states with their linked steps, in order. As many ranges run as there are buffers."""
+        """Yield ranges of states (start, end) with their linked steps, in order.
+
+        One range per buffer in ``idle`` is linked at the same time.
+        """
         running: deque[tuple[int, int, Future[Linker]]] = deque()
         starts = iter(range(0, self.expanded, size))
         while not self.interrupted:
@@ -338,10 +347,10 @@ class Linking:
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively, with its graph if the options request it.
+    """Explore a model exhaustively, and build the explored graph if the options request it.
 
     The first Ctrl-C ends the search with the result so far. Raises BoundError if a step leaves a type without a
-    declared bound, and EngineError if the engine does not support the model or the machine.
+    declared bound. Raises EngineError if the engine does not support the model or the machine.
     """
     if not options.graph or options.checkpoint is not None:
         return search_alone(model, options, progress)
@@ -349,7 +358,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     result = searched(model, options, progress)
     if (
         result.stopped_by == "memory" and options.on_disk
-    ):  # the graph does not fit into memory; a search without it can use the disk
+    ):  # the graph does not fit into memory; a search without a graph can use the disk
         alone = search_alone(model, replace(options, graph=False), progress)
         alone.graph = result.graph
         return alone

@@ -1,4 +1,4 @@
-"""The fingerprint table: eight bytes for each visited state, in memory that grows without a copy."""
+"""The fingerprint table of a native search, and the buffers of the compiled functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from highwater.checker.scenarios.search import EngineError
 from highwater.model.language.model import Model
 
 FULL = 0.9
-"""The share of home slots that may be taken before the table grows."""
+"""The share of home slots that may be taken; then the table grows."""
 _FIRST_SLOTS = 1 << 22
 _LEAST_SLOTS = 1 << 18
 _LARGE = 1 << 26
@@ -28,14 +28,15 @@ _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 class TableFullError(EngineError):
-    """The table would need more memory than allowed."""
+    """The fingerprint table would need more memory than allowed."""
 
 
 class Table:
-    """Slots of 64-bit fingerprints in one range of address space; only the used part takes memory.
+    """A hash table of 64-bit fingerprints: the visited set in memory.
 
-    Small tables grow fourfold, large ones by a fifth. The share of taken slots of a large table is then between 0.75
-    and 0.9, so a state costs eight bytes divided by that share. ``grow`` is the compiled sweep of the runtime.
+    The table reserves address space for its largest size, and grows in place. Small tables grow fourfold, large
+    tables by a fifth. In a large table, 75 % to 90 % of the slots are taken, so a state takes 9 to 11 bytes. ``grow``
+    is the compiled function ``@grow``.
     """
 
     def __init__(self, grow: Any, maximum_bytes: int) -> None:
@@ -61,17 +62,17 @@ class Table:
 
     @property
     def bytes(self) -> int:
-        """The number of bytes in use."""
+        """The number of bytes of memory in use."""
         return (self.capacity + SLACK) * 8
 
     def has_room(self, more: int) -> bool:
-        """True if ``more`` fingerprints fit without growing."""
+        """True if ``more`` fingerprints fit without growing the table."""
         return self.taken + more <= FULL * self.capacity
 
     def make_room(self, more: int) -> None:
-        """Grow until ``more`` fingerprints fit.
+        """Grow the table until ``more`` fingerprints fit. No other thread may use the table meanwhile.
 
-        No other call may use the table meanwhile. Raises TableFullError if it cannot grow.
+        Raises TableFullError if the table cannot grow.
         """
         while not self.has_room(more):
             wanted = self.capacity * 4 if self.capacity < _LARGE else self.capacity * 6 // 5
@@ -85,7 +86,7 @@ class Table:
 
     @contextmanager
     def entered(self, more: int) -> Iterator[None]:
-        """While inside, a thread uses the table, which has room for ``more`` fingerprints.
+        """Context in which a thread uses the table, with room for ``more`` fingerprints.
 
         The table grows while no thread uses it. Raises TableFullError if it cannot grow.
         """
@@ -121,12 +122,12 @@ class Table:
 
     @property
     def most_slots(self) -> int:
-        """The largest number of slots that the table can have, including the slack."""
+        """The largest number of slots that the table can have, including the last SLACK slots."""
         return self._most + SLACK
 
     def clear(self, expected: int = 0) -> None:
-        """Remove all fingerprints, and size the table for ``expected`` ones, if memory allows."""
-        if sys.platform == "linux":  # elsewhere the pages may not return as zeros
+        """Remove all fingerprints, and resize the table for ``expected`` fingerprints, as far as memory allows."""
+        if sys.platform == "linux":  # only Linux guarantees that the pages are zero afterwards
             self._memory.madvise(mmap.MADV_DONTNEED)
         else:
             self.slots[: self.capacity + SLACK] = 0
@@ -135,7 +136,7 @@ class Table:
         self.taken = 0
 
     def take_over(self, other: Table) -> None:
-        """Copy the content of another table, which must not be larger than this one can become."""
+        """Copy the content of another table. The other table's capacity must fit into this table's memory."""
         self.capacity, self.taken = other.capacity, other.taken
         slots = self.capacity + SLACK
         self.slots[:slots] = other.slots[:slots]
@@ -146,23 +147,23 @@ class Table:
         self._memory.close()
 
 
-# Buffers: the context of compiled functions and the arrays that they use; Worker: those of a search's thread.
+# Buffers of compiled functions.
 
 OUTPUT = 1 << 16
-"""The most states that one call of a compiled function finds."""
+"""The most new states that one call of a compiled function finds."""
 
 
 class Pause(Enum):
-    """The reason why all workers pause within a level."""
+    """Why all workers pause within a level."""
 
     FULL = auto()
-    """The table has no room, or holds enough candidates for a pass over the disk."""
+    """The table has no room, or holds enough candidates for a look-up on disk."""
     DUE = auto()
     """A checkpoint is due."""
 
 
 class Buffers:
-    """The context of the compiled functions, and the arrays that they write to. Counters add up over calls."""
+    """The context of compiled functions, and the arrays to which they write. Counters add up over calls."""
 
     def __init__(
         self, model: Model, words: int, places: Mapping[str, int], *, want_deadlock: bool, judging: bool
@@ -195,7 +196,7 @@ class Buffers:
         self["judging"] = int(judging)
 
     def broken(self) -> list[tuple[int, int]]:
-        """The violations of step properties recorded since the last call, as (predecessor, bits of the properties)."""
+        """The violations of step properties since the last call, as (predecessor, bits of the violated properties)."""
         found: list[tuple[int, int]] = [
             tuple(pair) for pair in self.broken_steps[: self["broken_count"]].tolist()
         ]
@@ -203,16 +204,15 @@ class Buffers:
         return found
 
     def __getitem__(self, name: str) -> int:
-        """The value of a field of the context."""
         return int(self.context[self._places[name]])
 
     def __setitem__(self, name: str, value: int) -> None:
-        """Set a field of the context; the value may be an unsigned number of 64 bits."""
+        """Set a field of the context. The value may be an unsigned number of 64 bits."""
         self.context[self._places[name]] = value - (1 << 64) if value >> 63 == 1 else value
 
 
 class Worker(Buffers):
-    """The buffers with which one thread searches."""
+    """The buffers of one thread of a search."""
 
     def __init__(
         self,
@@ -230,14 +230,14 @@ class Worker(Buffers):
 
     @property
     def bytes(self) -> int:
-        """The number of bytes that the worker's output takes."""
+        """The number of bytes of the worker's output arrays."""
         return self.out_states.nbytes + self.out_predecessors.nbytes + self.rows.nbytes
 
     def run(self, function: Any, table: Table, states: Words, start: int, end: int, base: int) -> int:
         """Call a compiled function on the states from ``start`` to ``end``.
 
-        Returns the index of the first state that is not expanded yet. ``base`` is the index of the chunk's first
-        state.
+        Returns the index of the first unexpanded state. ``base`` is the index, in the level, of the first state in
+        ``states``.
         """
         self["table"], self["capacity"] = table.address, table.capacity
         self["states"], self["base"] = states.ctypes.data, base
@@ -246,16 +246,16 @@ class Worker(Buffers):
         return self["start"]
 
     def reset_output(self) -> None:
-        """Empty the output for the next call."""
+        """Empty the output before the next call."""
         self["out_count"] = 0
         self["violation_count"] = 0
 
     def collect(self) -> None:
-        """From now on, write candidates as rows, without judging their states."""
+        """From now on, write candidates as rows, and do not check properties of their states."""
         if not len(self.rows):
             self.rows = np.empty((self.capacity, self.rows.shape[1]), dtype=np.uint64)
         self["rows"], self["judging"] = self.rows.ctypes.data, 0
 
     def keep(self) -> None:
-        """From now on, write states, and judge them."""
+        """From now on, write states, and check their properties."""
         self["rows"], self["judging"] = 0, 1

@@ -1,1 +1,1 @@
-"""The Z3 engine: bounded checks, and induction from any state. Its terms come only from the expression graph."""
+"""The Z3 engine: bounded checks, proofs by induction, and comparison of two versions of a protocol."""

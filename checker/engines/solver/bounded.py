@@ -1,7 +1,7 @@
 """Runs of a model as a formula: a state for each depth, and one step between consecutive states.
 
-The scalars of each state are constants of the solver. One number per depth selects the step. A scalar that the step
-does not write keeps its term, so no frame conditions are needed.
+The scalars of each state are terms of the solver. At each depth, a number selects the step. If the step does not
+write a scalar, the scalar keeps its term, so no frame conditions are needed.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from highwater.model.language.types import Bool, IntType, Leaf, Type
 
 @dataclass(frozen=True)
 class StepTaken:
-    """The step between two depths: the term of its number, and the scalars of all steps' open parameters."""
+    """The step from one depth to the next: the term of its number, and the terms of all steps' open parameters."""
 
     choice: Term
     parameters: tuple[Term, ...]
 
 
 class Unrolling:
-    """All runs of a model up to a depth, as constraints. Each step adds constraints; initial states have depth 1."""
+    """All runs of a model up to a depth, as constraints. Initial states have depth 1; ``extend`` adds a depth."""
 
     def __init__(self, model: Model, steps: Sequence[OpenStep], numbers: Numbers) -> None:
         self.model = model
@@ -58,12 +58,12 @@ class Unrolling:
         return len(self.states)
 
     def start(self) -> list[Term]:
-        """Begin with the initial states, and return their constraints."""
+        """Add the initial states, and return their constraints."""
         initial = listed(self.model)
         if initial is None:
             self._add(state := self._variables())
             return [begins(self.model, self.numbers, state)]
-        if len(initial) == 1:  # plain values, which the solver's simplifier can use
+        if len(initial) == 1:  # literals, which the solver's simplifier can use
             literals = [
                 self.numbers.literal(v, leaf) for v, leaf in zip(initial[0], self.model.leaves, strict=True)
             ]
@@ -113,24 +113,24 @@ class Unrolling:
         return constraints
 
     def holds(self, depth: int) -> dict[str, Term]:
-        """For each invariant, the term that it holds in the state at this depth."""
+        """For each invariant, the condition that it holds in the state at this depth."""
         translate = self._translators[depth - 1]
         return {p.name: translate(p.node) for p in self.model.properties}
 
     def step_holds(self, depth: int) -> dict[str, Term]:
-        """For each step property, the term that it holds for the step to the state at this depth; empty for depth 1."""
+        """For each step property, the condition that it holds for the step to this depth; empty for depth 1."""
         if depth < 2 or not self.model.step_properties:
             return {}
         translate = Translator(self.numbers, [*self.states[depth - 2], *self.states[depth - 1]])
         return {p.name: translate(p.node) for p in self.model.step_properties}
 
     def no_step(self, depth: int) -> Term:
-        """The term that no step is enabled at this depth, not even a pruned one."""
+        """The condition that no step is enabled at this depth, not even a step that is pruned."""
         translate = self._translators[depth - 1]
         return z3.Not(z3.Or([translate(i.enabled) for i in self.model.instances]))
 
     def leaves_a_type(self, depth: int) -> Term | None:
-        """The term that an enabled step leaves a type without a declared bound; None if that is impossible."""
+        """The condition that an enabled step leaves a type without a declared bound; None if that is impossible."""
         translate = self._translators[depth - 1]
         found = []
         for instance in self.model.instances:
@@ -143,7 +143,7 @@ class Unrolling:
         return z3.Or(found) if found else None
 
     def run(self, solution: z3.ModelRef, name: str) -> ViolatingRun:
-        """The run that a solver's model describes: an initial state and the numbers of the instances taken.
+        """The run in a solver's model: an initial state, and the number of each step's instance.
 
         ``name`` is the violated property.
         """
@@ -168,7 +168,7 @@ class Unrolling:
         )
 
     def _variables(self) -> list[Term]:
-        """New variables for the scalars of the state after the last one."""
+        """Create variables for the scalars of the next state."""
         return [self.numbers.variable(f"{leaf.path}@{self.depth + 1}", leaf) for leaf in self.model.leaves]
 
     def _add(self, state: list[Term]) -> None:
@@ -190,28 +190,25 @@ class Unrolling:
 
 
 LISTED = 64
-"""The most candidates that are listed individually: the solver's simplifier works well with plain values."""
+"""The most initial states that are written as literals, which the solver's simplifier handles well."""
 
 
 def listed(model: Model) -> list[Scalars] | None:
-    """The initial states, if they are few; None if there are many."""
+    """The initial states, if there are at most LISTED candidates; otherwise None."""
     if model.start is None or model.start.candidates <= LISTED:
         return model.initial
     return None
 
 
 def begins(model: Model, numbers: Numbers, state: Sequence[Term]) -> Term:
-    """The term that a state is an initial one, for a model with many initial states."""
+    """The condition that a state is initial, for a model with many initial states."""
     assert model.start is not None
     families = [_is_of(model.leaves, numbers, state, family) for family in model.start.families]
     return z3.And(z3.Or(families), Translator(numbers, state)(model.start.condition))
 
 
 def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], family: InitialFamily) -> Term:
-    """The term that a state belongs to a family.
-
-    Fixed scalars have their values, and each free part has one of its values.
-    """
+    """The condition that a state belongs to a family: each free part has one of its values, other scalars are fixed."""
     open_ = {part.start + i for part in family.parts for i in range(len(part.choices[0]))}
     same = [
         state[i] == numbers.literal(value, leaf)
@@ -222,7 +219,7 @@ def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], fami
 
 
 def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], part: FreePart) -> Term:
-    """The term that a free part has one of its values. If these are all values of its type, it is the type's bounds."""
+    """The condition that a free part has one of its values. If all values are possible, the bounds of the type."""
     first, leaf = part.start, leaves[part.start]
     if len(part.choices[0]) == 1:
         values = {value for (value,) in part.choices}
@@ -239,10 +236,11 @@ def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], 
 
 @dataclass(frozen=True)
 class OpenStep:
-    """A possible step: an instance some of whose parameters may be inputs of the formula (open).
+    """A possible step: an instance whose parameters are values or open. An open one is an input of the formula.
 
-    ``leaves`` are the inputs, numbered from ``start`` on (the state's leaves come first). ``types`` has the type of
-    each open parameter and the number of its first input. ``chosen`` is the condition that they are in their domains.
+    ``leaves`` are the scalars of the open parameters, numbered from ``start`` on, after the state's scalars.
+    ``types`` has the first scalar's number and the type of each open parameter. ``chosen`` is the condition that all
+    open parameters are in their domains.
     """
 
     instance: Instance
@@ -257,7 +255,7 @@ class OpenStep:
         return self.instance.action.name
 
     def parameters(self, scalars: Sequence[int]) -> dict[str, Any]:
-        """The parameters as plain values; ``scalars`` are the values of the open parameters' inputs."""
+        """The values of all parameters; ``scalars`` are the values of the open parameters' scalars."""
         found = dict(self.instance.parameters)
         for name, (start, type_) in self.types.items():
             found[name] = type_.decode(scalars[start - self.start :][: type_.leaf_count])
@@ -265,9 +263,9 @@ class OpenStep:
 
 
 def steps(model: Model, *, grouped: bool) -> list[OpenStep]:
-    """All possible steps: the model's instances or, with ``grouped``, one step for each action.
+    """All possible steps: the model's instances or, with ``grouped``, one step with open parameters for each action.
 
-    The parameters of a grouped action are open. An action whose parameters cannot be open keeps its instances.
+    An action whose parameters cannot be open keeps its instances.
     """
     if not grouped:
         return [OpenStep(instance) for instance in model.instances]
@@ -289,7 +287,7 @@ def steps(model: Model, *, grouped: bool) -> list[OpenStep]:
 def instance_number(model: Model, step: OpenStep, scalars: Sequence[int]) -> int:
     """The number of the model's instance for a step whose open parameters have these scalars.
 
-    Raises LanguageError if the model has none: its guards cannot hold for these parameters.
+    Raises LanguageError if there is no such instance, because its guards cannot hold.
     """
     wanted = step.parameters(scalars)
     for number, instance in enumerate(model.instances):
@@ -327,7 +325,7 @@ def _open(model: Model, action: Action, start: int) -> OpenStep | None:
             model.protocol, model.leaves, [*model.inputs, *_places(start, leaves)], action, choice
         )
     except (LanguageError, TypeError, ValueError, AttributeError, KeyError, IndexError):
-        return None  # the sentence needs plain parameters; with those it was traced before
+        return None  # the action needs parameter values; the model's instances have values
     return None if instance is None else OpenStep(instance, start, tuple(leaves), types, chosen)
 
 
@@ -337,7 +335,7 @@ def _places(start: int, leaves: Sequence[Leaf]) -> Iterator[Node]:
 
 
 def _common_type(constants: Sequence[Any]) -> Type | None:
-    """A type that contains all values of a parameter; None if there is none."""
+    """A type that contains all values of a parameter; None if there is no such type."""
     if not constants:
         return None
     if all(isinstance(c, bool) for c in constants):
@@ -355,14 +353,14 @@ def _equal(type_: Type, nodes: Sequence[Node], plain: Any) -> Node:
 # Bounded check: for each depth, find a run from an initial state that ends in a violation there.
 #
 # Depths are checked in order, so the first run found for a property is a shortest one. A property that holds at a depth
-# becomes a constraint for the later ones.
+# becomes a constraint for the later depths.
 
 LOGIC = "QF_BV"
 
 
 @dataclass(frozen=True)
 class DepthDone:
-    """The result at one depth: the properties first violated there, the number that hold, and the time in seconds."""
+    """The result at one depth: the properties first violated there, and the number of properties that hold."""
 
     depth: int
     violated: tuple[str, ...]
@@ -386,10 +384,10 @@ def check(
     limits: Limits | None = None,
     progress: Callable[[DepthDone], None] | None = None,
 ) -> BoundedResult:
-    """Check all properties of a model in every state within ``depth - 1`` steps.
+    """Check all properties of a model in every state that is reachable within ``depth - 1`` steps.
 
-    The solver chooses among instances: it would be slower if it also chose their parameters. Raises BoundError, as
-    the interpreter does, if a step leaves a type without a declared bound.
+    The solver chooses among action instances, which is faster than to choose among parameter values. Raises
+    BoundError if a step leaves a type without a declared bound.
     """
     limits = limits or Limits()
     result = BoundedResult(stopped_by="depth")
@@ -456,12 +454,12 @@ def _deepen(
             return
         solver.add(runs.extend())
         if not limits.check(solver):
-            result.stopped_by = None  # no run is longer: every state was checked
+            result.stopped_by = None  # there is no longer run: every state was checked
             return
 
 
 def _holding(runs: Unrolling, deadlock: bool) -> dict[str, z3.BoolRef]:
-    """For each property, the term that it holds at the last depth; for a step property, for the last step."""
+    """For each property, the condition that it holds at the last depth, or for the last step."""
     holds = runs.holds(runs.depth) | runs.step_holds(runs.depth)
     return holds | ({DEADLOCK: z3.Not(runs.no_step(runs.depth))} if deadlock else {})
 

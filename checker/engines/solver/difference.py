@@ -1,7 +1,7 @@
-"""Comparison of two versions of a protocol: each action does the same in all states, or a state shows a difference.
+"""Comparison of two versions of a protocol: for each action, a state in which the versions differ, or none.
 
-The solver compares the step from one state with one choice of parameters. If a rule needs a field of its own, states
-are those of the version with more fields, and the solver compares the fields that both versions have.
+The solver compares one step from one state, with the same parameter values in both versions. If one version has more
+fields, states have the fields of that version, and the solver compares the fields that both versions have.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")
 SHORT = 64
-"""Up to this length, an interval is searched for the value nearest to the initial one."""
+"""The longest interval in which each value is tried, to find the value nearest to the initial value."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """A state and a choice of parameters for which two versions differ, confirmed by the interpreter.
+    """A state and parameter values for which two versions differ, confirmed by the interpreter.
 
-    An outcome is the state after the step; None if the action is disabled or pruned at a bound. The sentence names
-    the step. All states are of the version with more fields (``Union.whole``).
+    ``first`` and ``second`` are the states after the step in each version; None if the action is disabled or pruned
+    at a bound. ``sentence`` describes the step. All states are states of ``Union.whole``.
     """
 
     sentence: str
@@ -59,9 +59,9 @@ class Differences:
 
 @dataclass(frozen=True)
 class Union:
-    """How the states of two versions correspond. ``whole`` is the model that has all fields of both.
+    """How the states of two versions correspond. ``whole`` is the version that has the fields of both.
 
-    ``places`` has, for each version, the position of each of its scalars in a state of ``whole``.
+    ``places`` has, for each version, the positions of the version's scalars in a state of ``whole``.
     """
 
     whole: Model
@@ -69,7 +69,7 @@ class Union:
 
     @classmethod
     def of(cls, first: Model, second: Model) -> Union:
-        """The union of two versions. Raises LanguageError if each has fields that the other lacks."""
+        """The correspondence of two versions. Raises LanguageError if each version has fields that the other lacks."""
         whole = first if len(first.leaves) >= len(second.leaves) else second
         number = {leaf: i for i, leaf in enumerate(whole.leaves)}
         if alone := [leaf.path for m in (first, second) for leaf in m.leaves if leaf not in number]:
@@ -78,11 +78,11 @@ class Union:
         return cls(whole, (tuple(number[x] for x in first.leaves), tuple(number[x] for x in second.leaves)))
 
     def of_version(self, which: int, state: Sequence[_T]) -> list[_T]:
-        """The scalars of version ``which`` (0 or 1), taken from a state of the whole."""
+        """The scalars of version ``which`` (0 or 1) in a state of ``whole``."""
         return [state[place] for place in self.places[which]]
 
     def with_version(self, which: int, before: Scalars, after: Scalars | None) -> Scalars | None:
-        """The state ``before`` with ``after`` in place of version ``which``; None if ``after`` is None."""
+        """The state ``before``, with version ``which``'s scalars replaced by ``after``; None if ``after`` is None."""
         if after is None:
             return None
         scalars = list(before)
@@ -92,7 +92,7 @@ class Union:
 
     @property
     def shared(self) -> list[tuple[int, int]]:
-        """For each scalar that both versions have, its position in the first version and in the second."""
+        """For each scalar that both versions have, its position in the first version and in the second version."""
         second = {place: i for i, place in enumerate(self.places[1])}
         return [(i, second[place]) for i, place in enumerate(self.places[0]) if place in second]
 
@@ -106,11 +106,11 @@ def differences(
     limits: Limits | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> Differences:
-    """Compare two models of one protocol, action by action, in all states that satisfy the first model's properties.
+    """Compare two versions of a protocol, action by action, in all states that satisfy the first version's invariants.
 
     With ``any_state``, compare in all states within the types. ``actions`` restricts the comparison; empty: all
-    actions. A witness is as near to the initial state as the difference allows, scalar by scalar. Raises
-    LanguageError if each version has fields that the other lacks.
+    actions. A witness is near the initial state: each scalar in turn has the nearest value that allows a difference.
+    Raises LanguageError if each version has fields that the other lacks.
     """
     union = Union.of(first, second)
     limits, found = limits or Limits(), Differences()
@@ -140,9 +140,9 @@ def only_in_one(first: Model, second: Model) -> list[str]:
 
 
 def _pairs(first: Model, second: Model) -> list[tuple[str, OpenStep | None, OpenStep | None]]:
-    """Corresponding steps of the two versions: (action, step in the first, step in the second).
+    """Corresponding steps of two versions, as (action, step in the first, step in the second).
 
-    An action is compared instance by instance unless both versions leave its parameters open.
+    An action's steps have open parameters if both versions allow it, else each instance is a step.
     """
 
     def by_key(model: Model, grouped: set[str]) -> dict[tuple[str, str], OpenStep]:
@@ -214,9 +214,9 @@ def nearest_state(
     leaves: Sequence[Leaf],
     wanted: Sequence[int],
 ) -> list[int]:
-    """Fix one scalar after the other to its possible value nearest to the wanted one, and return the values.
+    """Give each scalar in turn its possible value nearest to the wanted value, and return the values.
 
-    A number with a long interval that cannot have the wanted value is left to the solver.
+    If a number has a long interval and cannot have the wanted value, the solver chooses its value.
     """
     solution, found = solver.model(), []
     for term, leaf, value in zip(terms, leaves, wanted, strict=True):
@@ -239,7 +239,7 @@ def nearest_state(
 
 
 def _nearest(leaf: Leaf, wanted: int) -> list[int]:
-    """The values of a scalar in order of distance from ``wanted``; only ``wanted`` itself if the interval is long.
+    """The values of a scalar, ordered by distance from ``wanted``. If the interval is long, only ``wanted`` itself.
 
     The distance of two sets is the number of different members.
     """
@@ -255,7 +255,7 @@ def _nearest(leaf: Leaf, wanted: int) -> list[int]:
 def _outcome(
     model: Model, step: OpenStep | None, numbers: Numbers, state: list[Term], parameters: list[Term]
 ) -> tuple[Term, list[Term]]:
-    """The condition that the step is taken, and the scalars after it. ``step`` None is never taken."""
+    """The condition that the step is taken, and the scalars after it. A ``step`` of None is never taken."""
     if step is None:
         return z3.BoolVal(False), state
     padding = [None] * (step.start - len(state))
@@ -292,7 +292,10 @@ def _taken(model: Model, step: OpenStep | None, before: Scalars, scalars: list[i
 
 
 def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str]:
-    """The lines about a witness: the state's differences from the initial one, and both outcomes."""
+    """Yield lines about a witness: its state's differences from the initial state, and the outcome in each version.
+
+    ``sides`` names the versions.
+    """
     yield "  State, where it is not the initial one:"
     yield from (f"      {line}" for line in special(model, witness) or ["(no difference)"])
     for side, after in zip(sides, (witness.first, witness.second), strict=True):
@@ -304,13 +307,13 @@ def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str
 
 
 def special(model: Model, witness: Witness) -> list[str]:
-    """The fields of a witness's state that differ from the initial state, one line each."""
+    """The fields of a witness's state that differ from the initial state, one line for each field."""
     changes = Interpreter(model).changes(model.first_initial, witness.before)
     return [f"{path}  {_say(model, path, value)}" for path, (_, value) in changes.items()]
 
 
 def outcome(model: Model, witness: Witness, after: Scalars) -> list[str]:
-    """The fields that change from a witness's state to an outcome, one line each."""
+    """The fields that differ between a witness's state and an outcome, one line for each field."""
     changes = Interpreter(model).changes(witness.before, after)
     lines = [
         f"{path}  {_say(model, path, old)} → {_say(model, path, new)}" for path, (old, new) in changes.items()

@@ -1,8 +1,8 @@
-"""Induction: every action preserves every invariant, from any state within the types, reachable or not.
+"""Proof by induction: every action preserves every invariant, from any state within the types, reachable or not.
 
 An invariant that holds initially and that every step preserves holds in runs of any length. A step that does not
-preserve an invariant is a *counterexample to induction*: its first state satisfies all invariants, but may be
-unreachable.
+preserve an invariant is a *counterexample to induction*. The state before such a step satisfies all invariants, but
+may be unreachable.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
 
 INITIAL = "initial"
-"""The name for the initial states in the list of actions."""
+"""The name that stands for the initial states where verdicts name an action."""
 
 WITHIN_TYPES = "within_types"
-"""The condition that a step leaves no type except at a declared bound; checked for every action."""
+"""The name of a condition that is checked for every action: a step leaves no type, except at a declared bound."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A step, taken by the interpreter, that does not preserve an invariant. ``after`` None: it leaves a type.
+    """A step that does not preserve a property, confirmed by the interpreter.
 
-    ``instance`` None: the state ``before`` is an initial state that violates the invariant. ``excluded_by`` are known
-    invariants that are not assumed, and that do not hold in the state before the step.
+    ``after`` is None if the step leaves a type. If ``instance`` is None, there is no step: ``before`` is an initial
+    state that violates the invariant. ``excluded_by`` names known invariants that ``before`` violates and that the
+    proof does not assume.
     """
 
     instance: Instance | None
@@ -47,7 +48,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Preserved:
-    """The verdict on an action and a property. ``kept`` is False if a ``failure`` was found, None without an answer."""
+    """The verdict on an action and a property.
+
+    ``kept`` is True if the action preserves the property, False with a ``failure``, None without an answer.
+    """
 
     action: str
     property: str
@@ -59,14 +63,14 @@ class Preserved:
 class InductionResult:
     """One verdict for each action and property, in the order of the model.
 
-    ``stopped_by`` is the limit that the check stopped at, so that verdicts are missing; None if none is missing.
+    ``stopped_by`` is the limit that ended the check, so that verdicts are missing; None if the check finished.
     """
 
     verdicts: list[Preserved] = field(default_factory=list)
     stopped_by: str | None = None
     seconds: float = 0.0
     never: list[str] = field(default_factory=list)
-    """Actions that are disabled in all states with all invariants: their verdicts are vacuous."""
+    """Actions that are disabled in all states that satisfy the invariants. Their verdicts are vacuous."""
 
     @property
     def failures(self) -> list[Preserved]:
@@ -89,12 +93,14 @@ def prove(
     first: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> InductionResult:
-    """Check that every action preserves the conjunction of the model's invariants.
+    """Check that every action preserves the conjunction of the model's invariants, and satisfies its step properties.
 
-    Every step is also checked against the model's step properties. ``known`` are further invariants: a failure names
-    those that exclude it. ``actions`` restricts the check. ``workers`` actions are checked at a time; their number
-    does not change verdicts, but can change the states of failures. With ``first``, one failure of an action ends its
-    check, and its other properties count as preserved: this is the least work that shows if the proof holds.
+    - ``known``: further invariants that are not assumed. A failure names the known invariants that exclude it.
+    - ``actions``: the actions to check; None: all actions.
+    - ``workers``: the number of actions checked at the same time. It can change the states in failures, but no
+      verdict.
+    - ``first``: stop the check of an action at its first failure. The action's other properties then count as
+      preserved.
     """
     limits = limits or Limits()
     result = InductionResult()
@@ -130,7 +136,7 @@ def prove(
 
 @dataclass(frozen=True)
 class _Decided:
-    """The result for an action: the properties that it does not preserve, each with a step, and the time in seconds.
+    """A failing step for each property that an action does not preserve, and the time in seconds.
 
     ``possible`` is False if the action is never enabled.
     """
@@ -142,7 +148,7 @@ class _Decided:
 
 @dataclass(frozen=True)
 class _Step:
-    """A failing step as plain data: the instance's number in the model, the states, and the excluding invariants."""
+    """A failing step as plain data: the instance's number, the states, and the known invariants that exclude it."""
 
     instance: int
     before: Scalars
@@ -173,7 +179,7 @@ class _Question:
         self.possible: set[str] = set()
 
     def initial(self) -> list[Preserved]:
-        """One verdict on the initial states for each property."""
+        """For each invariant, the verdict on the initial states."""
         found, few = [], listed(self.model)
         for prop in self.model.properties:
             if few is None:
@@ -185,7 +191,7 @@ class _Question:
         return found
 
     def _initial_without(self, prop: Property) -> Scalars | None:
-        """An initial state that violates a property; None if there is none. For a model with many initial states."""
+        """An initial state that violates an invariant; None if there is none. For a model with many initial states."""
         state = self.variables[: len(self.model.leaves)]
         solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()
         solver.add(self.in_types)
@@ -201,14 +207,13 @@ class _Question:
         return wrong
 
     def by_action(self) -> dict[str, list[OpenStep]]:
-        """The steps of each action."""
         found: dict[str, list[OpenStep]] = {}
         for step in self.steps:
             found.setdefault(step.name, []).append(step)
         return found
 
     def action(self, own: list[OpenStep]) -> dict[str, _Step]:
-        """The properties that the steps of an action do not preserve, each with a failing step."""
+        """The properties that an action's steps do not preserve, each with a failing step."""
         failures: dict[str, _Step] = {}
         for step in own:
             self._step(step, failures)
@@ -217,7 +222,7 @@ class _Question:
         return failures
 
     def verdicts(self, name: str, failures: dict[str, _Step]) -> list[Preserved]:
-        """One verdict for each property on the action ``name``, from its failures."""
+        """For each property, the verdict on the action ``name``, given the action's failures."""
         told = {
             wanted: Failure(self.model.instances[f.instance], f.before, f.after, f.excluded_by)
             for wanted, f in failures.items()
@@ -266,7 +271,7 @@ class _Question:
             left = [name for name in left if name not in wrong_names]
 
     def _failure(self, step: OpenStep, solution: z3.ModelRef) -> tuple[_Step, set[str]]:
-        """A solver's model as a step of the interpreter, and the names of the properties that the step violates."""
+        """The interpreter's step for a solver's model, and the names of the properties that the step violates."""
         model, numbers = self.model, self.numbers
         before = tuple(
             numbers.value(solution, v, leaf) for v, leaf in zip(self.variables, model.leaves, strict=False)
@@ -294,14 +299,14 @@ class _Question:
 
 @dataclass(frozen=True)
 class Helpers:
-    """The helper invariants and helper step properties of one protocol. Both can be empty."""
+    """The helper invariants and helper step properties of a protocol. Both can be empty."""
 
     invariants: tuple[Invariant, ...] = ()
     steps: tuple[StepProperty, ...] = ()
 
 
 def helpers(definition: Definition) -> Helpers:
-    """The helpers that a protocol's definition lists, by kind."""
+    """The helper invariants and helper step properties in a protocol's definition."""
     listed = definition.helpers
     return Helpers(
         tuple(p for p in listed if isinstance(p, Invariant)),
@@ -310,7 +315,7 @@ def helpers(definition: Definition) -> Helpers:
 
 
 def with_helpers(request: Request) -> Request:
-    """The request with its own properties, followed by all helpers that exist under its rules."""
+    """The request with its own properties, followed by the protocol's helpers that exist under the request's rules."""
     own = helpers(request.scenario.definition)
     return replace(
         request,

@@ -28,14 +28,14 @@ from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.types import Array, IntType, Leaf, Option, Seq, Struct, Type
 
 WIDE = 48
-"""Numbers that need more bits are Ints: bit-vectors of this width would be slow."""
+"""The most bits of a number that becomes a bit-vector. Wider bit-vectors would be slow."""
 
 Term = Any
 """A Z3 expression. The bindings are not typed."""
 
 
 def bits_of(low: int, high: int) -> int:
-    """The width of the bit-vector for an interval, in bits. Negative numbers need a sign bit."""
+    """The width of the bit-vector for an interval, in bits. An interval with negative numbers needs a sign bit."""
     width = max(low.bit_length(), high.bit_length(), 1)
     return width + 1 if low < 0 else width
 
@@ -46,14 +46,14 @@ def is_wide(low: int, high: int) -> bool:
 
 
 class Numbers:
-    """How ints are represented in Z3; ``integers`` makes all of them mathematical integers."""
+    """The representation of ints in Z3. With ``integers``, every int is a mathematical integer."""
 
     def __init__(self, integers: bool = False) -> None:
         self.integers = integers
         self._kinds: dict[int, bool] = {}
 
     def is_integer(self, node: Node) -> bool:
-        """True if an int node is a mathematical integer: it is wide, or computed from a wide one."""
+        """True if an int node becomes a mathematical integer: the node is wide, or computed from a wide node."""
         if self.integers:
             return True
         known = self._kinds.get(node.id)
@@ -66,7 +66,7 @@ class Numbers:
         return known
 
     def is_integer_leaf(self, leaf: Leaf) -> bool:
-        """True if a scalar of a state is represented as a mathematical integer."""
+        """True if a scalar of a state becomes a mathematical integer."""
         return leaf.sort == INT and (self.integers or is_wide(leaf.low, leaf.high))
 
     def variable(self, name: str, leaf: Leaf) -> Term:
@@ -78,7 +78,7 @@ class Numbers:
         return z3.Int(name) if self.is_integer_leaf(leaf) else z3.BitVec(name, bits_of(leaf.low, leaf.high))
 
     def literal(self, value: int, leaf: Leaf) -> Term:
-        """The plain value of a scalar as a term."""
+        """The term for a value of a scalar."""
         if leaf.sort == BOOL:
             return z3.BoolVal(bool(value))
         if self.is_integer_leaf(leaf):
@@ -86,7 +86,7 @@ class Numbers:
         return z3.BitVecVal(value, bits_of(leaf.low, leaf.high))
 
     def in_type(self, term: Term, leaf: Leaf) -> list[Term]:
-        """The conditions that a scalar is in its type; empty if every value of its sort is."""
+        """The conditions that a term is in the scalar's type; empty if they always hold."""
         if leaf.sort == BOOL:
             return []
         if z3.is_int(term):
@@ -102,7 +102,7 @@ class Numbers:
         return found
 
     def value(self, model: Any, term: Term, leaf: Leaf) -> int:
-        """A scalar's value in a solver's model, as the interpreter represents it."""
+        """A scalar's value in a solver's model, as a Python int."""
         found = model.eval(term, model_completion=True)
         if leaf.sort == BOOL:
             return int(z3.is_true(found))
@@ -112,9 +112,9 @@ class Numbers:
 
 
 class Translator:
-    """Translates nodes to terms, given the terms of the scalars in the order of the model's leaves.
+    """Translates nodes to terms. ``inputs`` are the terms of the scalars, in the order of the model's leaves.
 
-    Each node is translated once. Its term has the sort that ``Numbers`` assigns.
+    Each node is translated once. ``Numbers`` determines the sort of a term.
     """
 
     def __init__(self, numbers: Numbers, inputs: Sequence[Term]) -> None:
@@ -123,7 +123,7 @@ class Translator:
         self._terms: dict[int, Term] = {}
 
     def __call__(self, node: Node) -> Term:
-        """The term of a node. It is cached."""
+        """The term for a node's value. It is cached."""
         known = self._terms.get(node.id)
         if known is not None:
             return known
@@ -142,7 +142,7 @@ class Translator:
         return self._terms[node.id]
 
     def scalar(self, node: Node, leaf: Leaf) -> Term:
-        """The term of a node that is written into a scalar, in the scalar's own sort and width."""
+        """The term of a node's value, in the sort and width of the scalar into which it is written."""
         term = self(node)
         if leaf.sort == BOOL:
             return term
@@ -174,7 +174,7 @@ class Translator:
             return term
         if node.is_const:
             return z3.IntVal(node.value)
-        if node.high - node.low < 64:  # a choice between constants is cheaper than the solver's conversion
+        if node.high - node.low < 64:  # nested conditions are cheaper than the solver's conversion
             result = z3.IntVal(node.high)
             for value in range(node.high - 1, node.low - 1, -1):
                 result = z3.If(term == z3.BitVecVal(value, term.size()), z3.IntVal(value), result)
@@ -182,7 +182,7 @@ class Translator:
         return z3.BV2Int(term, node.low < 0)
 
     def _numbers(self, *nodes: Node) -> tuple[bool, list[Term]]:
-        """The terms of int nodes in one sort and width that fits all of them; True first if they are signed."""
+        """True if the terms are signed, and the terms of int nodes in one sort and width."""
         if any(self.numbers.is_integer(n) for n in nodes):
             return True, [self._integer(n) for n in nodes]
         low, high = min(n.low for n in nodes), max(n.high for n in nodes)
@@ -190,7 +190,7 @@ class Translator:
         return low < 0, [_resize(self(n), width, n.low < 0) for n in nodes]
 
     def _into(self, result: Node, nodes: Sequence[Node]) -> list[Term]:
-        """The terms of operands in the sort and width of their result."""
+        """The terms of operands in the sort and width of the operation's result."""
         if result.sort == BOOL:
             return [self(n) for n in nodes]
         if result.sort == INT and self.numbers.is_integer(result):
@@ -199,7 +199,7 @@ class Translator:
         return [_resize(self(n), width, n.low < 0) for n in nodes]
 
     def is_value(self, node: Node, value: int) -> Term:
-        """The term that an int node has this value."""
+        """The condition that an int node has this value."""
         if not node.low <= value <= node.high:
             return z3.BoolVal(False)
         term = self(node)
@@ -294,7 +294,7 @@ _OPERATIONS: dict[str, Callable[..., Term]] = {
         for name in ("eq", "lt", "intersection", "difference", "singleton", "member", "count")
     },
 }
-"""For each operation, the function that makes a node's term from the translator, the node and its arguments."""
+"""For each operation, the function that makes a node's term from the translator, the node and the node's arguments."""
 
 
 def _bit(term: Term, number: int) -> Term:
@@ -307,7 +307,7 @@ def _less(signed: bool, terms: list[Term]) -> Term:
 
 
 def _resize(term: Term, width: int, signed: bool) -> Term:
-    """A bit-vector in another width. No information is lost, because the value fits its interval."""
+    """A bit-vector in another width. The value is unchanged, because it fits into both widths."""
     size = term.size()
     if size == width:
         return term
@@ -327,11 +327,11 @@ def _from_integer(term: Term, leaf: Leaf) -> Term:
 
 
 BEYOND = 1 << 80
-"""The bound in a proof for all epochs and offsets. Kafka's are 32 and 64 bits wide."""
+"""The value of parameters that bound epochs and offsets in a proof for all of them. Kafka's have 32 and 64 bits."""
 
 
 APART = 40
-"""The distance above a scenario's own bounds at which to check that they only affect intervals."""
+"""``unbounded`` raises a scenario's bounds by this number to check that they affect only intervals."""
 
 
 def unbounded(
@@ -341,11 +341,11 @@ def unbounded(
     invariants: Iterable[Invariant] = (),
     step_properties: Iterable[StepProperty] = (),
 ) -> tuple[type[Protocol], dict[str, int]]:
-    """The protocol with wider ranges for the parameters that bound its numbers, and these parameters' new values.
+    """The protocol with a wider range for each parameter that bounds numbers, and the new parameter values.
 
-    A parameter qualifies if it is the bound of a number of the state and of no sequence. A sequence has a place for
-    each element, so its length stays bounded. Raises LanguageError if no parameter qualifies, or if one also affects
-    more than intervals (it counts actions, or ends a loop).
+    A parameter qualifies if it bounds a number of the state and no sequence. A sequence has a scalar for each
+    possible element, so its length stays bounded. Raises LanguageError if no parameter qualifies, or if a parameter
+    affects more than intervals (for example the number of instances).
     """
     rules, invariants, of_steps = list(rules), list(invariants), list(step_properties)
     bounds = list(_bounds(protocol(parameters, rules).state))
@@ -375,7 +375,7 @@ def unbounded(
 
 
 def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
-    """Yield the name of each bound in a type, with the kind of type that it bounds."""
+    """Yield the name of each bound in a type, with the kind of type that the bound limits."""
     if isinstance(type_, IntType) and type_.bound:
         yield type_.bound, IntType
     elif isinstance(type_, Option):
@@ -391,14 +391,14 @@ def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
         yield from _bounds(type_.element)
 
 
-# Limits of a solver: time, memory, and Ctrl-C. Reaching one ends a query without an answer, never with an exception.
+# Limits of a solver: time, memory, and Ctrl-C. A query that reaches a limit raises Stopped.
 
 LOOK_SECONDS = 0.1
-"""The seconds between checks of the memory while the solver works."""
+"""The seconds between two checks of the memory while the solver works."""
 
 
 class Stopped(HighwaterError):
-    """The solver gave no answer; ``why`` is "seconds", "memory", "interrupted" or "unknown"."""
+    """The solver stopped without an answer; ``why`` is "seconds", "memory", "interrupted" or "unknown"."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)  # passed as an argument, so that the error can cross process boundaries
@@ -406,7 +406,7 @@ class Stopped(HighwaterError):
 
 
 class Limits:
-    """The limits of a run of the solver: seconds from now on, and bytes of memory of the whole process."""
+    """Limits for the solver: seconds from now on, and bytes of memory of the whole process."""
 
     def __init__(self, seconds: float | None = None, memory_bytes: int | None = None) -> None:
         self.started = time.perf_counter()
@@ -439,10 +439,9 @@ class Limits:
 
     @contextmanager
     def _watched(self, solver: z3.Solver) -> Iterator[None]:
-        """While inside, another thread stops the solver when memory is full.
+        """Context in which another thread stops the solver when memory is full.
 
-        Z3's own limits are not used: not every part of Z3 checks its time limit, and its memory limit ends the
-        process.
+        Z3's own limits do not suffice: some parts of Z3 do not check the time, and the memory limit ends the process.
         """
         if self.memory_bytes is None:
             yield

@@ -2,15 +2,16 @@
 
     run.json                the identity of the search, and the number of buckets
     level-00012.json        the manifest of a level: written last, under its name in one step
-    level-00012/*.parquet   its states: fingerprint, predecessor, instance, word_0, word_1, …
-    lock                    held by the driver; it ends with the driver
+    level-00012/*.parquet   the states of a level: fingerprint, predecessor, instance, word_0, word_1, …
+    lock                    locked by the driver until its process ends
 
-A level exists if its manifest does. A file that no manifest names is ignored: a task that failed or ran twice left
-it. ``predecessor`` is the index of a state in the level before (in the order of the manifest's parts), ``instance``
-the number of the step from it. In the first level they are the index of the initial state, and 0.
+A level exists if its manifest does. A file that no manifest names is ignored, because a task that failed or ran twice
+left it. ``predecessor`` is the index of a state in the level before, in the order of the manifest's parts.
+``instance`` is the number of the instance of the step from the predecessor. In the first level, ``predecessor`` is
+the index of the initial state, and ``instance`` is 0.
 
-The files are not trusted (``checkpoint_directory``). A manifest has the size, the CRC-32C and the count of each of
-its files, which are checked whenever the file is opened.
+The files are not trusted (``checkpoint_directory``). A manifest has the size, the CRC-32C and the count of each file
+of its level. They are checked whenever the file is opened.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORD
 from highwater.checker.engines.state_graph import Words
 
 GROUP = 1 << 18
-"""States in a row group of a file, which are read and expanded together."""
+"""The number of states in a row group of a file. The states of a group are read and expanded together."""
 Fingerprints = Callable[[Words], Words]
 """Computes the fingerprints of packed states."""
 _INSTANCE = (1 << PREDECESSOR_BITS) - 1
@@ -45,8 +46,8 @@ _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 class LevelFile:
     """A file of a level: ``count`` states from index ``base`` of the level on.
 
-    ``bucket`` is the bucket of the states; None: the level is not divided. ``bytes`` is the file's size, ``checksum``
-    its CRC-32C.
+    ``bucket`` is the bucket of its states; None if the level is not divided. ``bytes`` is the file's size,
+    ``checksum`` its CRC-32C.
     """
 
     bucket: int | None
@@ -59,7 +60,7 @@ class LevelFile:
 
 @dataclass(frozen=True)
 class CommittedLevel:
-    """A committed level. ``number`` is 0 for the first level; ``totals`` are the counts up to this level."""
+    """A level with a manifest. ``number`` starts at 0. ``totals`` are the counts from level 0 up to this level."""
 
     number: int
     parts: tuple[LevelFile, ...]
@@ -77,7 +78,7 @@ class CommittedLevel:
 
 @dataclass(frozen=True)
 class SearchIdentity:
-    """The identity of a search: the model's request and a digest of its compiled content.
+    """The identity of a search: a random name, the model's request, and a digest of the model's compiled content.
 
     ``words`` is the number of words of a state, ``buckets`` the number of buckets.
     """
@@ -87,13 +88,13 @@ class SearchIdentity:
     content: str
     words: int
     buckets: int
-    """A bucket holds the fingerprints with the same remainder modulo this number."""
+    """All fingerprints with the same remainder modulo this number are in one bucket."""
 
 
 class SparkCheckpoint(CheckpointDirectory):
-    """The directory of the committed levels of a search.
+    """The directory with the committed levels of a search.
 
-    The driver owns it; its tasks read and write files of levels.
+    The driver locks it. Spark's tasks read and write the files of levels.
     """
 
     engine = "spark"
@@ -112,7 +113,10 @@ class SparkCheckpoint(CheckpointDirectory):
             raise self.unusable(wrong) from None
 
     def run(self) -> SearchIdentity:
-        """The search's identity. Raises InputError if the directory is damaged or no checkpoint of this version."""
+        """The search's identity.
+
+        Raises InputError if the directory is damaged, or has no checkpoint of this format version.
+        """
         try:
             run = SearchIdentity(**self.read_manifest(self.head))
             if not (
@@ -144,7 +148,7 @@ class SparkCheckpoint(CheckpointDirectory):
         self.write_manifest(_manifest(level.number), plain)
 
     def level(self, number: int) -> CommittedLevel | None:
-        """The committed level of this number; None if there is none. Raises InputError if its manifest is damaged."""
+        """The committed level with this number; None if there is none. Raises InputError if its manifest is damaged."""
         name = _manifest(number)
         try:
             plain = self.read_manifest(name)
@@ -168,7 +172,7 @@ class SparkCheckpoint(CheckpointDirectory):
             raise self.damaged(name) from None
 
     def levels(self) -> list[CommittedLevel]:
-        """All committed levels in order. Raises InputError if their counts do not add up."""
+        """All committed levels in order. Raises InputError if the levels' counts contradict each other."""
         found: list[CommittedLevel] = []
         states = 0
         while (level := self.level(len(found))) is not None:
@@ -181,13 +185,13 @@ class SparkCheckpoint(CheckpointDirectory):
         return found
 
     def verify(self, levels: list[CommittedLevel]) -> None:
-        """Read all files of these levels. Raises InputError if one differs from its manifest."""
+        """Read all files of these levels. Raises InputError if a file differs from its manifest."""
         for level in levels:
             for part in level.parts:
                 self._verify(level.number, part)
 
     def tidy(self, levels: list[CommittedLevel]) -> None:
-        """Remove files that do not belong to these committed levels. Raises OSError."""
+        """Remove all files that belong to none of these committed levels. Raises OSError."""
         self.remove_unfinished()
         committed = {self.folder(level.number).name: level for level in levels}
         for entry in list(self._entries()):
@@ -200,11 +204,11 @@ class SparkCheckpoint(CheckpointDirectory):
     # --- states -----------------------------------------------------------------------------------
 
     def writer(self, number: int, bucket: int | None, words: int) -> PartWriter:
-        """A writer for a bucket's new states in a level. It creates no file before the first state."""
+        """A writer for the new states of a bucket in a level. It creates no file before the first state."""
         return PartWriter(self.folder(number), bucket, words)
 
     def _verify(self, number: int, part: LevelFile) -> None:
-        """Raises InputError if the file of a part differs from its manifest."""
+        """Raises InputError if the file of a part is missing or differs from its manifest."""
         try:
             same = is_file_with(self.folder(number) / part.file, part.bytes, part.checksum)
         except FileNotFoundError:
@@ -219,7 +223,7 @@ class SparkCheckpoint(CheckpointDirectory):
 
     @contextmanager
     def open(self, number: int, part: LevelFile) -> Iterator[pq.ParquetFile]:
-        """While inside, the verified file of a part is open. Raises InputError if it is damaged."""
+        """Context with the open, verified file of a part. Raises InputError if the file is damaged."""
         self._verify(number, part)
         try:
             with pq.ParquetFile(self.folder(number) / part.file, memory_map=True) as file:
@@ -230,9 +234,9 @@ class SparkCheckpoint(CheckpointDirectory):
             raise self.damaged(self._name(number, part)) from None
 
     def states(self, number: int, part: LevelFile, fingerprints: Fingerprints) -> Iterator[Words]:
-        """The packed states of a part, in groups.
+        """Yield the packed states of a part, one row group after another.
 
-        Their fingerprints are computed again. Raises InputError if one differs from the written fingerprint.
+        Raises InputError if a fingerprint, computed again, differs from the file.
         """
         with self.open(number, part) as file:
             names = [n for n in file.schema_arrow.names if n.startswith("word_")]
@@ -252,7 +256,7 @@ class SparkCheckpoint(CheckpointDirectory):
             return np.asarray(column.to_numpy(), dtype=np.uint64)
 
     def origin(self, number: int, level: CommittedLevel, index: int) -> tuple[int, int]:
-        """The predecessor of a state: its index in the previous level, and the number of the step's instance."""
+        """The index of a state's predecessor in the level before, and the number of the step's instance."""
         if not 0 <= index < level.size:
             raise self.damaged(_manifest(number))
         part = level.part_of(index)
@@ -272,7 +276,7 @@ def _manifest(number: int) -> str:
 
 
 class PartWriter:
-    """Writes rows (fingerprint, predecessor, words) to a file with a unique name."""
+    """Writes rows (fingerprint, predecessor, words) to a new file of a level."""
 
     def __init__(self, folder: Path, bucket: int | None, words: int) -> None:
         self._folder, self.bucket, self._words = folder, bucket, words
@@ -290,7 +294,7 @@ class PartWriter:
         self.bytes = self.checksum = 0
 
     def add(self, rows: Words) -> None:
-        """Append rows; they are copied."""
+        """Append a copy of these rows."""
         if len(rows):
             self._waiting.append(rows.copy())
             self._held += len(rows)
@@ -323,7 +327,7 @@ class PartWriter:
         self._writer.write_table(pa.table(columns, schema=self._schema), row_group_size=2 * GROUP)
 
     def close(self) -> None:
-        """Finish the file and wait until it is on disk. Raises OSError."""
+        """Write the remaining rows, and wait until the file is on disk. Raises OSError."""
         self._flush()
         if self._writer is not None and self._out is not None:
             self._writer.close()
@@ -331,12 +335,12 @@ class PartWriter:
             self.bytes, self.checksum = self._out.bytes, self._out.checksum
 
     def part(self, base: int = 0) -> LevelFile:
-        """The written file as a part of the level, from index ``base`` on."""
+        """The manifest's entry for the written file. ``base`` is the index of its first state in the level."""
         return LevelFile(self.bucket, self.file, self.count, base, self.bytes, self.checksum)
 
 
 class _Counted:
-    """A file object for pyarrow that is written from start to end and computes its size and CRC-32C."""
+    """A file object for pyarrow that is written from start to end, and computes the file's size and CRC-32C."""
 
     closed = False
 
@@ -345,7 +349,6 @@ class _Counted:
         self.bytes = self.checksum = 0
 
     def write(self, data: Any) -> int:
-        """Write all bytes of ``data`` at the end."""
         left = memoryview(data).cast("B")
         self.bytes += len(left)
         self.checksum = checksum(left, self.checksum)
@@ -355,16 +358,14 @@ class _Counted:
         return size
 
     def tell(self) -> int:
-        """The position of the next byte: the number of bytes written."""
         return self.bytes
 
     def flush(self) -> None:
         """Do nothing, because nothing is buffered."""
 
     def close(self) -> None:
-        """Do nothing when pyarrow is done; ``finish`` closes the file."""
+        """Do nothing: pyarrow calls this, but the file stays open until ``finish``."""
 
     def finish(self) -> None:
-        """Wait until the whole content is on disk, and close the file."""
         os.fsync(self._file.fileno())
         self._file.close()

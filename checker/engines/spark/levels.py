@@ -54,29 +54,29 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError
 
 BLOCKS = pa.schema([("bucket", pa.int32()), ("report", pa.string()), ("rows", pa.binary())])
-"""The rows of the shuffle: many candidates of a bucket as one block, or a report."""
+"""The rows of the shuffle: a block with many candidates of a bucket, or a report."""
 BLOCKS_ON_SPARK, REPORTS_ON_SPARK = "bucket int, report string, rows binary", "report string"
 REFUSALS = (OSError, LanguageError, InputError, InternalError)
 _REPORTS = pa.schema([("report", pa.string())])
 _PROGRAMS = 2
 _MOST_SEEN_BYTES = 1 << 28
-"""Memory for the candidates that a task has already sent."""
+"""The most memory for the fingerprints of candidates that a task has already sent."""
 _LEAST_TABLE_BYTES = 1 << 28
 _MOST_HELD_BYTES = 1 << 28
-"""Memory for the candidates that a task has received; further ones wait in a temporary file."""
+"""The most memory for candidates that a task has received. Further candidates wait in a temporary file."""
 
 Report = dict[str, Any]
 Known = tuple[int, int]
-"""A bit for each property with a known violation: for the invariants, and for the step properties."""
+"""Bit masks of the properties violated so far: one of the invariants, one of the step properties."""
 
 
 @dataclass
 class Found:
     """The counts of expanding one level, and of the new states found.
 
-    ``places`` has the index in the new level of the first state that violates a property. ``broken`` has, for a step
-    property, the index in the expanded level of a state, and the instance of a violating step from it. ``stuck`` is
-    the index in the expanded level of the first state without a step, or None.
+    ``places`` has, for an invariant, the index of the first violating state in the new level. ``broken`` has, for a
+    step property, the source state's index in the expanded level, and the instance, of the first violating step.
+    ``stuck`` is the index in the expanded level of the first state without a step, or None.
     """
 
     states: int = 0
@@ -91,10 +91,9 @@ class Found:
 
 @dataclass(frozen=True)
 class LevelTask:
-    """A level to expand: the checkpoint's directory, the search's identity, and the level's number.
+    """A level to expand: the checkpoint's directory, the search's identity, and the number of the level.
 
-    ``known`` has the bits of the properties that are known to be violated. ``table_bytes`` is the memory for
-    fingerprint tables.
+    ``known`` are the properties violated so far. ``table_bytes`` is the memory for fingerprint tables.
     """
 
     directory: str
@@ -108,7 +107,7 @@ class LevelTask:
 
 
 def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
-    """A batch of rows as one block for each bucket that has rows."""
+    """A record batch with one block of rows for each bucket that has rows."""
     kind = np.uint16 if buckets <= 1 << 16 else np.uint32
     bucket = (rows[:, 0] % np.uint64(buckets)).astype(kind)
     rows = np.take(rows, np.argsort(bucket, kind="stable"), axis=0)
@@ -123,7 +122,7 @@ def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
 
 
 def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
-    """A report as a row of the first bucket, and an empty row for each other bucket, so that its task runs."""
+    """A record batch: a report for the first bucket, and an empty row for each other bucket, so that its task runs."""
     listed = list(buckets)
     texts = [json.dumps(report), *[None] * (len(listed) - 1)]
     columns = [pa.array(listed, pa.int32()), pa.array(texts, pa.string())]
@@ -131,7 +130,7 @@ def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
 
 
 def arrived(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[tuple[int, str | None, Words]]:
-    """Read what the shuffle brought to a task: the bucket, with a report or with rows of ``width`` words."""
+    """Yield what the shuffle brought to a task: the bucket, a report or None, and rows of ``width`` words."""
     for batch in batches:
         blocks = batch.column("rows")
         texts = batch.column("report").to_pylist()
@@ -142,12 +141,12 @@ def arrived(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[tuple[int
 
 
 def reports_of(texts: Iterable[str]) -> pa.RecordBatch:
-    """A batch of reports as rows of a job's result."""
+    """A record batch of reports, for a job's result."""
     return pa.record_batch([pa.array(list(texts), pa.string())], schema=_REPORTS)
 
 
 def refusal(wrong: BaseException) -> Report:
-    """An error as a part of a report that makes the driver raise it."""
+    """The part of a report that makes the driver raise an error like this one."""
     if isinstance(wrong, OSError):
         place = f"{wrong.filename}: " if wrong.filename else ""
         return {"failure": f"{place}{wrong.strerror or wrong}"}
@@ -155,7 +154,7 @@ def refusal(wrong: BaseException) -> Report:
 
 
 def raise_refusals(reports: Iterable[Mapping[str, Any]]) -> None:
-    """Raise the first error in the reports on the driver: InternalError, or EngineError for any other error."""
+    """Raise the first error in these reports: InternalError, or EngineError for any other error."""
     for report in reports:
         if "internal" in report:
             raise InternalError(f"a task of Spark's: {report['internal']}")
@@ -174,9 +173,10 @@ def successors(
     deadlock: bool,
     report: Report,
 ) -> Iterator[Words]:
-    """The successors of frontier states as rows, in the order of their predecessors.
+    """Yield the successors of frontier states as rows, in the order of their predecessors.
 
-    ``seen`` has candidates found before, so that most duplicates are not sent. The counts are added to ``report``.
+    ``seen`` holds the fingerprints of earlier candidates, so that most duplicates are not sent. The counts are added
+    to ``report``.
     """
     buffers = RowBuffers(program, deadlock=deadlock, judging=False)
     buffers["known_steps"] = known[1]
@@ -204,7 +204,7 @@ def successors(
 
 
 def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
-    """Write new rows as they are found and judged, and add the counts to ``report``."""
+    """Write the rows that ``buffers`` found to be new, and add their counts and violations to ``report``."""
     places: dict[str, int] = {}
     for rows in new:
         for name, index in buffers.violated():
@@ -226,9 +226,9 @@ def share(
     bucket: int | None,
     fingerprints: Fingerprints,
 ) -> Iterator[tuple[int, Words]]:
-    """The states of a level that belong to a bucket (None: all states), in groups, each with its first index.
+    """Yield the states of a level that belong to a bucket (None: all states), in groups, each with its first index.
 
-    If a level is not divided into buckets, a bucket has a range of it. Raises as ``SparkCheckpoint.states``.
+    In a level that is not divided into buckets, each bucket has a range. Raises InputError if a file is damaged.
     """
     for part in level.parts:
         start, end = 0, part.count
@@ -247,7 +247,7 @@ def share(
 def visited(
     checkpoint: SparkCheckpoint, levels: Iterable[CommittedLevel], buckets: int, bucket: int | None
 ) -> Iterator[Words]:
-    """The fingerprints of these levels that belong to a bucket; None: all fingerprints."""
+    """Yield the fingerprints of these levels that belong to a bucket (None: all fingerprints)."""
     for level in levels:
         for part in level.parts:
             if bucket is None or part.bucket == bucket:
@@ -261,9 +261,9 @@ def visited(
 
 
 class BucketTables:
-    """The fingerprint tables that a process keeps between levels, one per bucket, within the memory limit.
+    """The fingerprint tables that a process keeps between levels, one for each bucket, within the memory limit.
 
-    A table that lacks levels reads them from their files, so a task's result does not depend on its process.
+    A table that lacks levels is completed from files, so a task's result does not depend on its process.
     """
 
     def __init__(self) -> None:
@@ -275,9 +275,9 @@ class BucketTables:
         return sum(table.bytes for table, _ in self._kept.values())
 
     def take(self, task: LevelTask, checkpoint: SparkCheckpoint, bucket: int, more: int) -> tuple[Table, int]:
-        """A table with a bucket's fingerprints up to the task's level, and the number of them read from files.
+        """A table with a bucket's fingerprints up to the task's level, and the number of fingerprints read from files.
 
-        The table has room for ``more`` fingerprints. The caller owns it until ``keep``.
+        The table has room for ``more`` fingerprints. The caller owns the table until ``keep``.
         """
         table, upto = self._kept.pop((task.run.name, bucket), (None, -1))
         if table is not None and upto > task.number:  # the table is from a level that was not committed
@@ -297,7 +297,7 @@ class BucketTables:
     def keep(self, task: LevelTask, bucket: int, table: Table) -> None:
         """Keep a table that includes the task's new level.
 
-        If memory is short, the tables used longest ago are dropped.
+        If memory is short, the least recently used tables are dropped.
         """
         self._kept[task.run.name, bucket] = (table, task.number + 1)
         others = [key for key in self._kept if key[0] != task.run.name]
@@ -311,7 +311,7 @@ _programs: OrderedDict[str, RowProgram] = OrderedDict()
 
 
 def program(run: SearchIdentity) -> RowProgram:
-    """The compiled model of the search, cached. Raises EngineError if it differs from the driver's."""
+    """The compiled model of a search, cached. Raises EngineError if it differs from the driver's."""
     found = _programs.get(run.content)
     if found is None:
         request = ModelRequest.read(run.request)
@@ -331,9 +331,9 @@ def program(run: SearchIdentity) -> RowProgram:
 
 
 def expand(task: LevelTask, tasks: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The task function of the first stage: the successors of the tasks' states as blocks, and reports.
+    """The task function of the first stage: the successors of the task's states as blocks, and a report.
 
-    ``tasks`` is the number of tasks.
+    ``tasks`` is the number of all tasks.
     """
     for batch in batches:
         for number in batch.column(0).to_pylist():
@@ -366,7 +366,10 @@ def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa
 
 
 def keep_new(task: LevelTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The task function of the second stage: judge and write the candidates that no level has. Yields reports."""
+    """The task function of the second stage: write the candidates that no level has, and check their properties.
+
+    Yields reports.
+    """
     reports: list[str] = []
     report: Report = {"half": "merge"}
     started = time.process_time()
@@ -419,8 +422,8 @@ def _keep_new(
 class Work:
     """Sums over the reports of the cluster's tasks.
 
-    ``seconds`` is processor time by half (expand, merge); ``sent``, ``visited`` and ``written`` are rows; ``tables``
-    and ``resident`` are the largest memory in bytes.
+    ``seconds`` is the processor time of each stage (expand, merge). ``sent`` and ``visited`` are numbers of rows;
+    ``written``, ``tables`` and ``resident`` are bytes: written files, largest tables, largest process.
     """
 
     levels: int = 0
@@ -443,9 +446,9 @@ class Work:
 
 
 class ParquetLevels:
-    """The states that a search has visited (``Visited``): one Parquet data set per level, in a checkpoint.
+    """The visited states of a search (``Visited``): one Parquet data set for each level, in a checkpoint.
 
-    The driver expands levels with few states by itself. Its table holds all fingerprints as long as there are few.
+    The driver itself expands levels with few states. Its table holds all fingerprints while there are few.
     """
 
     def __init__(
@@ -497,7 +500,7 @@ class ParquetLevels:
         return self.committed[-1].totals if self.committed else Totals()
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find and commit the initial states, unless levels are committed already."""
+        """Find and commit the initial states, unless the checkpoint already has levels."""
         if self.committed:
             search.seconds_before = self._last.seconds
             return
@@ -510,7 +513,7 @@ class ParquetLevels:
         self._commit(found, search)
 
     def expand(self, search: BreadthFirst) -> None:
-        """Commit the successors of the last level. Raises BoundError, EngineError and InternalError."""
+        """Find and commit the next level. Raises BoundError, EngineError and InternalError."""
         level, known = self.committed[-1], search.known
 
         def stopped() -> bool:
@@ -526,7 +529,6 @@ class ParquetLevels:
             self._commit(found, search)
 
     def _commit(self, found: Found, search: BreadthFirst) -> None:
-        """Add up the counts, and commit the new states as the next level."""
         model, number, old = self.program.model, len(self.committed), self._last
         places = dict(old.found)
         for name in model.safety:
@@ -551,14 +553,14 @@ class ParquetLevels:
         search.report()
 
     def finish(self) -> None:
-        """Do nothing: every level is committed."""
+        """Do nothing, because every level is committed already."""
 
     def totals(self, search: BreadthFirst) -> Totals:
         """The counts of the committed levels."""
         return self._last
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The predecessor of a state: its index in the previous level, and the number of the step's instance."""
+        """The index of a state's predecessor in the level before, and the number of the step's instance."""
         return self.checkpoint.origin(level, self.committed[level], index)
 
     def initial(self, index: int) -> Scalars:
@@ -566,7 +568,7 @@ class ParquetLevels:
         return self.program.layout.unpack(self.program.initial()[index])
 
     def progress(self, search: BreadthFirst) -> Progress:
-        """The progress of the search, with the memory of the tables and the bytes that the cluster has written."""
+        """The progress of the search. Also records the memory of the cluster's tasks in ``search.result``."""
         used, result, totals = self._table.bytes + self.work.tables, search.result, self._last
         result.table_bytes = self.work.tables
         result.peak_memory_bytes = max(result.peak_memory_bytes, self.work.resident)
@@ -604,9 +606,9 @@ class ParquetLevels:
         return self.checkpoint.writer(number, None, self.run.words)
 
     def _on_cluster(self, level: CommittedLevel, known: Known, stopped: Callable[[], bool]) -> Found | None:
-        """Expand a level by one Spark job of two stages; None if the search is stopped.
+        """Expand a level by one Spark job with two stages. Returns None if the search stops.
 
-        Nothing of a level counts before it is committed, so the job can be repeated.
+        Results count only when they are committed, so the job can be repeated.
         """
         run, tasks = self.run, min(self.run.buckets, self._session.cores)
         task = LevelTask(
@@ -627,7 +629,7 @@ class ParquetLevels:
         return self._found(expanded, merged)
 
     def _found(self, expanded: list[Report], merged: list[Report]) -> Found:
-        """The sums of a level's reports. The files of its new states are noted for the commit.
+        """The sums of a level's reports. The files of the new states are kept for the commit.
 
         Raises BoundError if a step left a type without a declared bound.
         """
@@ -641,9 +643,9 @@ class ParquetLevels:
 def checked(
     reports: list[Report], tasks: int, buckets: int, states: int
 ) -> tuple[list[Report], list[Report]]:
-    """The reports of both halves of a level (expand, merge), in order of task and bucket.
+    """Split a level's reports by stage (expand, merge); each list is in order of task or bucket.
 
-    Raises InternalError if they contradict each other, or one is missing.
+    Raises InternalError if reports contradict each other or one is missing.
     """
     raise_refusals(reports)
     halves = []
@@ -662,10 +664,7 @@ def checked(
 
 
 def joined(expanded: list[Report], merged: list[Report]) -> tuple[tuple[LevelFile, ...], Found]:
-    """The files of a new level, and its counts, from the reports.
-
-    Raises InternalError if they contradict each other.
-    """
+    """The files of a new level, and the sums of the reports' counts."""
     parts: list[LevelFile] = []
     found = Found()
     for report in merged:
@@ -686,7 +685,7 @@ def joined(expanded: list[Report], merged: list[Report]) -> tuple[tuple[LevelFil
 
 
 def _plus(names: list[str], old: Mapping[str, int], more: list[int]) -> dict[str, int]:
-    """The sum of two sets of counters, by name; ``more`` is in the order of ``names`` and may be empty."""
+    """The sum of two sets of counters, by name. ``more`` is in the order of ``names``; missing counters count as 0."""
     return {name: old.get(name, 0) + (more[i] if i < len(more) else 0) for i, name in enumerate(names)}
 
 
@@ -695,5 +694,5 @@ def _sum(lists: Iterable[list[int]]) -> list[int]:
 
 
 def buckets_for(cores: int) -> int:
-    """The number of buckets: several per core balance the load, and division by a power of two is fast."""
+    """The number of buckets: a power of two, because division by it is fast; several per core, to balance the load."""
     return 1 << max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

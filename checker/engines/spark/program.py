@@ -1,7 +1,7 @@
 """A model compiled for Spark: the native kernels, with candidates as rows that can move between processes.
 
-A row is a candidate in the kernels' form: fingerprint, predecessor, the words of the state. ``expand`` makes rows of
-the successors of states. ``new`` keeps the rows whose fingerprint a table lacks, and judges their states.
+A row is a candidate: fingerprint, predecessor, words of the state. ``expand`` makes rows of the successors of states.
+``new`` keeps the rows whose fingerprint a table does not have, and checks the properties of their states.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from highwater.model.language.model import Model
 class RowProgram(CompiledModel):
     """Machine code of a model for Spark.
 
-    ``content`` identifies the compiled model: two processes with the same content have the same layout, the same
-    instances in the same order, and the same fingerprints.
+    ``content`` identifies the compiled model. Two processes with equal content have the same layout, fingerprints,
+    and order of instances.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class RowProgram(CompiledModel):
         )
 
     def bind(self, machine: Machine) -> None:
-        """Take the functions from machine code."""
+        """Use the functions of newly loaded machine code."""
         super().bind(machine)
         self.look_up = machine.function("look_up", 2)
 
@@ -53,24 +53,24 @@ class RowProgram(CompiledModel):
         return initial_words(self.model, self.layout)
 
     def table(self, expected: int, most_bytes: int = 1 << 34) -> Table:
-        """An empty table for this number of fingerprints, which can grow up to ``most_bytes``.
+        """An empty table with room for ``expected`` fingerprints, which can grow up to ``most_bytes``.
 
-        The table keeps a reference to the program, whose code it calls.
+        The table refers to this program, because it calls the program's code.
         """
         table = Table(lambda *where: self.grow(*where), most_bytes)
         table.clear(expected)
         return table
 
     def actions_taken(self, counts: NDArray[np.int64]) -> list[int]:
-        """The number of steps of each action, from the number of steps of each instance."""
+        """The number of steps of each action. ``counts`` has the number of steps of each instance."""
         taken = np.zeros(len(self.action_numbers), dtype=np.int64)
         np.add.at(taken, self._action_of, counts[: self.instances])
         return [int(n) for n in taken]
 
 
 def content(program: CompiledModel, request: ModelRequest) -> str:
-    """A digest of everything that determines the results of a search: layout, instances, properties, sources."""
-    # Not of the code's text: its order of nodes depends on what a process traced earlier.
+    """A digest of everything that determines the results of a search: layout, instances, properties, source files."""
+    # The LLVM text is left out: the order of nodes in it can depend on what the process traced earlier.
     model = program.model
     said = [
         *(repr(slot) for slot in program.layout.slots),
@@ -85,7 +85,7 @@ def content(program: CompiledModel, request: ModelRequest) -> str:
 
 
 def fill(table: Table, fingerprints: Words) -> None:
-    """Insert fingerprints into a table that has none of them."""
+    """Insert fingerprints into a table. The table must not have any of them."""
     fingerprints = np.ascontiguousarray(fingerprints)
     table.make_room(len(fingerprints))
     if code().fill(table.address, table.capacity, fingerprints.ctypes.data, len(fingerprints)):
@@ -94,7 +94,7 @@ def fill(table: Table, fingerprints: Words) -> None:
 
 
 class RowBuffers(Buffers):
-    """The buffers and counters of one task, or of the driver."""
+    """The buffers and counters of a task or of the driver."""
 
     def __init__(self, program: RowProgram, *, deadlock: bool = False, judging: bool = True) -> None:
         words = program.layout.words
@@ -104,9 +104,10 @@ class RowBuffers(Buffers):
         self["rows"] = self.rows.ctypes.data
 
     def expand(self, table: Table, states: Words, base: int) -> Iterator[Words]:
-        """The successors of states that the table does not have yet, as rows, in parts valid until the next one.
+        """Yield, as rows, the successors that the table does not have yet.
 
-        ``base`` is the index of the first state in its level. Raises BoundError.
+        ``base`` is the index of the first state in its level. An array of rows is valid until the next one. Raises
+        BoundError.
         """
         states = np.ascontiguousarray(states)
         self["states"], self["base"], self["end"], self["start"] = states.ctypes.data, base, len(states), 0
@@ -118,7 +119,7 @@ class RowBuffers(Buffers):
                 raise self.program.bound_error(self["error"])
 
     def admit(self, table: Table, states: Words) -> Iterator[Words]:
-        """The given states that the table does not have yet, as rows."""
+        """Yield the given states that the table does not have yet, as rows."""
         states = np.ascontiguousarray(states)
         self["states"] = states.ctypes.data
         for start in range(0, len(states), OUTPUT):
@@ -128,7 +129,10 @@ class RowBuffers(Buffers):
             yield self._taken(table)
 
     def new(self, table: Table, rows: Words) -> Iterator[Words]:
-        """The rows that the table does not have yet, in order. Of several with one fingerprint, the first is kept."""
+        """Yield the rows that the table does not have yet, in order.
+
+        Of several rows with one fingerprint, the first is kept.
+        """
         rows, room = np.ascontiguousarray(rows), self["candidates"]
         try:
             for start in range(0, len(rows), OUTPUT):
@@ -153,16 +157,16 @@ class RowBuffers(Buffers):
         return self.rows[:count]
 
     def violated(self) -> Iterator[tuple[str, int]]:
-        """The properties that were first violated in the last part, each with the index of the row in that part."""
+        """The invariants first violated in the last yielded rows, each with the index of the violating row."""
         for index, bits in self.violations[: self["violation_count"]].tolist():
             for number, prop in enumerate(self.program.model.properties):
                 if bits >> number & 1:
                     yield prop.name, index
 
     def violated_by_steps(self) -> dict[str, tuple[int, int]]:
-        """The step properties that were first violated since the last call.
+        """The step properties first violated since the last call, by name.
 
-        Each has the index, in its level, of the state before the step, and the number of the step's instance.
+        The value is the index, in its level, of the state before the step, and the number of the step's instance.
         """
         return {
             prop.name: divmod(predecessor, 1 << PREDECESSOR_BITS)

@@ -1,7 +1,7 @@
-"""Replay on Spark: many inputs, one per task; one large log in shares of its partitions; and results as tables.
+"""Replay on Spark: many inputs, one per task; or one large log, whose partitions are divided into shares.
 
 Every task runs the usual replay, on an input or on a metadata log with a filter of partitions
-(``traces/metadata/shares.py``). The driver joins the results of the shares into one report.
+(``traces/metadata/shares.py``). The driver joins the results of all shares into one report.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.report import Report
 
 LARGE = 32 << 20
-"""A log of at least this many bytes is divided, unless the inputs alone keep all cores busy."""
+"""A log is divided if it has at least this many bytes, and if other inputs do not keep all cores busy."""
 ANSWERS = "number long, answer binary"
 Progress = Callable[[str], None]
 Work = Callable[[int], Any]
-"""A task's function of a number; its result can be pickled."""
+"""The function that a task runs on a number. Its result can be pickled."""
 
 
 class ReplayInterrupted(Exception):
@@ -50,7 +50,7 @@ class ReplayInterrupted(Exception):
 
 @dataclass(frozen=True)
 class TaskSettings:
-    """The settings of all tasks: the driver's working directory, for relative paths; the profile and rules."""
+    """The settings of all tasks: the driver's working directory (for relative paths), profile, and switched rules."""
 
     directory: str
     profile: str | None
@@ -61,7 +61,7 @@ class TaskSettings:
 class ReplayTotals:
     """The cost of replaying a log in shares.
 
-    ``following`` has the processor seconds of each share, ``resident`` the largest memory of a process in bytes.
+    ``following`` has the processor seconds of each share. ``resident`` is the memory of the largest process in bytes.
     """
 
     following: list[float] = field(default_factory=list)
@@ -69,7 +69,10 @@ class ReplayTotals:
 
 
 class SparkReplay:
-    """Replays in a Spark session. ``stopped`` returns True to stop; ``progress`` gets lines of progress."""
+    """Replays inputs in a Spark session.
+
+    ``stopped`` returns True to stop the replay. ``progress`` is called with a line of text.
+    """
 
     def __init__(
         self,
@@ -87,9 +90,10 @@ class SparkReplay:
         self.work = ReplayTotals()
 
     def replay(self, found: Sequence[Input], out: str | None = None) -> Iterator[Report]:
-        """The reports of the inputs, in order. Raises InputError, TraceError, EngineError, ReplayInterrupted.
+        """Yield the report of each input, in order.
 
-        ``out`` is a directory for tables; with several logs, each log has a directory below it.
+        ``out`` is a directory for tables. With several inputs, each log has a subdirectory. Raises InputError,
+        TraceError, EngineError and ReplayInterrupted.
         """
         logs = {i: log for i in found if (log := self._divisible(i, len(found), out)) is not None}
         small = [i for i in found if i not in logs]
@@ -104,7 +108,7 @@ class SparkReplay:
                 yield _report(reports[one])
 
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
-        """The metadata log of an input that is worth dividing into shares; None if one task replays the input."""
+        """The metadata log of an input that is worth dividing into shares; None if one task should replay the input."""
         if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps or one.request_logs:
             if out is not None:
                 raise InputError(f"{one.path}: --out is for metadata logs without logs of brokers")
@@ -119,7 +123,6 @@ class SparkReplay:
         return self._run(work, len(found), f"{len(found)} inputs")
 
     def _in_shares(self, one: Input, log: MetadataLog, out: str | None) -> Report:
-        """Replay a log in shares of its partitions, each in its own task."""
         started = time.perf_counter()
 
         def run(ends: Mapping[Stretch, int]) -> list[ShareResult]:
@@ -133,10 +136,10 @@ class SparkReplay:
         except Unreadable as wrong:
             if out is not None:
                 raise InputError(str(wrong)) from None
-            # One task replays it up to the damage, as shares cannot coordinate.
+            # One task replays the log up to the damage, because shares cannot coordinate.
             return _report(self._many([one])[0])
         finally:
-            # Files of attempts that were lost or interrupted.
+            # Remove the files of attempts that were lost or interrupted.
             for file in Path(out).glob("*/.part-*") if out is not None else ():
                 file.unlink(missing_ok=True)
         if out is not None:
@@ -173,7 +176,7 @@ class SparkReplay:
         return [answers[number] for number in range(count)]
 
     def _done(self, group: str) -> str:
-        """How many tasks of the group's job are finished, as text."""
+        """The number of finished tasks and of all tasks in the group, as text."""
         tracker = self._session.context.statusTracker()
         done = total = 0
         for job in tracker.getJobIdsForGroup(group):
@@ -187,7 +190,7 @@ class SparkReplay:
 
 
 def _report(said: dict[str, Any]) -> Report:
-    """The report in a task's result. Raises InputError if the task refused its input."""
+    """The report in a task's result. Raises InputError if the task could not replay its input."""
     if "error" in said:
         raise InputError(said["error"])
     return Report.from_json(said["report"])
@@ -197,7 +200,7 @@ def _report(said: dict[str, Any]) -> Report:
 
 
 def answered(work: Work, directory: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run ``work`` on the numbers of a task, in the driver's working directory."""
+    """Run ``work`` on each number of a task, in the driver's working directory, and yield the pickled results."""
     with contextlib.chdir(directory):
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -288,15 +291,15 @@ SCHEMAS = {
         ]
     ),
 }
-"""In records that do not conform, ``before`` and ``candidates`` are JSON, as in the report."""
+"""The columns of each table. In ``unexplained``, ``before`` and ``candidates`` are JSON, as in the report."""
 GROUP = 20_000
-"""Rows that are written together."""
+"""The number of rows that are written together."""
 
 
 class ReplayTables:
-    """Writes the tables of a replay: the files of one share, or of the driver (``share`` None).
+    """Writes the tables of a replay: the files of one share, or the driver's files (``share`` None).
 
-    A file gets its name once it is complete.
+    A file gets its final name when it is complete.
     """
 
     def __init__(self, directory: str, share: int | None) -> None:
@@ -306,7 +309,7 @@ class ReplayTables:
         }
 
     def add_change(self, change: PartitionChange) -> None:
-        """Add a row for a change of a partition."""
+        """Add a row for a change of a partition's state."""
         self._parts["changes"].add(
             {
                 "offset": change.position,
@@ -338,7 +341,7 @@ class ReplayTables:
         self._parts["unexplained"].add(row)
 
     def close(self) -> None:
-        """Write the remaining rows, and give the files their names."""
+        """Write the remaining rows, and give the files their final names."""
         for part in self._parts.values():
             part.close()
 

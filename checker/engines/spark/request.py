@@ -1,6 +1,6 @@
 """The input of a search on Spark: options, the model as text, and Highwater's packages for the executors.
 
-A worker traces the model again from its text. A digest of the sources confirms that it is the same model.
+A worker traces the model again from the text. A digest of the source files confirms that it is the same model.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ _BOOK = "rulebook.toml"
 class SparkOptions:
     """Where a search on Spark runs, and where it stores its levels.
 
-    ``checkpoint`` None means a temporary directory, removed at the end. The driver expands levels with fewer than
-    ``small`` states while it can hold the fingerprints of all found states (``driver_states``). ``buckets`` is the
-    number of parts of the fingerprints; None means a number that fits the cores.
+    - ``checkpoint`` None: a temporary directory, which is removed at the end.
+    - ``small``, ``driver_states``: the driver itself expands levels with fewer than ``small`` states, up to
+      ``driver_states`` found states in total.
+    - ``buckets``: the number of buckets of fingerprints; None: a number that suits the cores.
     """
 
     master: str = LOCAL
@@ -56,8 +57,8 @@ class SparkOptions:
 class ModelRequest:
     """A model as data: the settings of a scenario, and its protocol.
 
-    ``protocol`` is a package below ``model``, or the name of a user's own file whose text is ``source``. ``beside``
-    has the files that this file imports.
+    ``protocol`` is a package below ``model``, or the name of a user's own file. ``source`` is the text of that file,
+    and ``beside`` has the texts of the modules that it imports.
     """
 
     protocol: str
@@ -72,7 +73,7 @@ class ModelRequest:
 
     @classmethod
     def of(cls, model: Model, symmetry: bool, deadlock: bool) -> ModelRequest:
-        """The request for a model whose protocol comes from a package below ``model`` or from a file."""
+        """The request for a model whose protocol is in a package below ``model`` or in a user's file."""
         kind = type(model.protocol)
         package, source = kind.__module__, None
         name = package.removeprefix("highwater.model.")
@@ -109,12 +110,12 @@ class ModelRequest:
 
     @classmethod
     def read(cls, text: str) -> ModelRequest:
-        """Parse a request from its text."""
+        """Parse a request that ``text`` returned."""
         plain = json.loads(text)
         return cls(**{**plain, "rules": tuple(plain["rules"]), "properties": tuple(plain["properties"])})
 
     def model(self) -> Model:
-        """Trace the model. Raises InputError if its protocol is not installed on this machine."""
+        """Trace the model. Raises InputError if the protocol is not installed on this machine."""
         if self.source is None:
             definition = catalogue.load(self.protocol)
         else:
@@ -139,7 +140,7 @@ class ModelRequest:
 
 
 def package(directory: Path) -> Path:
-    """Write ``highwater.zip`` into a directory, and return its path. Python can import from it directly."""
+    """Write ``highwater.zip`` into a directory, and return the file's path. Python can import from this file."""
     path = directory / "highwater.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(ROOT.glob("*.py")):
@@ -152,7 +153,7 @@ def package(directory: Path) -> Path:
 
 @cache
 def sources() -> str:
-    """A digest of the packages that determine a search's results, wherever Python imports them from."""
+    """A digest of the source files that determine the results of a search."""
     digest = hashlib.sha256()
     for name in ("model", "invariants", "checker"):
         for path, file in _files(resources.files(highwater) / name, name):

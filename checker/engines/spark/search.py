@@ -1,4 +1,4 @@
-"""The start of a search on Spark, new or resumed: checkpoint, compiled model, session, and breadth-first loop."""
+"""The start of a search on Spark, new or resumed: checkpoint, compiled model, session, breadth-first loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def search(
     """Explore a model exhaustively on Spark. The first Ctrl-C ends the search with the committed levels.
 
     Raises BoundError if a step leaves a type without a declared bound. Raises InputError if Spark or the checkpoint
-    cannot be used, and EngineError if the engine does not support the model or the cluster.
+    cannot be used. Raises EngineError if the engine does not support the model or the cluster.
     """
     with exploration(model, options, progress, spark) as (found, _):
         return found.explore()
@@ -42,7 +42,7 @@ def exploration(
     progress: ProgressCallback | None = None,
     spark: SparkOptions | None = None,
 ) -> Iterator[tuple[BreadthFirst, ParquetLevels]]:
-    """While inside, a search that is ready to begin, and its levels. Raises what ``search`` raises."""
+    """Context with a search that is ready to begin, and its levels. Raises the errors of ``search``."""
     started = time.perf_counter()
     spark = spark or SparkOptions()
     if spark.resume and spark.checkpoint is None:
@@ -101,7 +101,7 @@ def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProg
 
 
 def _committed(checkpoint: SparkCheckpoint) -> list[CommittedLevel]:
-    """The committed levels to resume from. Raises InputError if their files differ from the written ones."""
+    """The committed levels from which to resume. Raises InputError if a file differs from its manifest."""
     try:
         levels = checkpoint.levels()
         checkpoint.verify(levels)

@@ -1,4 +1,4 @@
-"""The session on the user's Spark, and its jobs: starting, silencing logs, watching, cancelling and retrying."""
+"""The Spark session and its jobs: start, logs, cancellation and repetition."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _LOCAL = {
 }
 
 EXECUTOR_SECONDS = 60.0
-"""The most seconds until a cluster starts the first executor."""
+"""The most seconds in which a cluster must start its first executor."""
 _SETTLED_SECONDS = 1.0
 _REFRESH = 0.2
 _ATTEMPTS = 3
-"""Jobs for one frame, besides the attempts that Spark gives each task."""
+"""The most jobs for one data frame. Spark repeats the tasks of a job in addition."""
 Watch = Callable[[str], bool]
 
 _current: SparkConnection | None = None
@@ -77,7 +77,7 @@ class SparkConnection:
 
     @property
     def cores(self) -> int:
-        """The number of tasks that can run at the same time, as far as Spark knows so far."""
+        """The number of tasks that can run at the same time, as far as Spark knows it now."""
         return max(1, int(self.context.defaultParallelism))
 
     def _start(self) -> Any:
@@ -101,7 +101,7 @@ class SparkConnection:
         for key, value in {**_CONFIGURATION, **(_LOCAL if self.master.startswith("local[") else {})}.items():
             conf.set(key, value)
         interrupted = threading.Event()
-        # Ctrl-C takes effect after the start: in the middle of it Spark would log tracebacks.
+        # Ctrl-C takes effect after the start, because during the start Spark would log tracebacks.
         with interruption(interrupted.set):
             ours = signal.getsignal(signal.SIGINT)
             try:
@@ -125,16 +125,16 @@ class SparkConnection:
         return started
 
     def _await_executors(self) -> None:
-        """Wait for the first executor, and for the executors that start right after it.
+        """Wait for the first executor, and for executors that start right after it.
 
-        Raises InputError if none starts: a job would wait forever. Dynamic allocation starts executors with the first
-        job, so this method then does not wait.
+        Raises InputError if no executor starts, because a job would wait forever. With dynamic allocation, executors
+        start with the first job, so the method returns without waiting.
         """
         if self.context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
             return
         deadline, seen, since = time.monotonic() + EXECUTOR_SECONDS, 0, 0.0
         while time.monotonic() < deadline and (not seen or time.monotonic() - since < _SETTLED_SECONDS):
-            # The driver is one of them.
+            # The status also counts the driver.
             found = self.context._jsc.sc().getExecutorMemoryStatus().size() - 1
             if found > seen:
                 seen, since = found, time.monotonic()
@@ -146,7 +146,7 @@ class SparkConnection:
             )
 
     def stop(self) -> None:
-        """End the session and its Java process, and remove its log."""
+        """End the session and its Java process, and remove the session's log."""
         from pyspark import SparkContext
 
         gateway = self.context._gateway
@@ -164,7 +164,7 @@ class SparkConnection:
 
 
 def session(master: str) -> SparkConnection:
-    """The present session if it is on this master, else a new one. Raises InputError if it cannot be started."""
+    """The present session if it is on this master, else a new session. Raises InputError if Spark does not start."""
     global _current
     if _current is not None and _current.master != master:
         close()
@@ -175,7 +175,7 @@ def session(master: str) -> SparkConnection:
 
 
 def close() -> None:
-    """End the session, if there is one."""
+    """End the present session, if there is one."""
     global _current
     ended, _current = _current, None
     if ended is not None:
@@ -184,11 +184,11 @@ def close() -> None:
 
 
 def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> list[Any] | None:
-    """Run a Spark job: the rows of a data frame, or None if the job was cancelled.
+    """Run a Spark job, and return the rows of a data frame; None if the job was cancelled.
 
     ``what`` describes the job in Spark and in errors. ``watch`` is called repeatedly with the name of the job's
-    group, and returns True to cancel it. A job that fails because of the cluster is started again, so results of its
-    tasks must not depend on the attempt. Raises EngineError if it still fails.
+    group. It returns True to cancel the job. If a job fails because of the cluster, it is repeated, so results must
+    not depend on the attempt. Raises EngineError if the job still fails.
     """
     context = session.context
 
@@ -203,7 +203,7 @@ def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> li
             while not job.done():
                 wait([job], timeout=_REFRESH)
                 if watch(group):
-                    # Repeatedly: the job may not have begun yet.
+                    # Cancel repeatedly, because the job may not have begun yet.
                     cancelled = True
                     context.cancelJobGroup(group)
             wrong = job.exception()
@@ -217,7 +217,7 @@ def collect(session: SparkConnection, frame: Any, what: str, watch: Watch) -> li
 
 
 def may_pass(wrong: BaseException) -> bool:
-    """True if the cluster caused an error, not the program: an executor was lost, or blocks are missing."""
+    """True if an error comes from the cluster (a lost executor, missing blocks), so that a new attempt may succeed."""
     return "PythonException" not in f"{type(wrong).__name__} {wrong}" and "SparkException" in str(wrong)
 
 
@@ -251,7 +251,10 @@ def _find_java() -> None:
 
 
 def _reach(master: str) -> None:
-    """Raises InputError if no standalone master responds, because Spark itself would try for minutes."""
+    """Raises InputError if the URL of the master is wrong or no standalone master responds.
+
+    Spark itself would try for minutes.
+    """
     if not re.match(r"(local(\[|$)|local-cluster\[|spark://|k8s://|yarn$)", master):
         raise InputError(f"--spark-master {master}: write local[N], spark://HOST:PORT, yarn or k8s://URL")
     if not master.startswith("spark://"):

@@ -1,1 +1,1 @@
-"""The way from LLVM text to machine code: compiled in this process or in the background, and cached on disk."""
+"""Compilation of LLVM text to machine code, in this process or in the background, and the cache of machine code."""

@@ -1,8 +1,8 @@
-"""Compilation by LLVM from text to machine code. The source is also the program of the background compiler.
+"""Compilation of LLVM text to machine code. This source file is also the program of the background compiler.
 
-The background process reads a line of JSON and the text, writes the code and ends. It imports nothing of Highwater,
-so it starts fast. It ends with its parent, however the parent ends. It runs from the source text instead of a file,
-because the package can be inside an archive.
+The background process reads a line of JSON and the text, writes the machine code and ends. It imports nothing of
+Highwater, so it starts fast. It ends with its parent process. Python runs it from the source text (``-c``), because
+the package can be inside an archive.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ import llvmlite.binding as llvm
 
 
 def versions() -> str:
-    """The versions of LLVM, of its binding and of this source, on which the code of a text depends."""
+    """The versions of LLVM, llvmlite and this source file, as text. Machine code depends on them."""
     return f"{llvm_versions()}, {hashlib.sha256(source().encode()).hexdigest()}"
 
 
 def llvm_versions() -> str:
-    """The versions of LLVM and of its binding."""
+    """The versions of LLVM and llvmlite, as text."""
     return f"llvmlite {llvmlite.__version__}, LLVM {llvm.llvm_version_info}"
 
 
 @functools.cache
 def source() -> str:
-    """This module's source text, wherever Python imports it from. The background compiler cannot call this."""
+    """The source text of this module. The background compiler cannot call this function."""
     content = pkgutil.get_data(__name__.rpartition(".")[0], "compiler.py")
     assert content is not None
     return content.decode()
@@ -42,10 +42,10 @@ def source() -> str:
 def machine_code(
     text: str, processor: tuple[str, str, str], levels: tuple[int, int], tuning: Mapping[str, bool]
 ) -> bytes:
-    """Compile a text for a processor (triple, name, features) to an object file.
+    """Compile an LLVM text for a processor (triple, name, features), and return the object file.
 
-    ``levels`` are the optimization levels of LLVM's passes and of its code generator. Raises RuntimeError if the text
-    is invalid.
+    ``levels`` are the optimization levels of LLVM's passes and code generator, ``tuning`` further settings of the
+    passes. Raises RuntimeError if the text is invalid.
     """
     triple, name, features = processor
     passes, level = levels
@@ -68,22 +68,21 @@ _NOT_FAST = re.compile(
 
 
 def _for_the_fast_selector(text: str) -> str:
-    """The text, rewritten to instructions that LLVM selects fast without passes.
+    """Replace instructions that LLVM's fast instruction selector does not support.
 
-    At level 0, LLVM's fast selector handles one instruction at a time and does not support some of them. At an
-    unsupported instruction, it leaves all earlier instructions of the block to the slower selector, which doubled or
-    tripled the time.
+    LLVM uses the fast selector at level 0. At an unsupported instruction, LLVM selects all earlier instructions of
+    the block with the slower selector, and compilation takes two to three times as long.
     """
     return _NOT_FAST.sub(_in_fast_instructions, text)
 
 
 def _in_fast_instructions(found: re.Match[str]) -> str:
     result, operands = found[1], found.groupdict()
-    first, second = (f"%fast{part}.{result[1:]}" for part in (1, 2))  # no label has such a name
-    if operands["if"]:  # a choice between truth values
+    first, second = (f"%fast{part}.{result[1:]}" for part in (1, 2))  # no label of FunctionText has this form
+    if operands["if"]:  # select between bools
         apart = f"{first} = xor i1 {operands['yes']}, {operands['no']}\n"
         return f"{apart}{second} = and i1 {operands['if']}, {first}\n{result} = xor i1 {second}, {operands['no']}"
-    if operands["one"]:  # equality of truth values
+    if operands["one"]:  # equality of bools
         return f"{first} = xor i1 {operands['one']}, {operands['other']}\n{result} = xor i1 {first}, true"
     one, other, order = operands["a"], operands["b"], {"min": "slt", "max": "sgt"}[operands["most"]]
     return f"{first} = icmp {order} i64 {one}, {other}\n{result} = select i1 {first}, i64 {one}, i64 {other}"

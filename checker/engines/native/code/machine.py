@@ -1,4 +1,4 @@
-"""Compile LLVM IR to machine code, cache it, and load it as functions that Python can call."""
+"""Compile LLVM text to machine code, cache the code, and load it as functions that Python can call."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from highwater.checker.engines.native.text.ir import INTRINSICS
 
 
 class Effort(Enum):
-    """How much LLVM optimizes: the levels of its passes over the text, and of its code generator."""
+    """How much LLVM optimizes: the level of its passes over the text, and the level of its code generator."""
 
     QUICK = (0, 0)
-    """Compiles ten times as fast as FULL; the code runs at a third to a half of its speed."""
+    """Compiles ten times as fast as FULL. The code runs at a third to a half of the speed of FULL's code."""
     USUAL = (0, 2)
-    """Compiles in less than half of FULL's time; the code runs nearly as fast."""
+    """Compiles in less than half of FULL's time. The code runs nearly as fast as FULL's code."""
     FULL = (2, 2)
 
     def at_least(self) -> list[Effort]:
@@ -39,7 +39,7 @@ class Effort(Enum):
 
 @dataclass(frozen=True)
 class Processor:
-    """The processor that code is compiled for. On another processor, the code can fail or compute wrong results."""
+    """The processor for which code is compiled. On another processor, the code can fail or compute wrong results."""
 
     triple: str
     name: str
@@ -48,7 +48,7 @@ class Processor:
     @classmethod
     @functools.cache
     def host(cls) -> Processor:
-        """The processor of this process."""
+        """The processor on which this process runs."""
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         return cls(
@@ -63,23 +63,22 @@ class Processor:
 
 @dataclass(frozen=True)
 class TextName:
-    """The digest and size in bytes of a whole text. They identify the text's code in the cache."""
+    """The digest and the size in bytes of an LLVM text (made by ``whole``): its identity in the cache."""
 
     digest: str
     size: int
 
     @classmethod
     def of(cls, text: str) -> TextName:
-        """The name of a whole text."""
+        """The name of a text that ``whole`` returned."""
         content = text.encode()
         return cls(hashlib.sha256(content).hexdigest(), len(content))
 
 
 class Machine:
-    """Compiled code for this processor. Functions take and return 64-bit integers and release the GIL.
+    """Compiled code for this processor. Its functions take and return 64-bit integers and release the GIL.
 
-    Code from the cache is used if it was compiled with the requested effort or more. The attribute ``effort`` is the
-    actual effort.
+    Cached code is used if it was compiled with the requested effort or more. ``effort`` is the actual effort.
     """
 
     def __init__(self, text: str, effort: Effort = Effort.USUAL) -> None:
@@ -88,13 +87,13 @@ class Machine:
 
     @classmethod
     def kept(cls, text: TextName, effort: Effort) -> Machine | None:
-        """The cached code of a whole text, compiled with this effort or more; None if there is none."""
+        """The cached code of the text with this name, compiled with this effort or more; None if there is none."""
         found = _kept(text, Processor.host(), effort)
         return None if found is None else cls.of(found[1], found[0])
 
     @classmethod
     def of(cls, code: bytes, effort: Effort) -> Machine:
-        """Load code that was compiled for this processor."""
+        """Load code that was compiled for this processor with this effort."""
         machine = cls.__new__(cls)
         machine._load(effort, code)
         return machine
@@ -108,23 +107,26 @@ class Machine:
         self._engine.finalize_object()
 
     def function(self, name: str, arguments: int, result: bool = False) -> Any:
-        """The function of this name in the code, which takes this number of integer arguments."""
+        """The compiled function with this name, which takes ``arguments`` integers.
+
+        If ``result`` is True, it returns an integer.
+        """
         address = self._engine.get_function_address(name)
         kind = ctypes.CFUNCTYPE(ctypes.c_int64 if result else None, *[ctypes.c_int64] * arguments)
         return kind(address)
 
     def address(self, name: str) -> int:
-        """The address of the text's variable of this name."""
+        """The address of the global variable with this name."""
         return int(self._engine.get_global_value_address(name))
 
 
 def whole(text: str) -> str:
-    """A text preceded by the declarations that all texts share."""
+    """A text, preceded by declarations of the LLVM functions that it can call."""
     return INTRINSICS + text
 
 
 def key(text: TextName, processor: Processor, effort: Effort) -> bytes:
-    """The cache key for the code of a text: a digest of everything on which the code depends."""
+    """The cache key for the machine code of a text: a digest of everything that determines the code."""
     digest = hashlib.sha256()
     for part in (
         compiler.versions(),
@@ -138,11 +140,11 @@ def key(text: TextName, processor: Processor, effort: Effort) -> bytes:
 
 
 TUNING = {"loop_vectorization": False, "slp_vectorization": False}
-"""Settings of LLVM's passes, besides their level."""
+"""Further settings of LLVM's passes."""
 
 
 def _kept(text: TextName, processor: Processor, effort: Effort) -> tuple[Effort, bytes] | None:
-    """The best cached code of a text with this effort or more, and its effort; None if there is none."""
+    """The cached code with the highest effort, at least ``effort``, as (effort, code); None if there is none."""
     place = code_cache.chosen()
     if place is not None:
         for better in effort.at_least():
@@ -159,7 +161,7 @@ def _made(text: str, processor: Processor, effort: Effort) -> tuple[Effort, byte
 
 
 def keep(text: TextName, processor: Processor, effort: Effort, code: bytes) -> None:
-    """Cache the machine code of a whole text."""
+    """Cache the machine code of the text with this name."""
     place = code_cache.chosen()
     if place is not None:
         place.put(key(text, processor, effort), code)
@@ -169,16 +171,16 @@ def keep(text: TextName, processor: Processor, effort: Effort, code: bytes) -> N
 
 
 class Beside:
-    """Background compilation by another process. ``done`` receives the code, on another thread.
+    """Background compilation of a text by another process. A thread calls ``done`` with the code.
 
-    It is a process because LLVM's binding admits one thread at a time, and a thread cannot be cancelled. Before it
-    ends, this process waits for the code, unless ``give_up`` is called: the cache keeps the code for the next run.
+    It is a process, because only one thread at a time can use llvmlite, and a thread cannot be cancelled. At exit,
+    this process waits for the code and caches it for the next run, unless ``give_up`` was called.
     """
 
     def __init__(self, text: str, effort: Effort, done: Callable[[Machine], None]) -> None:
         self._effort, self._done, self._given_up = effort, done, False
         self._whole = machine.whole(text)
-        # -P: no modules from the current or the script's directory. The search path can differ from the usual one.
+        # -P: no modules from the current directory. PYTHONPATH: the module search path of this process.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", compiler.source()],
@@ -196,14 +198,14 @@ class Beside:
         return self._thread.is_alive()
 
     def give_up(self) -> None:
-        """Cancel the compilation; ``done`` is not called afterwards."""
+        """Cancel the compilation. ``done`` is not called after this."""
         self._given_up = True
         with suppress(ProcessLookupError):
             self._process.kill()
         self._thread.join()
 
     def wait(self) -> None:
-        """Wait until the code was delivered, or the compilation failed."""
+        """Wait until ``done`` was called, or the compilation failed."""
         self._thread.join()
 
     def _follow(self) -> None:

@@ -1,4 +1,4 @@
-"""A compiled model: its layout, its kernels, and the functions of a search that call them."""
+"""A model as machine code: the layout of its states, its kernels, and functions that call the kernels."""
 
 from __future__ import annotations
 
@@ -32,17 +32,20 @@ from highwater.model.language.model import Model
 
 _RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
 _BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
-"""Bytes of text per found state. Below each threshold, better code is started, is worth waiting for, gets full
-effort."""
+"""Three thresholds in bytes of text per found state.
+
+Below the first, compiling better code starts. Below the second, the end of a search waits for the better code. Below
+the third, the better code is compiled with full effort.
+"""
 _CROWDED = 1
-"""The first threshold if no core is free, as compilation then slows down searches."""
+"""The first threshold if no core is free: compilation then slows down other searches."""
 
 
 @dataclass(frozen=True)
 class GivenUp:
-    """A cached fact: a search ended after this number of states and gave up its better code.
+    """A cached fact: a search with this number of states ended before its better code was compiled.
 
-    An equal search does not start to compile better code before that number.
+    The next equal search starts to compile better code only after it has found more states.
     """
 
     states: int
@@ -51,17 +54,17 @@ class GivenUp:
 class CompiledModel:
     """Machine code of a model: the kernels and the loops around them.
 
-    Raises EngineError if the kernels do not support the model. With ``ask`` False the symmetry of the model is not
-    tested; the test takes random walks.
+    A search begins with code that was compiled quickly, because compiling with full effort often takes longer than
+    the search. Better code is compiled in the background as the search grows (``improve``).
 
-    For most models, compiling with full effort takes longer than the search. So a search begins with quickly compiled
-    code, and better code is compiled in the background as the search grows (``improve``).
+    With ``ask`` False, the model's symmetry is not tested by random walks. Raises EngineError if the kernels do not
+    support the model.
     """
 
     kernels: type[Kernels] = Kernels
-    """The kernels."""
+    """The class that generates the kernels."""
     runtime: type[Runtime] = Runtime
-    """The loops."""
+    """The class that generates the loops."""
 
     def __init__(
         self, model: Model, symmetry: bool = False, *, ask: bool = True, effort: Effort = Effort.USUAL
@@ -98,7 +101,7 @@ class CompiledModel:
 
     @cached_property
     def text(self) -> str:
-        """The LLVM text of the model. It is generated only if the cache lacks its code."""
+        """The LLVM text of the model. It is generated only if the cache lacks the machine code."""
         text, fingerprint = self.kernels(self.model, self.layout).text(), "fingerprint"
         if self._symmetry:
             text, fingerprint = text + canonical(self.model, self.layout), "canonical"
@@ -111,24 +114,25 @@ class CompiledModel:
         self.bind(machine)
 
     def bind(self, machine: Machine) -> None:
-        """Take the functions from machine code."""
+        """Use the functions of newly loaded machine code."""
         self.expand = machine.function("expand", 1)
         self.admit = machine.function("admit", 1)
         self.grow = machine.function("grow", 5, result=True)
         self._fingerprint_all = machine.function("fingerprint_all", 3)
 
     def fingerprints(self, states: Words) -> Words:
-        """The fingerprints of packed states, one state a row. With symmetry, the fingerprint of the least renaming."""
+        """The fingerprints of packed states. With symmetry, the fingerprint of a state's least renaming."""
         states = np.ascontiguousarray(states)
         out: Words = np.empty(len(states), dtype=np.uint64)
         self._fingerprint_all(states.ctypes.data, len(states), out.ctypes.data)
         return out
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """Start to compile better code if that pays off for this number of found states. It is used once it is ready.
+        """Start to compile better code in the background, if that pays off for this number of found states.
 
-        It pays off later if other searches run at the same time (``crowded``). Replaced code may still run: all
-        versions use the same context. Another process compiles 1 MB of text in 1 to 3 seconds.
+        The program uses the better code once it is ready. With ``crowded`` (other searches run at the same time),
+        compilation starts later. Threads may still run the replaced code: all versions use the same context. 1 MB of
+        text takes 1 to 3 seconds.
         """
         size = self.name.size
         effort = Effort.FULL if states * _FULL >= size else Effort.USUAL
@@ -140,7 +144,7 @@ class CompiledModel:
             return
         if states <= self._given_up:
             return
-        self._asked = effort  # only once, even if it fails
+        self._asked = effort  # one attempt only, even if it fails
         better = Machine.kept(self.name, effort)
         if better is not None:
             self._take(better)
@@ -156,7 +160,7 @@ class CompiledModel:
         return self._beside is not None and self._beside.under_way
 
     def settle(self, states: int) -> None:
-        """End a search with this number of states: cancel better code, unless it will pay off for the next run."""
+        """After a search of this many states, cancel the compilation, unless it will pay off for the next run."""
         if self._beside is not None and states * _PAYS < self.name.size:
             if self.compiling:
                 cache.keep(GivenUp(states), *self._key)
@@ -168,17 +172,17 @@ class CompiledModel:
         return 0 if found is None else found.states
 
     def bound_error(self, code: int) -> BoundError:
-        """The error for a step that left a type without a declared bound; ``code`` is the ``error`` of the context."""
+        """The error for a step that left a type without a declared bound. ``code`` is the context's field ``error``."""
         instance = self.model.instances[(code - 1) >> 16]
         check = instance.checks[(code - 1) & 0xFFFF]
         return BoundError(f"{instance}: {check.message}", check.place)
 
 
 class Program(CompiledModel):
-    """Machine code of a model for searches and walks of one process."""
+    """Machine code of a model for searches and walks in one process."""
 
     def bind(self, machine: Machine) -> None:
-        """Take the functions from machine code."""
+        """Use the functions of newly loaded machine code."""
         super().bind(machine)
         self.walk = machine.function("walk", 1)
         self.sift = machine.function("sift", 1)
@@ -186,14 +190,15 @@ class Program(CompiledModel):
         self._successors = machine.function("successors", 8, result=True)
 
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
-        """The steps of one state: pairs of the instance's number and the next state. Pruned steps are left out.
+        """The steps from one state, without pruned steps, as pairs: the instance's number and the next state.
 
-        It is for tests and tools; a search expands many states in one call. Raises BoundError as a search does.
+        For tests and tools: a search expands many states in one call. Raises BoundError if a step leaves a type
+        without a declared bound.
         """
         return [(number, self.layout.unpack(row[WORDS:])) for number, row in self._rows(state)]
 
     def broken(self, state: Scalars) -> list[tuple[int, list[str]]]:
-        """For each step of one state, in the order of ``steps``, the names of the step properties that it violates."""
+        """For each step from one state: the instance's number, and the names of the violated step properties."""
         names = [p.name for p in self.model.step_properties]
         found = [(number, int(row[FINGERPRINT]) if names else 0) for number, row in self._rows(state)]
         return [(number, [n for i, n in enumerate(names) if bits >> i & 1]) for number, bits in found]
@@ -223,14 +228,14 @@ class Program(CompiledModel):
         return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
 
     def check_error(self, worker: Worker) -> None:
-        """Raises BoundError if a step of the worker's last call left a type without a declared bound."""
+        """Raises BoundError if, in the worker's last call, a step left a type without a declared bound."""
         code = worker["error"]
         if code:
             worker["error"] = 0
             raise self.bound_error(code)
 
     def totals(self, workers: Sequence[Worker]) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-        """The sums of all workers' counters: steps by action, pruned steps by bound, true premises by property."""
+        """The counters of all workers added up: steps by action, pruned steps by bound, true premises by property."""
         outline = self.outline
         actions = dict.fromkeys((a.name for a in self.model.actions), 0)
         for name, taken in zip(
@@ -248,7 +253,7 @@ class Program(CompiledModel):
 
 
 def refuse_wide_numbers(model: Model) -> None:
-    """Raises WideNumberError if a number could need more than 64 bits; the error names the instance or property."""
+    """Raises WideNumberError if a number may need more than 62 bits. The error names the instance or the property."""
     roots = {
         **{
             str(i): [

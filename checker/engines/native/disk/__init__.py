@@ -1,1 +1,1 @@
-"""Searches that exceed memory or survive a kill: sorted runs of fingerprints on disk, and visited sets made of them."""
+"""The visited set on disk, for searches that exceed memory and for checkpoints: sorted runs of fingerprints."""

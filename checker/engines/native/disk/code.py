@@ -1,8 +1,8 @@
 """Machine code for fingerprints, independent of the model: sorting tables, packing blocks, merging.
 
-A block packs fingerprints in order. The index has the first fingerprint. Each other one is stored as its distance
-from the fingerprint before, in as many bits as the largest distance needs. Fingerprints are uniformly distributed, so
-among n of them a distance needs little more than 64 - log2(n) bits.
+A block is a sorted sequence of fingerprints. The run's index has the first one. Each further fingerprint is stored as
+its distance from the one before, and all distances of a block have the same width. Fingerprints are uniformly
+distributed, so among n of them a distance needs little more than 64 - log2(n) bits.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.runtime import find_function, insert_function, slot_function
 
 BLOCK = 1 << 15
-"""The number of fingerprints that are packed, and unpacked, together."""
+"""The most fingerprints in a block. A block is packed and unpacked as a whole."""
 WIDEST = 57
-"""The most bits that one word, read at any byte, can always supply; a wider distance takes 64."""
+"""The largest packed width of a distance in bits: a word read at any byte contains such a distance whole.
+
+Wider distances take 64 bits.
+"""
 
 
 class Code:
@@ -27,24 +30,24 @@ class Code:
         machine = Machine(text(), Effort.FULL)
         self._machine = machine
         self.tidy: Any = machine.function("tidy", 3)
-        """``tidy(table, start, end)``: sort each run of taken slots; both ends lie in no run."""
+        """``tidy(table, start, end)``: sort each sequence of taken slots; both ends are outside sequences."""
         self.extract: Any = machine.function("extract", 5, result=True)
-        """``extract(table, start, end, marks, out)``: write the fingerprints that are not marked; returns how many."""
+        """``extract(table, start, end, marks, out)``: copy unmarked fingerprints to ``out``; returns their number."""
         self.pack: Any = machine.function("pack", 3, result=True)
-        """``pack(fingerprints, count, out)``: pack a block into zeros; returns the bits of a distance."""
+        """``pack(fingerprints, count, out)``: pack a block into zeros; returns the width of a distance in bits."""
         self.unpack: Any = machine.function("unpack", 5)
-        """``unpack(data, first, width, count, out)``: a block's fingerprints."""
+        """``unpack(data, first, width, count, out)``: write the fingerprints of a block to ``out``."""
         self.merge: Any = machine.function("merge", 6, result=True)
-        """``merge(table, start, end, marks, fingerprints, count)``: mark what is in both; returns how many."""
+        """``merge(table, start, end, marks, fingerprints, count)``: mark the fingerprints' slots; returns how many."""
         self.fill: Any = machine.function("fill", 4, result=True)
-        """``fill(table, capacity, fingerprints, count)``: insert all; 1 if there is no room or one is a duplicate."""
+        """``fill(table, capacity, fingerprints, count)``: insert all; returns 1 for a duplicate or a full table."""
         self.held: Any = machine.function("held", 4, result=True)
-        """``held(table, capacity, fingerprints, count)``: returns how many of them a table holds."""
+        """``held(table, capacity, fingerprints, count)``: returns how many of these fingerprints the table holds."""
 
 
 @functools.cache
 def code() -> Code:
-    """The compiled functions. They are compiled once in a process."""
+    """The compiled functions, compiled once in a process."""
     return Code()
 
 
@@ -56,11 +59,10 @@ def text() -> str:
 
 
 def _tidy() -> str:
-    """``@tidy``: sort each sequence of taken slots by insertion, because fingerprints are near their final place.
+    """Write ``@tidy``: sort each sequence of taken slots by insertion, as fingerprints are near their final place.
 
-    The sequences themselves are in order, as home slots grow with the fingerprint. Nothing moves past an empty slot:
-    0 is less than every fingerprint. Look-ups work in a sorted sequence: its k-th least fingerprint is never before
-    its home slot.
+    The whole table is then sorted, because home slots grow with the fingerprint. Nothing moves past an empty slot: 0
+    is less than every fingerprint. No fingerprint moves before its home slot, so look-ups still work.
     """
     f = FunctionText("void @tidy(ptr %table, i64 %start, i64 %end)")
     with f.each("%start", "%end") as index:
@@ -84,7 +86,7 @@ def _extract() -> str:
         index, count = loop.values
         loop.while_(f.op(f"icmp ult i64 {index}, %end"))
         value = f.load(f.at("%table", index))
-        # Always written, and counted only if it stays: this avoids an unpredictable branch.
+        # Write every value, and count only those that stay: this avoids an unpredictable branch.
         f.store(value, f.at("%out", count))
         word = f.load(f.at("%marks", f.op(f"lshr i64 {index}, 6")))
         bit = f.op(f"and i64 {index}, 63")
@@ -144,9 +146,10 @@ def _unpack() -> str:
 
 
 def _merge() -> str:
-    """``@merge``: mark the fingerprints of a block that are in the table; returns their number.
+    """Write ``@merge``: mark the table's slots whose fingerprints are in a block; returns the number of marks.
 
-    Both inputs are sorted; an empty slot, 0, is the least. Both sides advance without an unpredictable branch.
+    Table and block are sorted; an empty slot (0) is less than every fingerprint. The loop advances in both without an
+    unpredictable branch.
     """
     f = FunctionText("i64 @merge(ptr %table, i64 %start, i64 %end, ptr %marks, ptr %fps, i64 %count)")
     with f.loop("i64 %start", "i64 0", "i64 0") as loop:

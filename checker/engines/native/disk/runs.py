@@ -1,8 +1,8 @@
 """Sorted runs: files of fingerprints in order, packed in blocks, with an index at the end.
 
-    block, block, …    as ``code.py`` packs them, each in whole words
-    index              a row of five words for each block: its first fingerprint, their number, the bits of
-                       a distance, the block's offset in the file, and its CRC-32C
+    block, block, …    packed fingerprints (``code.py``), each block in whole words
+    index              a row of five words for each block: the first fingerprint, the number of fingerprints,
+                       the width of a distance in bits, the block's offset in the file, the block's CRC-32C
 
 The index stays in memory while a run is used: 40 bytes for 32,768 fingerprints. Reads are checked against the index.
 """
@@ -34,8 +34,8 @@ class DamagedError(Exception):
 class SortedRun:
     """A finished file of sorted fingerprints.
 
-    ``index`` has a row for each block: first fingerprint, number of fingerprints, bits of a distance, offset,
-    checksum.
+    ``index`` has a row for each block: first fingerprint, number of fingerprints, width of a distance in bits, offset
+    in bytes, checksum.
     """
 
     def __init__(self, file: DataFile, index: Words) -> None:
@@ -45,7 +45,7 @@ class SortedRun:
 
     @classmethod
     def read(cls, file: DataFile, blocks: int) -> SortedRun:
-        """The run in a file with this number of blocks. Raises DamagedError if the index does not fit the file."""
+        """The run in a file with this number of blocks. Raises DamagedError if the index and the file do not fit."""
         start = file.size - 8 * ROW * blocks
         if blocks < 0 or start < 0:
             raise DamagedError
@@ -71,7 +71,10 @@ class SortedRun:
         return len(self.index)
 
     def groups(self, wanted: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int]]:
-        """Ranges (start, end) of adjacent blocks, each for one read. ``wanted`` has the blocks' numbers; None: all."""
+        """Yield ranges (start, end) of adjacent blocks, each for one read.
+
+        ``wanted`` has the numbers of the blocks; None: all blocks.
+        """
         numbers = range(self.blocks) if wanted is None else wanted.tolist()
         start = end = size = 0
         for number in numbers:
@@ -89,9 +92,9 @@ class SortedRun:
         return 8 * int(_words(self.index[number, COUNT], self.index[number, WIDTH]))
 
     def unpacked(self, start: int, end: int, room: Room) -> Iterator[Words]:
-        """The fingerprints of the blocks from ``start`` to ``end``, one array per block.
+        """Yield the fingerprints of each block from ``start`` to ``end``.
 
-        An array is valid until the next one. Raises OSError, also if a block is damaged.
+        An array is valid until the next array is yielded. Raises OSError if reading fails or a block is damaged.
         """
         offset = int(self.index[start, OFFSET])
         size = sum(map(self._bytes, range(start, end)))
@@ -114,7 +117,7 @@ class SortedRun:
 
 
 def _words(counts: Any, widths: Any) -> Any:
-    """The number of words that the distances of each block take: a block has one distance fewer than fingerprints."""
+    """The number of words that the distances of a block take. A block has one distance fewer than fingerprints."""
     return ((counts - np.uint64(1)) * widths + np.uint64(63)) // np.uint64(64)
 
 
@@ -122,7 +125,7 @@ class Room:
     """The buffers in which one thread reads and unpacks blocks."""
 
     BYTES = _AT_ONCE + 8 * BLOCK
-    """The bytes of a buffer of usual size."""
+    """The size in bytes of the buffers with the default ``size``."""
 
     def __init__(self, size: int = _AT_ONCE) -> None:
         # Every read takes a whole word, even at the last byte.
@@ -130,13 +133,13 @@ class Room:
         self.fingerprints: Words = np.empty(BLOCK, dtype=np.uint64)
 
     def data(self, size: int) -> Words:
-        """A buffer for ``size`` bytes and one word."""
+        """The read buffer. It has room for at least ``size`` bytes and one word."""
         assert size + 8 <= self._data.nbytes
         return self._data
 
 
 class RunWriter:
-    """Writes a sorted run from sorted pieces of any length."""
+    """Writes a sorted run from sorted arrays of any length."""
 
     def __init__(self, file: DataFile) -> None:
         self._file = file
@@ -149,7 +152,7 @@ class RunWriter:
     def add(self, fingerprints: Words) -> None:
         """Append fingerprints.
 
-        Raises InternalError if they do not ascend: there is a duplicate, or a merge went wrong.
+        Raises InternalError if the fingerprints do not ascend, because of a duplicate or a wrong merge.
         """
         if not len(fingerprints):
             return
@@ -185,7 +188,7 @@ class RunWriter:
 
 
 def written_run(file: DataFile, parts: Iterable[Words]) -> SortedRun:
-    """Write sorted pieces as a run, and return it. Raises OSError, and the errors of ``RunWriter.add``."""
+    """Write sorted arrays as a run, and return the run. Raises OSError, and InternalError like ``RunWriter.add``."""
     try:
         writer = RunWriter(file)
         for part in parts:

@@ -1,9 +1,8 @@
-"""The fingerprints of all visited states, on disk: a few sorted runs, each many times as long as the next.
+"""The visited set on disk: the fingerprints of all visited states in a few sorted runs.
 
-One pass over all runs finds the candidates of a table that were visited; runs and table are sorted. For few
-candidates, only the blocks that can hold them are read. Each batch of new states adds a run. If there are too many
-runs, the shortest are merged. The number of times that a fingerprint is rewritten grows with the logarithm of the
-number of states.
+One pass over all runs finds the candidates that were visited before, because runs and table are sorted. For few
+candidates, the pass reads only the blocks that can hold them. Each batch of new states adds a run. If there are too
+many runs, the shortest are merged. With n states, a fingerprint is rewritten O(log n) times.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class VisitedRuns:
         return len(self._rooms) * Room.BYTES + sum(run.index.nbytes for run in self.runs)
 
     def mark(self, table: Table, marks: Words) -> int:
-        """Sort a table, and mark each slot whose fingerprint was visited. Returns the number of marks."""
+        """Sort a table, and mark each slot whose fingerprint is in a run. Returns the number of marks."""
         self._tidy(table)
         return sum(self._shared(self._tasks(table), _Marking(table, marks)))
 
@@ -74,7 +73,10 @@ class VisitedRuns:
         self._shared(ranges, lambda room, part: code().tidy(table.address, *part) or 0)
 
     def _tasks(self, table: Table) -> Iterable[tuple[SortedRun, int, int]]:
-        """The ranges of blocks to read: all blocks or, if there are few candidates, blocks that can hold one."""
+        """Yield the ranges of blocks to read, as (run, start, end).
+
+        With few candidates, only blocks that can hold one are read.
+        """
         sparse = None
         if table.taken < sum(run.blocks for run in self.runs):
             sparse = np.concatenate(list(in_order(table, None)) or [np.empty(0, dtype=np.uint64)])
@@ -87,7 +89,7 @@ class VisitedRuns:
                 yield run, start, end
 
     def _shared(self, tasks: Iterable[Task], work: Callable[[Room, Task], int]) -> Sequence[int]:
-        """Distribute all tasks to the threads. Returns the sum of each thread's results."""
+        """Distribute the tasks to the threads. Returns, for each thread, the sum of the results."""
         waiting = deque(tasks)
         failed = threading.Event()
 
@@ -109,7 +111,7 @@ class VisitedRuns:
         return [future.result() for future in futures]
 
     def add(self, table: Table, marks: Words | None) -> SortedRun:
-        """Write the unmarked fingerprints of a sorted table as a new run, and return it."""
+        """Write the unmarked fingerprints of a sorted table as a new run, and return the run."""
         run = written_run(self._new_file("visited"), in_order(table, marks))
         if run.count:
             self.runs.append(run)
@@ -118,12 +120,12 @@ class VisitedRuns:
         return run
 
     def dump(self, table: Table) -> SortedRun:
-        """Sort a table, and write all its fingerprints as a new run."""
+        """Sort a table, and write all fingerprints of the table as a new run."""
         self._tidy(table)
         return self.add(table, None)
 
     def merge(self) -> None:
-        """Merge short runs until at most MOST_RUNS are left, or the disk is full."""
+        """Merge the shortest runs until at most MOST_RUNS are left, or the disk is full."""
         while len(self.runs) > MOST_RUNS:
             self.runs.sort(key=lambda run: run.count)
             total, number = 0, 0
@@ -141,7 +143,7 @@ class VisitedRuns:
             self.runs[:number] = [merged]
 
     def load(self, table: Table) -> int:
-        """Load all runs into an empty table that has room. Returns 0, or the error of ``fill``."""
+        """Load all runs into an empty table. Returns 0, or 1 for a duplicate or missing room."""
         room = self._rooms[0]
         for run in self.runs:
             for start, end in run.groups():
@@ -152,7 +154,7 @@ class VisitedRuns:
         return 0
 
     def close(self) -> None:
-        """Close the files of all runs."""
+        """Close all files, and end the threads."""
         self._pool.shutdown()
         for run in self.runs:
             run.close()
@@ -160,7 +162,7 @@ class VisitedRuns:
 
 
 class _Marking:
-    """Marks the fingerprints of a table that are in a range of blocks of a run. Returns the number of marks."""
+    """A call marks the table's fingerprints that are in a range of a run's blocks, and returns the number of marks."""
 
     def __init__(self, table: Table, marks: Words) -> None:
         self._table, self._marks = table, marks
@@ -189,7 +191,7 @@ def _gap(table: Table, slot: int) -> int:
 
 
 def in_order(table: Table, marks: Words | None) -> Iterable[Words]:
-    """The unmarked fingerprints of a sorted table, in pieces. ``marks`` None: no slot is marked."""
+    """Yield the unmarked fingerprints of a sorted table, in order. ``marks`` None: no slot is marked."""
     end = table.capacity + SLACK
     if marks is None:
         marks = np.zeros(end // 64 + 1, dtype=np.uint64)
@@ -202,7 +204,7 @@ def in_order(table: Table, marks: Words | None) -> Iterable[Words]:
 
 
 class _Cursor:
-    """The part of a run that a merge has not taken yet."""
+    """The position of a merge in a run. ``left`` is the rest of the current block."""
 
     def __init__(self, run: SortedRun) -> None:
         self._run, self._room, self._next = run, Room(8 * BLOCK), 0
@@ -217,14 +219,14 @@ class _Cursor:
         return bool(len(self.left))
 
     def take(self, upto: int) -> Words:
-        """Remove and return the fingerprints up to ``upto`` from ``left``."""
+        """Remove the fingerprints up to ``upto`` from ``left``, and return them."""
         cut = int(np.searchsorted(self.left, np.uint64(upto), side="right"))
         taken, self.left = self.left[:cut], self.left[cut:]
         return taken
 
 
 def merged_run(runs: Sequence[SortedRun], new_file: NewFile) -> SortedRun:
-    """Merge several runs to one. Raises InternalError if a fingerprint was lost."""
+    """Merge several runs into one. Raises InternalError if a fingerprint was lost."""
     merged = written_run(new_file("visited"), _together([_Cursor(run) for run in runs]))
     if merged.count != sum(run.count for run in runs):
         merged.close()
@@ -233,7 +235,7 @@ def merged_run(runs: Sequence[SortedRun], new_file: NewFile) -> SortedRun:
 
 
 def _together(cursors: list[_Cursor]) -> Iterator[Words]:
-    """All fingerprints of the runs that are being merged, sorted, in pieces."""
+    """Yield all fingerprints of the merged runs, sorted, in arrays."""
     while cursors := [cursor for cursor in cursors if cursor.fill()]:
         upto = min(int(cursor.left[-1]) for cursor in cursors)
         part = np.concatenate([cursor.take(upto) for cursor in cursors])
@@ -241,27 +243,27 @@ def _together(cursors: list[_Cursor]) -> Iterator[Words]:
         yield part
 
 
-# Delayed duplicate detection: it continues the search if the fingerprints of its visited states exceed memory.
+# Delayed duplicate detection, for a search whose visited fingerprints exceed memory.
 #
-# The table then holds only the candidates of one batch: those of a level, or of as much of a level as fits. A
-# candidate that is not in the table yet is added, and stored unjudged as a row in a file. At the end of a batch:
+# The table holds only the candidates of one batch: the candidates of a level, or of the part of a level that fits. A
+# candidate that is not in the table yet is added to it, and written to a file as a row. At the end of a batch:
 #
-# 1. The table is sorted in place. One pass over all visited fingerprints on disk marks those that are in the table.
-# 2. The fingerprints without a mark are new: they are written as a sorted run, and count as visited.
-# 3. The rows are read back in the order in which they were written. A row without a mark is judged, and becomes a
-#    state of the next level, with the predecessor that it was found from.
+# 1. The table is sorted in place. One pass over all visited fingerprints on disk marks the slots that have one of them.
+# 2. The unmarked fingerprints are new. They are written as a sorted run, and count as visited.
+# 3. The rows are read back in the order in which they were written. An unmarked row becomes a state of the next level,
+#    and its properties are checked.
 #
-# As in memory, each state is judged once, and the first of several candidates with one fingerprint stays. So one
-# worker finds the same states in the same order.
+# As in memory, the properties of a state are checked once, and the first candidate with a fingerprint is kept. So a
+# search with one worker finds the same states in the same order as in memory.
 
 _LEAST = 1 << 20
-"""The least number of candidates that is worth a pass over all visited states."""
+"""The least number of candidates for which a pass over all visited states pays off."""
 _MORE = 2
-"""The table's initial room for candidates, per state to expand."""
+"""The room for candidates in a cleared table, as a multiple of the number of states to expand."""
 
 
 class Delayed:
-    """Finds duplicates on disk: the candidates of a batch in memory, and all visited states in sorted runs."""
+    """Delayed duplicate detection: the candidates of a batch in memory, and all visited states in sorted runs."""
 
     def __init__(
         self, program: Program, table: Table, new_file: NewFile, directory: str | None, threads: int
@@ -275,14 +277,14 @@ class Delayed:
         self._lock = threading.Lock()
 
     def begin(self, to_expand: int) -> None:
-        """Move the full table's fingerprints to disk. The first batch expands ``to_expand`` states."""
+        """Move the fingerprints of the full table to disk. The first batch expands ``to_expand`` states."""
         taken = self.table.taken
         if self.visited.dump(self.table).count != taken:
             raise InternalError("fingerprints were lost on the way from the table to the disk")
         self.table.clear(_MORE * to_expand)
 
     def too_many(self, wanted: int) -> bool:
-        """True if so many candidates have collected that more than ``wanted`` of them can be new."""
+        """True if the table holds more than ``wanted`` candidates, and enough for a pass over the disk."""
         return self.table.taken > max(wanted, _LEAST)
 
     def collect(self, worker: Worker) -> None:
@@ -295,7 +297,7 @@ class Delayed:
         worker.reset_output()
 
     def resolve(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None], to_expand: int) -> None:
-        """Find the new candidates of the batch, and pass them to ``hand_over``. Raises OSError.
+        """Find the new states among the batch's candidates, and pass them to ``hand_over``. Raises OSError.
 
         The next batch expands ``to_expand`` states.
         """
@@ -340,7 +342,7 @@ class Delayed:
 
     @property
     def memory_bytes(self) -> int:
-        """The number of bytes in memory, besides the table."""
+        """The number of bytes in memory, without the table."""
         return self.marks.nbytes + self.visited.memory_bytes
 
     @property
@@ -356,7 +358,7 @@ class Delayed:
 
 
 def reserved_bytes(workers: Sequence[object], rows: int, words: int) -> int:
-    """The bytes of memory for duplicates on disk, besides table and marks.
+    """The bytes of memory that the visited set on disk needs, without table and marks.
 
     Each worker's output has ``rows`` rows, and a state has ``words`` words.
     """

@@ -1,8 +1,8 @@
-"""An order of graph nodes that does not depend on what the process traced earlier.
+"""LLVM text: functions under construction, and the values of graph nodes.
 
-All models of a process share one numbered table of nodes, and commutative operands are in the order of their numbers.
-So a model's nodes have other numbers in another process. The cache of machine code needs the same text in every
-process; the text therefore depends only on a node's content.
+The cache of machine code needs equal text for equal models in every process. But the numbers of a model's nodes
+depend on what the process traced earlier, and commutative operands are stored in the order of their numbers. So the
+text orders commutative operands by content.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from highwater.model.language.graph import BOOL, PARTIAL, Node
 _COMMUTATIVE = frozenset({"and", "or", "eq", "add", "mul", "min", "max", "union", "intersection"})
 _ranks: dict[int, int] = {}
 _ordered: dict[int, tuple[Node, ...]] = {}
-"""The ordered operands by node number, as the table of nodes lives as long as the process."""
+"""The ordered operands of nodes, by the number of the node. The table of nodes lives as long as the process."""
 
 
 def operands(node: Node) -> tuple[Node, ...]:
-    """A node's arguments; commutative operands are in an order that is the same in every process.
+    """A node's arguments. Commutative operands are in an order that is the same in every process.
 
-    Two operands with one rank keep their places: the text may then differ, which only costs another compilation.
+    Two operands of equal rank stay in their order. The text may then differ, which only costs another compilation.
     """
     args = node.args
     if len(args) != 2 or node.op not in _COMMUTATIVE:
@@ -35,7 +35,7 @@ def operands(node: Node) -> tuple[Node, ...]:
 
 
 def _rank(node: Node) -> int:
-    """A number computed only from a node's content, by hashes of integers, which are equal in every process."""
+    """A hash of a node's content that is the same in every process, because it is computed only from integers."""
     found = _ranks.get(node.id)
     if found is not None:
         return found
@@ -55,7 +55,7 @@ def _rank(node: Node) -> int:
     return _ranks[node.id]
 
 
-# The text of LLVM's intermediate representation: a function under construction, and the graph's nodes in it.
+# LLVM's intermediate representation as text: functions under construction, and graph nodes as instructions.
 
 INTRINSICS = """
 declare i64 @llvm.smin.i64(i64, i64)
@@ -85,13 +85,13 @@ _WIDE = 1 << 62
 
 
 class WideNumberError(EngineError):
-    """A number could exceed 64 bits: kernels compute with machine words."""
+    """A value may need more than 62 bits. Kernels compute with machine words."""
 
 
 class FunctionText:
-    """The LLVM text of a function, under construction. ``op`` adds an instruction and returns its result's name.
+    """The LLVM text of a function, under construction. ``op`` adds an instruction and returns the name of its result.
 
-    Results have the numbers that LLVM assigns to unnamed values. LLVM parses these in half the time of names.
+    Results have the numbers that LLVM gives to unnamed values, because LLVM parses numbers twice as fast as names.
     """
 
     def __init__(self, signature: str) -> None:
@@ -100,7 +100,7 @@ class FunctionText:
         self.block = "entry"
 
     def op(self, text: str) -> str:
-        """Add an instruction that has a result, and return the result's name."""
+        """Add an instruction with a result, and return the name of the result."""
         name = f"%{self._results}"
         self._results += 1
         self._lines.append(f"  {name} = {text}")
@@ -111,12 +111,12 @@ class FunctionText:
         self._lines.append(f"  {text}")
 
     def fresh(self, hint: str) -> str:
-        """A label that is not in use yet; it starts with ``hint``."""
+        """A label that is not in use yet and starts with ``hint``."""
         self._labels += 1
         return f"{hint}{self._labels}"
 
     def start(self, label: str) -> None:
-        """Begin a block; the previous one must have ended in a jump."""
+        """Begin the basic block ``label``. The block before must have ended with a jump."""
         self._lines.append(f"{label}:")
         self.block = label
 
@@ -129,7 +129,7 @@ class FunctionText:
         self.do(f"br i1 {condition}, label %{yes}, label %{no}")
 
     def load(self, pointer: str) -> str:
-        """Load an i64 from memory."""
+        """Load an i64 from memory, and return the value's name."""
         return self.op(f"load i64, ptr {pointer}, align 8")
 
     def store(self, value: str | int, pointer: str) -> None:
@@ -137,7 +137,7 @@ class FunctionText:
         self.do(f"store i64 {value}, ptr {pointer}, align 8")
 
     def at(self, pointer: str, index: str | int) -> str:
-        """The address of the i64 with this index in an array."""
+        """Compute the address of element ``index`` of an i64 array, and return the address's name."""
         return self.op(f"getelementptr inbounds i64, ptr {pointer}, i64 {index}")
 
     def bump(self, pointer: str, by: str | int = 1) -> None:
@@ -146,10 +146,7 @@ class FunctionText:
 
     @contextmanager
     def when(self, condition: str, expect: bool | None = None) -> Iterator[None]:
-        """While inside, instructions are added that run only if the condition holds.
-
-        ``expect`` tells LLVM the likely value of the condition.
-        """
+        """Context in which added instructions run only if the condition holds."""
         yes, done = self.fresh("when"), self.fresh("done")
         self.branch(condition, yes, done)
         self.start(yes)
@@ -158,21 +155,21 @@ class FunctionText:
         self.start(done)
 
     def join(self, type_: str, arrivals: Iterable[tuple[str, str]]) -> str:
-        """Add a phi node of pairs (value, the block it comes from)."""
+        """Add a phi node for pairs (value, predecessor block), and return the node's name."""
         return self.op(f"phi {type_} " + ", ".join(f"[ {value}, %{block} ]" for value, block in arrivals))
 
     @contextmanager
     def loop(self, *values: str) -> Iterator[LoopText]:
-        """While inside, instructions are added to a loop. The arguments are its initial values, as ``i64 %start``."""
+        """Context in which added instructions form a loop. ``values`` are typed initial values, as ``i64 %start``."""
         loop = LoopText(self, values)
         yield loop
         loop.close()
 
     @contextmanager
     def each(self, start: str | int, end: str, by: int | None = None) -> Iterator[str]:
-        """While inside, instructions are added to a loop over the numbers from ``start`` up to ``end``.
+        """Context in which added instructions run for each number in ``range(start, end)``.
 
-        With ``by``, the loop is over rows of this many words.
+        With ``by``, ``start`` and ``end`` are addresses, and the loop is over rows of ``by`` words.
         """
         with self.loop(f"{'i64' if by is None else 'ptr'} {start}") as loop:
             (at,) = loop.values
@@ -181,28 +178,28 @@ class FunctionText:
             loop.again(self.op(f"add i64 {at}, 1") if by is None else self.at(at, by))
 
     def end(self, result: str = "void") -> str:
-        """Return from the function, and return the finished text."""
+        """Add a return instruction, and return the finished text."""
         self.do(f"ret {result}")
         return self.text()
 
     def text(self) -> str:
-        """The text so far with the closing brace."""
+        """The text so far, with the closing brace."""
         return "\n".join([*self._lines, "}", ""])
 
     def hole(self) -> int:
-        """Add a placeholder for a line that is known later, and return its number."""
+        """Add a placeholder for a line that is not known yet, and return the placeholder's number."""
         self._lines.append("")
         return len(self._lines) - 1
 
     def fill(self, hole: int, text: str) -> None:
-        """Replace a placeholder by its line."""
+        """Replace a placeholder by a line."""
         self._lines[hole] = f"  {text}"
 
 
 class LoopText:
-    """A loop under construction. ``values`` are the values in this iteration; they stay available after the loop.
+    """A loop under construction. ``values`` are the names of the loop's variables; they stay available after the loop.
 
-    The loop's text ends at the start of the next iteration (``again``), on each path that does not leave the loop.
+    Each path through the loop's body must end with ``again`` or ``leave``.
     """
 
     def __init__(self, function: FunctionText, values: Sequence[str]) -> None:
@@ -216,7 +213,7 @@ class LoopText:
         self._holes = [function.hole() for _ in values]
 
     def while_(self, condition: str) -> None:
-        """Leave the loop if the condition does not hold."""
+        """Leave the loop unless the condition holds."""
         body = self._f.fresh("body")
         self._f.branch(condition, body, self._done)
         self._f.start(body)
@@ -226,7 +223,7 @@ class LoopText:
         self._f.jump(self._done)
 
     def again(self, *values: str, when: str | None = None) -> None:
-        """Start the next iteration with these values; if ``when`` does not hold, leave the loop."""
+        """Start the next iteration with these values; with ``when``, only if that condition holds."""
         self._turns.append((self._f.block, values))
         if when is None:
             self._f.jump(self._head)
@@ -234,7 +231,7 @@ class LoopText:
             self._f.branch(when, self._head, self._done)
 
     def close(self) -> None:
-        """End the loop: instructions added from now on are outside it."""
+        """End the loop. Instructions added later are outside the loop."""
         for number, (type_, name, hole) in enumerate(zip(self._types, self.values, self._holes, strict=True)):
             turns = ", ".join(f"[ {values[number]}, %{block} ]" for block, values in self._turns)
             self._f.fill(hole, f"{name} = phi {type_} {turns}")
@@ -242,17 +239,17 @@ class LoopText:
 
 
 class ValueScope:
-    """The values of graph nodes that are available in a block and in all blocks that it dominates.
+    """Names of computed graph-node values, for one block and all blocks that it dominates.
 
-    A child scope sees its parent's values; its siblings do not see the values that it computes. Text is written from
-    front to back: returning to a scope ends all scopes that came after it.
+    A child scope can use the values of its parent, but not the values of its siblings. Text is written from front to
+    back: using a scope again ends all scopes that were created later.
     """
 
     def __init__(
         self, function: FunctionText, layout: Layout, words: list[str], parent: ValueScope | None = None
     ) -> None:
         self._function, self._layout, self._words = function, layout, words
-        # One table for all scopes: names, and the nodes that a scope removes again at its end; constants stay.
+        # All scopes share both. A scope's end removes the names of the nodes in _order; the names of constants stay.
         self._names: dict[int, str] = {} if parent is None else parent._names
         self._order: list[int] = [] if parent is None else parent._order
         self._end = len(self._order)
@@ -269,7 +266,7 @@ class ValueScope:
         del self._order[self._end :]
 
     def values(self, nodes: Iterable[Node]) -> list[str]:
-        """The names of the nodes' values. Missing values are computed."""
+        """The names of the nodes' values. Code for missing values is written."""
         nodes = list(nodes)
         self._return()
         for node in nodes:
@@ -278,7 +275,7 @@ class ValueScope:
         return [self._names[n.id] for n in nodes]
 
     def _compute(self, node: Node) -> None:
-        """Write code for a node and its operands, each at its first use."""
+        """Write code for a node and its operands, except for values that are available."""
         names, order, stack = self._names, self._order, [node]
         while stack:
             top = stack[-1]
@@ -303,7 +300,7 @@ class ValueScope:
                 order.append(top.id)
 
     def value(self, node: Node) -> str:
-        """The name of the node's value."""
+        """The name of the node's value. Code for a missing value is written."""
         return self.values([node])[0]
 
     def _emit(self, node: Node, args: list[str]) -> str:
@@ -329,7 +326,7 @@ class ValueScope:
         raise NotImplementedError(node.op)
 
     def _divided(self, node: Node, number: str, by: str) -> str:
-        """The quotient rounded down, or its remainder; 0 if the divisor is 0."""
+        """Write code for floor division or its remainder. The result is 0 if the divisor is 0."""
         f, divisor = self._function, node.args[1]
         zero = None
         if divisor.low <= 0 <= divisor.high:
@@ -360,7 +357,7 @@ class ValueScope:
         return f.op(f"add i64 {value}, {slot.low}") if slot.low else value
 
     def pack(self, node: Node, leaf: int) -> str:
-        """The value of a node, shifted to the position of a scalar in its word."""
+        """The name of a node's value, shifted to the bits of scalar ``leaf`` in a packed state."""
         f, slot = self._function, self._layout.slots[leaf]
         value = self.value(node)
         if node.sort == BOOL:
@@ -371,11 +368,11 @@ class ValueScope:
 
 
 def is_wide(node: Node) -> bool:
-    """True if a number or a set may need more than 62 bits."""
+    """True if a node's value may need more than 62 bits."""
     return node.low < -_WIDE or node.high >= _WIDE
 
 
 def signed(mask: int) -> int:
-    """A 64-bit constant in the signed form of LLVM's text."""
+    """A 64-bit constant as the signed number that LLVM's text uses."""
     mask &= (1 << 64) - 1
     return mask - (1 << 64) if mask >> 63 else mask

@@ -1,11 +1,11 @@
 """The kernels of a model: machine code for its steps and its properties, as LLVM text.
 
-``@successors`` writes a candidate for each step from a state, with the step properties that it violates. ``@judge``
-returns the properties that a state violates.
+``@successors`` writes a candidate for each step from a state, and marks the step properties that the step violates.
+``@judge`` returns the properties that a state violates.
 
-A candidate is a row of i64: its fingerprint, its predecessor (index of the state in its level, times
-2**24, plus the number of the instance), and the words of the state. Before it is fingerprinted, the first field has a
-bit for each step property that the step violates.
+A candidate is a row of i64: fingerprint, predecessor, words of the state. The predecessor is the index of the source
+state in its level, times 2**24, plus the number of the instance. Before the fingerprint is computed, the first field
+has a bit for each step property that the step violates.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FINGERPRINT, PREDECESSOR, WORDS = 0, 1, 2
 
 @dataclass(frozen=True)
 class Output:
-    """The place for the next candidate: its address, the index part of its predecessor, and the state's words."""
+    """The place for the next candidate: its address, the index part of its predecessor, the source state's words."""
 
     start: str
     base: str
@@ -37,7 +37,7 @@ class Output:
 def _by_guard(
     instances: list[tuple[int, Instance]], depth: int
 ) -> Iterator[tuple[Node | None, list[tuple[int, Instance]]]]:
-    """Group instances by the guard at this depth, in order of first appearance; None: they have no such guard."""
+    """Group instances by their guard at index ``depth``, in order of first appearance. Guard None: no guard is left."""
     groups: dict[int, tuple[Node | None, list[tuple[int, Instance]]]] = {}
     for number, instance in instances:
         guard = instance.guards[depth].node if depth < len(instance.guards) else None
@@ -46,11 +46,11 @@ def _by_guard(
 
 
 def combine(f: FunctionText, words: list[str]) -> str:
-    """Write code for the fingerprint of a state's words: 64 bits, never 0.
+    """Write code for the fingerprint of a state's words: 64 bits, never 0. Returns the name of the fingerprint.
 
-    Each pair of words is xored with its own keys and multiplied, and the halves of the product are xored. Pairs are
-    independent of each other, and one pair takes four instructions. A word that equals its key would hide the other
-    word of its pair. As the keys are pseudorandom, this is no likelier than a collision of fingerprints.
+    Each pair of words is xored with keys and multiplied, and the halves of the product are xored. A word equal to its
+    key would hide the other word of the pair. Because keys are pseudorandom, this is no likelier than a collision of
+    fingerprints.
     """
     keys = _keys()
     parts = []
@@ -66,14 +66,14 @@ def combine(f: FunctionText, words: list[str]) -> str:
 
 
 def _folded(f: FunctionText, one: str, other: str) -> str:
-    """Write code for the product of two words, its two halves xored."""
+    """Write code that multiplies two words and xors the two halves of the product."""
     product = f.op(f"mul i128 {f.op(f'zext i64 {one} to i128')}, {f.op(f'zext i64 {other} to i128')}")
     high = f.op(f"trunc i128 {f.op(f'lshr i128 {product}, 64')} to i64")
     return f.op(f"xor i64 {f.op(f'trunc i128 {product} to i64')}, {high}")
 
 
 def _keys() -> Iterator[int]:
-    """A fixed sequence of pseudorandom numbers: SplitMix64 from 0 on."""
+    """Yield a fixed sequence of pseudorandom numbers: SplitMix64 from 0 on."""
     mask, counter = (1 << 64) - 1, 0
     while True:
         counter = (counter + 0x9E3779B97F4A7C15) & mask
@@ -96,7 +96,6 @@ class Kernels:
         return "\n".join([self._fingerprint(), *large, self._successors(), self._judge()])
 
     def _fingerprint(self) -> str:
-        """Write ``@fingerprint(words)``: the fingerprint of a state."""
         f = FunctionText("internal i64 @fingerprint(ptr %words) alwaysinline")
         return f.end(f"i64 {combine(f, self._load(f, '%words'))}")
 
@@ -106,10 +105,10 @@ class Kernels:
     def _successors(self) -> str:
         """Write ``@successors(state, index, out, counts, cuts, error, …)``, which expands a state.
 
-        It returns the end of the candidates that it writes at ``out``. ``counts`` has a counter for each instance,
-        ``cuts`` one for each bound. ``error`` becomes 1 + instance * 2**16 + check if a step leaves a type without a
-        declared bound. ``enabled`` becomes 1 if the guards of a step hold, even if it is pruned. ``premises`` counts,
-        for each property, states or steps whose premise holds; step properties come last.
+        It writes candidates to ``out``, and returns the end of the candidates. ``counts`` has a counter for each
+        instance, ``cuts`` for each bound. If a step leaves a type without a declared bound, ``error`` becomes 1 +
+        instance * 2**16 + check. ``enabled`` becomes 1 if the guards of a step hold, even if the step is pruned.
+        ``premises`` counts, for each property, the states or steps whose premise holds; step properties come last.
         """
         f = FunctionText(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
@@ -132,9 +131,9 @@ class Kernels:
         depth: int,
         output: Output,
     ) -> str:
-        """Write code for instances whose first ``depth`` guards hold; returns the end of the output.
+        """Write code for instances whose first ``depth`` guards hold. Returns the end of the candidates.
 
-        Instances with the same next guard share its branch, so a guard that refuses skips all of them.
+        Instances with the same next guard share a branch, so a guard that does not hold skips all of them.
         """
         out = output.start
         for guard, group in _by_guard(instances, depth):
@@ -156,7 +155,7 @@ class Kernels:
     def _take(
         self, f: FunctionText, scope: ValueScope, number: int, instance: Instance, output: Output
     ) -> str:
-        """Write code for an instance whose guards hold; returns the end of the output."""
+        """Write code for an instance whose guards hold. Returns the end of the candidates."""
         f.store(1, "%enabled")
         done = f.fresh("taken")
         arrivals: list[tuple[str, str]] = []
@@ -184,7 +183,7 @@ class Kernels:
         arrivals: list[tuple[str, str]],
         out: str,
     ) -> None:
-        # Declared bounds first: a step that is pruned there is no error.
+        # Declared bounds first: a step that is pruned at a bound is no error.
         for position, check in sorted(enumerate(instance.checks), key=lambda c: c[1].bound is None):
             left, fine = f.fresh("left"), f.fresh("fine")
             f.branch(scope.value(check.node), left, fine)
@@ -198,9 +197,9 @@ class Kernels:
             f.start(fine)
 
     def _judged(self, f: FunctionText, scope: ValueScope, number: int) -> str:
-        """Write code for the bits of the step properties that a step violates.
+        """Write code for the bits of the step properties that a step violates, except large properties.
 
-        It also counts the premises that hold.
+        The code also counts premises that hold.
         """
         first, mask = len(self.model.properties), "0"
         for judged in self.model.judged_in_place[number]:
@@ -211,9 +210,10 @@ class Kernels:
         return mask
 
     def _judged_apart(self, f: FunctionText, number: int, output: Output, mask: str) -> str:
-        """Write code for the bits of the large step properties that a step violates.
+        """Write code that adds the bits of violated large step properties to ``mask``.
 
-        It runs after the step is written, and only if the step changes a scalar that the property reads.
+        The code runs after the step is written, and checks a property only if the step changes a scalar that it
+        reads.
         """
         for at, prop in enumerate(self.model.step_properties):
             if not prop.is_large or number not in prop.asked:
@@ -232,7 +232,7 @@ class Kernels:
     def _touched(self, f: FunctionText, prop: TracedStepProperty, output: Output) -> str:
         """Write code for the condition that a step changes a scalar that a property reads.
 
-        The condition comes from the bits of the words that differ.
+        The code compares the scalars' bits before and after the step.
         """
         masks = [0] * self.layout.words
         for slot in (self.layout.slots[leaf] for leaf in prop.reads or ()):
@@ -246,7 +246,7 @@ class Kernels:
         return f.op(f"icmp ne i64 {found}, 0")
 
     def _asked_apart(self, number: int) -> str:
-        """Write ``@judge_step_N(before, after, premises)``: the bit of property N if the step violates it."""
+        """Write ``@judge_step_N(before, after, premises)``: the bit of step property N if the step violates it."""
         f = FunctionText(
             f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline"
         )
@@ -257,7 +257,6 @@ class Kernels:
         return f.end(f"i64 {f.op(f'select i1 {holds}, i64 0, i64 {signed(1 << number)}')}")
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
-        """Write code that counts a step of an instance pruned at a bound."""
         f.bump(f.at("%cuts", self.bounds[bound]))
 
     def _write(
@@ -272,7 +271,7 @@ class Kernels:
         by_word: dict[int, list[int]] = {}
         for leaf in instance.writes:
             if self.layout.slots[leaf].bits == 0:
-                continue  # it has one value only; any other value fails a check
+                continue  # the scalar has only one value; any other value fails a check
             by_word.setdefault(self.layout.slots[leaf].word, []).append(leaf)
         for word in range(self.layout.words):
             value = words[word]
@@ -289,10 +288,7 @@ class Kernels:
         f.store(predecessor, f.at(out, PREDECESSOR))
 
     def _judge(self) -> str:
-        """Write ``@judge(state, premises)``: a bit for each violated property.
-
-        It also counts the premises that hold.
-        """
+        """Write ``@judge(state, premises)``: the bits of the violated invariants. It also counts premises that hold."""
         f = FunctionText("i64 @judge(ptr %state, ptr %premises)")
         scope = ValueScope(f, self.layout, self._load(f, "%state"))
         mask = "0"
@@ -304,7 +300,7 @@ class Kernels:
         return f.end(f"i64 {mask}")
 
 
-# Symmetry reduction: states that differ only by a renaming get the fingerprint of the least of them.
+# Symmetry reduction: a state gets the fingerprint of its least renaming.
 
 
 def refuse_asymmetry(model: Model) -> None:
@@ -315,9 +311,9 @@ def refuse_asymmetry(model: Model) -> None:
 
 
 def canonical(model: Model, layout: Layout) -> str:
-    """The LLVM text of ``@canonical(words)``: the fingerprint of the least state among all renamings.
+    """The LLVM text of ``@canonical(words)``: the fingerprint of the least renaming of a state.
 
-    States are compared word by word.
+    Renamings are compared word by word.
     """
     f = FunctionText("internal i64 @canonical(ptr %words)")
     words = [f.load(f.at("%words", w)) for w in range(layout.words)]

@@ -1,8 +1,7 @@
-"""Loops around the kernels that find the steps between the states of a search, as LLVM text.
+"""Loops that find the steps between the states of a search, as LLVM text.
 
-``@number`` writes each state's number beside its fingerprint's slot in the search's table. ``@link`` expands states
-again and looks up the states that their steps lead to, a batch of candidates at a time, so that memory accesses
-overlap.
+``@number`` writes the number of each state beside the slot of its fingerprint. ``@link`` expands the states again,
+and looks up the targets of their steps. Look-ups run in batches, so that memory accesses overlap.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ FIELDS = {
         name: len(CONTEXT) + place
         for place, name in enumerate(
             (
-                "numbers",  # beside each slot of the table: the number of its state, 32 bits
+                "numbers",  # for each slot of the table: the number of its state, 32 bits
                 "exact",  # 1 to compare step targets with the stored states word by word
-                "mixed",  # 1 + the number of a state that shares its fingerprint with another one
+                "mixed",  # 1 + the number of a state that shares its fingerprint with another state
                 "out_targets",  # for each step: its target state
-                "out_instances",  # and its instance
+                "out_instances",  # for each step: its instance
                 "out_steps",  # the number of steps written
                 "out_step_counts",  # for each state from start on: its number of steps
-                "out_cuts",  # the pruned instances
+                "out_cuts",  # the instance of each pruned step
                 "out_cut_total",  # the number of pruned instances written
                 "out_cut_counts",  # for each state from start on: its number of pruned steps
             )
         )
     },
 }
-"""The positions of a context's fields: those of the search, and those of these loops."""
+"""The positions of the fields in a context: the fields of CONTEXT, then the fields of the functions here."""
 
 
 class CutKernels(Kernels):
-    """Kernels that also record which instances are pruned, as bits in the words before the counters of bounds."""
+    """Kernels that also set a bit for each pruned instance, in the words before the counters of pruned steps."""
 
     def _cut(self, f: FunctionText, number: int, bound: str) -> None:
         super()._cut(f, number, bound)
@@ -50,12 +49,12 @@ class CutKernels(Kernels):
 
 
 def cut_words(instances: int) -> int:
-    """The number of words for the bits of pruned instances, in front of ``%cuts``."""
+    """The number of words for the bits of pruned instances. These words precede ``%cuts``."""
     return -(-instances // 64)
 
 
 class LinkRuntime(Runtime):
-    """Generates the LLVM functions of a search, and those that link states."""
+    """Generates the LLVM functions of a search, and the functions that link states."""
 
     places = FIELDS
 
@@ -68,7 +67,7 @@ class LinkRuntime(Runtime):
         return f.op(f"getelementptr inbounds i32, ptr {self._pointer(f, 'numbers')}, i64 {slot}")
 
     def _number_states(self) -> str:
-        """Write ``@number(context)``: store the numbers of the states from start to end."""
+        """Write ``@number(context)``: store the numbers of the states from start to end in ``numbers``."""
         f = FunctionText("void @number(ptr %context)")
         states = self._pointer(f, "states")
 
@@ -82,7 +81,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _note_cuts(self) -> str:
-        """Write ``@note_cuts(context, place)``: record the instances pruned since the last call for one state."""
+        """Write ``@note_cuts(context, place)``: list the pruned instances of state ``place``, and clear their bits."""
         f = FunctionText("internal void @note_cuts(ptr %context, i64 %place)")
         cuts, out = self._pointer(f, "cuts"), self._pointer(f, "out_cuts")
         total_field = self._field(f, "out_cut_total")
@@ -106,7 +105,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _resolve(self) -> str:
-        """Write ``@resolve(context, end)``: look up the targets of candidates before ``end``, and store the steps."""
+        """Write ``@resolve(context, end)``: look up the candidates before ``end``, and store their steps."""
         f = FunctionText("internal void @resolve(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, exact = self._pointer(f, "states"), self._number(f, "exact")
@@ -147,7 +146,7 @@ class LinkRuntime(Runtime):
         return f.end()
 
     def _link(self) -> str:
-        """Write ``@link(context)``: find the steps of the states from start to end."""
+        """Write ``@link(context)``: find all steps of the states from start to end."""
         f = FunctionText("void @link(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")

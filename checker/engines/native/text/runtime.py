@@ -1,8 +1,8 @@
 """The loops of a search around the kernels, as LLVM text: fingerprint table, expansion, growth, walks.
 
-All functions take one argument, a context: an array of i64 whose fields CONTEXT names. Workers share only the table.
-A slot is taken by compare-and-swap, and a fingerprint lies at its home slot or in the next free one after it. Home
-slots grow with the fingerprint, so the table is nearly sorted. Growing it is one in-place sweep from its end to its
+Most functions take one argument, a context: an array of i64 whose fields CONTEXT names. Workers share only the table.
+A fingerprint lies in its home slot or in the next free slot after it; a worker takes a slot by compare-and-swap. Home
+slots grow with the fingerprint, so the table is nearly sorted. The table grows in place, in one sweep from end to
 start.
 """
 
@@ -19,52 +19,52 @@ CONTEXT = {
     for place, name in enumerate(
         (
             "table",  # pointer to the slots
-            "capacity",  # home slots; SLACK more follow
+            "capacity",  # the number of home slots; SLACK more slots follow
             "states",  # the states to expand, packed
-            "start",  # the next of them; expand() advances it
-            "end",  # one past the last of them
-            "base",  # index in its level of states[0]
+            "start",  # the index of the next state to expand; @expand advances it
+            "end",  # the index after the last state to expand
+            "base",  # the index of states[0] in its level
             "out_states",  # new states, packed
-            "out_predecessors",  # and the predecessor of each
+            "out_predecessors",  # the predecessor of each new state
             "out_count",  # the number of new states
             "out_capacity",  # the room for new states
             "candidates",  # space for a batch of candidates
-            "counts",  # steps taken, by instance
-            "cuts",  # steps cut, by bound
-            "premises",  # states in which the premise of a property holds
-            "known",  # bits of the properties whose violation was recorded
+            "counts",  # the number of steps, by instance
+            "cuts",  # the number of pruned steps, by bound
+            "premises",  # the number of states or steps whose premise holds, by property
+            "known",  # bits of the invariants whose violation was recorded
             "violations",  # pairs: index in out_states, bits
             "violation_count",
-            "error",  # the check by which a step left a type, see Kernels; 0: none
-            "error_state",  # the index of that step's state
+            "error",  # the check by which a step left a type (see @successors); 0: none
+            "error_state",  # the index of the state from which this step starts
             "want_deadlock",  # 1 to search for states without a step
-            "deadlock",  # index of the first such state, or -1
+            "deadlock",  # the index of the first state without a step, or -1
             "full",  # 1 if the table's slack is used up
-            "seed",  # the seed of a walk
-            "walk_depth",  # the most steps of a walk
-            "walk_length",  # the steps it took
-            "walk_path",  # the instances of these steps
-            "judging",  # 1 to judge the states that are kept
-            "known_steps",  # bits of the properties of steps whose violation was recorded
-            "broken_steps",  # pairs: predecessor as in a candidate, bits
+            "seed",  # the seed of the walk
+            "walk_depth",  # the most steps of the walk
+            "walk_length",  # the number of steps that the walk took
+            "walk_path",  # the instances of the walk's steps
+            "judging",  # 1 to check the properties of new states
+            "known_steps",  # bits of the step properties whose violation was recorded
+            "broken_steps",  # pairs: predecessor field of the candidate, bits
             "broken_count",
-            "rows",  # the place for candidates as rows; 0: states are written instead
-            "marks",  # a bit for each slot of the table: its state was visited
-            "lost",  # 1 + the index of a row or state whose fingerprint, or a target's, is not in the table
+            "rows",  # where to write new candidates as rows; 0: states are written instead
+            "marks",  # a bit for each slot of the table: 1 if its state was visited
+            "lost",  # 1 + the index of a row or state for which a look-up in the table failed
         )
     )
 }
 BATCH = 256
-"""Candidates are looked up in batches of this size, so that their memory accesses overlap."""
+"""The number of candidates that are looked up in a batch, so that their memory accesses overlap."""
 SLACK = 1 << 16
-"""Slots past the last home slot; they replace wrapping around to the first one."""
+"""The number of slots after the last home slot, so that a search for a free slot need not wrap around."""
 _AHEAD = 16
-"""Slots are prefetched this number of look-ups ahead."""
+"""A slot is prefetched this number of look-ups before it is used."""
 
 
 @contextmanager
 def probing(f: FunctionText, table: str, home: str, end: str, full: str) -> Iterator[tuple[str, str]]:
-    """While inside, code is added that visits the slots from ``home`` to ``end``, until it jumps elsewhere.
+    """Context in which added code runs for each slot from ``home`` to ``end``, until the code jumps elsewhere.
 
     Yields the slot and its address. After the last slot the code jumps to ``full``.
     """
@@ -85,7 +85,7 @@ def slot_function() -> str:
 
 
 def insert_function() -> str:
-    """The LLVM text of ``@insert(table, capacity, fingerprint)``: 1 if it is new, 0 if known, 2 if there is no room."""
+    """The LLVM text of ``@insert(table, capacity, fingerprint)``, which returns 1: new, 0: known, or 2: no room."""
     f = FunctionText("internal i64 @insert(ptr %table, i64 %capacity, i64 %fp)")
     home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
     end = f.op(f"add i64 %capacity, {SLACK}")
@@ -112,7 +112,7 @@ def insert_function() -> str:
 def find_function() -> str:
     """The LLVM text of ``@find(table, capacity, fingerprint)``: the slot of a fingerprint, or -1.
 
-    The table must not change meanwhile.
+    No thread may change the table meanwhile.
     """
     f = FunctionText("internal i64 @find(ptr %table, i64 %capacity, i64 %fp)")
     home = f.op("call i64 @slot(i64 %fp, i64 %capacity)")
@@ -130,10 +130,10 @@ def find_function() -> str:
 
 
 class Runtime:
-    """Generates the LLVM functions that call the kernels, for one layout of states."""
+    """Generates the LLVM functions that call the kernels. ``words`` is the number of words of a packed state."""
 
     places = CONTEXT
-    """The positions of a context's fields."""
+    """The positions of the fields in a context."""
 
     def __init__(self, words: int, instances: int, canonical: str, *, of_steps: bool = False) -> None:
         self.words, self.instances, self.canonical = words, instances, canonical
@@ -169,9 +169,9 @@ class Runtime:
         return f.load(self._field(f, name))
 
     def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
-        """Write code that copies a candidate to place ``count`` of the output, as a row or as a state.
+        """Write code that copies a candidate to index ``count`` of the output, as a row or as a state.
 
-        Returns the address of its state.
+        Returns the name of the copied state's address.
         """
         rows = self._pointer(f, "rows")
         whole, plain, kept = f.fresh("row"), f.fresh("state"), f.fresh("kept")
@@ -192,10 +192,10 @@ class Runtime:
         return f.join("ptr", [(in_row, whole), (state, plain)])
 
     def _record(self, f: FunctionText, item: str, bits: str, known: str, pairs: str, number: str) -> None:
-        """Write code that records a pair (item, newly violated bits), if there are such bits.
+        """Write code that appends (item, new bits) to an array of pairs, if some of ``bits`` are new.
 
-        From then on the bits are known. ``known``, ``pairs`` and ``number`` are fields: the known bits, the array of
-        pairs, and its length.
+        The new bits become known. ``known``, ``pairs`` and ``number`` name fields: the known bits, the array, its
+        length.
         """
         known_field, number_field = self._field(f, known), self._field(f, number)
         before = f.load(known_field)
@@ -220,9 +220,9 @@ class Runtime:
         cuts: str | None = None,
         error: str | None = None,
     ) -> str:
-        """Write code that expands a state; returns the end of its candidates.
+        """Write code that expands a state. Returns the end of the candidates.
 
-        The counters are the context's, unless others are given.
+        By default, ``counts``, ``cuts`` and ``error`` are those of the context.
         """
         counts, cuts = counts or self._pointer(f, "counts"), cuts or self._pointer(f, "cuts")
         return f.op(
@@ -237,10 +237,10 @@ class Runtime:
         fingerprint: Callable[[str], str],
         beside: Callable[[str], list[str]] = lambda home: [],
     ) -> Iterator[tuple[str, str]]:
-        """While inside, code is added that runs for each index from start to end, with the slot of its fingerprint.
+        """Context in which added code runs for each index from start to end, with the slot of the index's fingerprint.
 
-        ``lost`` becomes 1 + the index if a fingerprint is not in the table. The slot of a later index, and the memory
-        at the same index of ``beside``, are prefetched.
+        ``fingerprint`` writes code for the fingerprint of an index. If the table lacks it, the field ``lost`` becomes
+        1 + index. Slots, and the addresses that ``beside`` returns for a slot, are prefetched.
         """
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         start, end = self._number(f, "start"), self._number(f, "end")
@@ -261,7 +261,7 @@ class Runtime:
             f.start("more")
 
     def _sift(self) -> str:
-        """Write ``@sift(context)``: keep the rows from start to end whose slot is not marked, because they are new."""
+        """Write ``@sift(context)``: output the rows from start to end that are new: their slot is not marked."""
         f = FunctionText("void @sift(ptr %context)")
         rows, marks = self._pointer(f, "states"), self._pointer(f, "marks")
 
@@ -277,7 +277,7 @@ class Runtime:
         return f.end()
 
     def _emit(self) -> str:
-        """Write ``@emit(context, candidate)``: keep a candidate, and judge its state if ``judging`` is set."""
+        """Write ``@emit(context, candidate)``: output a candidate. With ``judging``, check its state."""
         f = FunctionText("internal void @emit(ptr %context, ptr %candidate) alwaysinline")
         count_field = self._field(f, "out_count")
         count = f.load(count_field)
@@ -290,7 +290,7 @@ class Runtime:
         return f.end()
 
     def _look_up(self) -> str:
-        """Write ``@look_up(context, end)``: look up all candidates before ``end`` and keep the new ones."""
+        """Write ``@look_up(context, end)``: insert the candidates before ``end``, and output the new ones."""
         f = FunctionText("void @look_up(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         with f.each(self._pointer(f, "candidates"), "%end", self.width) as candidate:
@@ -303,7 +303,7 @@ class Runtime:
         return f.end()
 
     def _fingerprints(self, f: FunctionText, begin: str, end: str, table: str, capacity: str) -> None:
-        """Write code that computes the fingerprints of the candidates from begin to end and prefetches their slots."""
+        """Write code that computes the fingerprints of candidates from begin to end, and prefetches their slots."""
         with f.each(begin, end, self.width) as item:
             fingerprint = f.op(f"call i64 @{self.canonical}(ptr {f.at(item, WORDS)})")
             f.store(fingerprint, f.at(item, FINGERPRINT))
@@ -311,7 +311,6 @@ class Runtime:
             f.do(f"call void @llvm.prefetch.p0(ptr {slot}, i32 1, i32 3, i32 1)")
 
     def _fingerprint_all(self) -> str:
-        """Write ``@fingerprint_all(states, count, out)``: the fingerprints of packed states."""
         f = FunctionText("void @fingerprint_all(ptr %states, i64 %count, ptr %out)")
         with f.each(0, "%count") as index:
             state = f.at("%states", f.op(f"mul i64 {index}, {self.words}"))
@@ -319,13 +318,14 @@ class Runtime:
         return f.end()
 
     def _noting_steps(self) -> list[str]:
-        """The text of ``@note_steps``; empty if the model has no step properties."""
+        """The text of ``@note_steps``; no text if the model has no step properties."""
         return [self._note_steps()] if self.of_steps else []
 
     def _note_steps(self) -> str:
         """Write ``@note_steps(context, begin, end)``: record the first violation of each step property.
 
-        It records the predecessor in the candidate. Candidates must not be fingerprinted yet.
+        It records the candidate's predecessor field. It must run before ``_fingerprints``, which overwrites the bits
+        of violated properties.
         """
         f = FunctionText("internal void @note_steps(ptr %context, ptr %begin, ptr %end)")
         with f.each("%begin", "%end", self.width) as candidate:
@@ -336,7 +336,7 @@ class Runtime:
         return f.end()
 
     def _expand(self) -> str:
-        """Write ``@expand(context)``: expand states from start on, until the end or until the output is full."""
+        """Write ``@expand(context)``: expand the states from start on, up to the end or until the output is full."""
         f = FunctionText("void @expand(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, base = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "base")
@@ -385,7 +385,7 @@ class Runtime:
         return f.end()
 
     def _admit(self) -> str:
-        """Write ``@admit(context)``: take the states from start to end as candidates of the first level."""
+        """Write ``@admit(context)``: make the states from start to end the candidates of the first level."""
         f = FunctionText("void @admit(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, start = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "start")
@@ -403,9 +403,9 @@ class Runtime:
     def _grow(self) -> str:
         """Write ``@grow(table, old_capacity, capacity, room, room_size)``: spread the table over more slots.
 
-        It returns 0, or 1 if there is no room. Sequences of taken slots are copied to ``room``, from the last to the
-        first, and written to their new places. These are never before the sequence's start, so they never overlap a
-        sequence that is still to be moved.
+        It returns 0, or 1 if there is no room. Sequences of taken slots move one by one, the last one first, through
+        the buffer ``room``. A new place of a fingerprint is never before the start of its sequence, so it never
+        overlaps a sequence that has not moved yet.
         """
         f = FunctionText("i64 @grow(ptr %table, i64 %old, i64 %capacity, ptr %room, i64 %size)")
         last = f.op(f"add i64 %old, {SLACK - 1}")
@@ -442,9 +442,9 @@ class Runtime:
         return f.end("i64 1")
 
     def _walk(self) -> str:
-        """Write ``@walk(context)``: a random walk from states[start], which stops at a violation, error or dead end.
+        """Write ``@walk(context)``: walk at random from states[start], until a violation, an error or a dead end.
 
-        The last state replaces states[start]; a violation is recorded with the bits of its properties.
+        The last state replaces states[start]. A violation is recorded with the bits of the violated properties.
         """
         f = FunctionText("void @walk(ptr %context)")
         states, start = self._pointer(f, "states"), self._number(f, "start")
