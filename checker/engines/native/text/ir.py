@@ -145,7 +145,7 @@ class FunctionText:
         self.store(self.op(f"add i64 {self.load(pointer)}, {by}"), pointer)
 
     @contextmanager
-    def when(self, condition: str, expect: bool | None = None) -> Iterator[None]:
+    def when(self, condition: str) -> Iterator[None]:
         """Context in which added instructions run only if the condition holds."""
         yes, done = self.fresh("when"), self.fresh("done")
         self.branch(condition, yes, done)
