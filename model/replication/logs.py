@@ -93,8 +93,8 @@ def has_caught_up(
 ) -> Truth:
     """B5. True if a follower may join the ISR: its LEO has reached the leader's HWM and LESO.
 
-    Below the HWM it lacks committed records. The HWM of a new leader lags, but all records that earlier leaders
-    committed are below the LESO. Each condition can be switched off.
+    A follower below the HWM lacks committed records. The HWM of a new leader lags, but all records that earlier
+    leaders committed are below the LESO. Each condition can be switched off.
     """
     reached = as_bool(True)
     if at_hwm:
@@ -107,6 +107,6 @@ def has_caught_up(
 def end_is_told(hwm: Number, epoch_start: Number) -> Truth:
     """B5. True if a leader may give consumers its HWM as the end of the log: the HWM has reached the LESO.
 
-    A smaller HWM may be below the end that an earlier leader gave.
+    An HWM below the LESO may be below the end that an earlier leader gave.
     """
     return hwm >= epoch_start
