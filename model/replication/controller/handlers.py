@@ -87,7 +87,7 @@ def alter_partition_checks(now: ControllerContext, request: StructValue) -> Chec
     check, isr = checks.check, proposed_isr(t, request)
     partition, registrations = now.partition, now.registrations
 
-    # The sender's incarnation: a former one sent its request on the basis of a log that may be lost.
+    # The sender's incarnation: the log of a former incarnation may be lost.
     sender = registrations[request.broker]
     is_current = sender.registered & (sender.epoch == request.broker_epoch)
     check(
@@ -308,8 +308,8 @@ def reassigned(now: ControllerContext, target: SeqValue) -> StructValue:
     """966.9. The record that starts a reassignment, and completes it if possible.
 
     Removed replicas stay until the added ones are in the ISR; otherwise their copies would be lost first.
-    The new replica list is the target, followed by the removed replicas. If the target adds or removes none, the
-    partition keeps its adding or removing replicas.
+    The new replica list is the target, followed by the removed replicas. If the target removes no replica, the
+    partition keeps its removing replicas; if it adds none, its adding replicas.
     """
     t, partition = now.t, now.partition
     current, wanted = members_of(partition.replicas, t.brokers), members_of(target, t.brokers)
@@ -354,8 +354,8 @@ def cancellation_checks(now: ControllerContext) -> Checks:
 def cancelled(now: ControllerContext) -> StructValue:
     """966.9. The record of a cancellation: adding replicas leave replicas and ISR, and no replica is removing.
 
-    If the ISR would be empty, the first replica joins it, whatever its log holds. Committed records can be lost that
-    way if ``reassignment_needs_min_isr`` is off.
+    If the ISR would be empty, the first replica joins it, whatever records it holds. With
+    ``reassignment_needs_min_isr`` off, committed records can be lost that way.
     """
     t, partition = now.t, now.partition
     original, left = _isr_without_adding(t, partition)

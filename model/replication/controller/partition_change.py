@@ -142,8 +142,7 @@ def target_of(partition: StructValue, change: RequestedChange) -> ChangeTarget:
 def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Number) -> ChangeTarget:
     """966.9, step 1. Complete a reassignment if possible: removing replicas leave replicas and ISR.
 
-    Every change checks this first. The leader proposes the ISR that completes the reassignment, and a replica that
-    leaves with it must neither be elected nor enter the ELR.
+    Every change does this first, because a replica that leaves must neither be elected nor enter the ELR.
     """
     nobody = t.brokers.zero()
     remaining = target.replicas.filter(lambda r: ~target.removing.has(r))
@@ -179,8 +178,8 @@ def after_election(
 ) -> tuple[SetValue, SetValue]:
     """966.5, 966.13, step 3. ISR and ELR after an election; a new leader from outside the ISR becomes the only member.
 
-    No follower has fetched from it yet. A leader from the ELR leaves the ELR. An unclean leader starts another
-    history: other brokers may hold records that it lacks, so the ELR is emptied.
+    No follower has fetched from such a leader yet. A leader from the ELR leaves the ELR. An unclean leader's log
+    becomes the committed one: other brokers may hold records that it lacks, so the ELR is emptied.
     """
     nobody, leader = t.brokers.zero(), elected.leader
     changes = leader != partition.leader
@@ -196,7 +195,7 @@ def elects_no_replica(t: ControllerTypes, partition: StructValue, elected: Elect
 
 
 def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
-    """966.3, step 4. True if the record has the ISR: the ISR changes, and may be written if it is empty.
+    """966.3, step 4. True if the record contains the ISR: the ISR changes, and is not empty unless it may be.
 
     If the ISR may not become empty, the last member stays in it while it is down. That member leads when it returns,
     even if it has lost records.
@@ -207,7 +206,7 @@ def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, change
 def writes_leader(
     t: ControllerTypes, partition: StructValue, elected: Elected, assigned: SetValue, isr: SetValue
 ) -> Truth:
-    """B8, step 5. True if the record has the leader: the leader changes, or the leader epoch must end.
+    """B8, step 5. True if the record contains the leader: the leader changes, or the leader epoch must end.
 
     A new leader epoch makes followers fetch anew. The leader then ignores the fetches of a removed replica.
     """

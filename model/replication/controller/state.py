@@ -219,8 +219,8 @@ class ControllerBase(Protocol):
     def controllers_min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR that the controller uses.
 
-        Kafka's controller uses the number of replicas of the topic's first partition, which a reassignment can make
-        different.
+        Kafka's controller uses the replica count of the topic's first partition. After a reassignment it can differ
+        from this partition's replica count.
         """
         of_first = effective_min_isr(s.min_insync_replicas, s.first_partition_replicas)
         return where(s.first_partition_replicas > 0, of_first, self.min_isr(s))
@@ -309,7 +309,7 @@ class ControllerBase(Protocol):
     def _carry_logs(self, s: State, decision: Decision) -> None:
         """Record the brokers that hold every committed record after the decision (966.6)."""
         before = AbstractLogs(s.complete, s.diminished)
-        if self.p.elr_changes:  # by turning the ELR off, the operator accepts an empty one
+        if self.p.elr_changes:  # by turning the ELR off, the operator accepts an empty ELR
             decision = replace(decision, chosen=decision.chosen | ~self.elr_is_on(s))
         after = outlook.after_decision(self.t, before, decision)
         holding = after.complete
@@ -321,7 +321,7 @@ class ControllerBase(Protocol):
     def index(self, s: State, new: StructValue) -> None:
         """Update the index of ELR members for the change to ``new``.
 
-        Entries that go astray move to the topic's first partition.
+        Entries that go astray (``elr_index_entries``) move to the topic's first partition.
         """
         for b in self.t.broker:
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
