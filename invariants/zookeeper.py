@@ -155,7 +155,7 @@ INVARIANTS = (
 
 
 def in_office(s: State, after: State) -> tuple[StructValue, StructValue]:
-    """The state of a controller before and after a step. It is the controller that is active after the step."""
+    """The state, before and after a step, of the controller that is active after the step."""
     office = after.zookeeper.controller
     return s.controllers[office], after.controllers[office]
 
@@ -254,7 +254,7 @@ def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
 
 @step_property("380.3", needs="controlled_shutdowns")
 def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The active controller grants a ControlledShutdown whose broker epoch is not below the epoch it knows.
+    """The active controller grants a ControlledShutdown whose broker epoch is not below the epoch that it knows.
 
     It also grants a request of a version without a broker epoch.
     """
@@ -307,7 +307,7 @@ DELIVERY = weak(
 """Requests to a broker that runs arrive."""
 
 LOOKS = weak("read_broker_list")
-"""A controller that has been told of a change of the broker list reads it."""
+"""A controller that is notified of a change of the broker list reads the list."""
 
 SESSIONS = weak("register_again", "learn_epoch")
 """A broker that has lost its session registers again, and learns its new broker epoch."""
@@ -322,8 +322,8 @@ def _is_live(m: ZooKeeperMode, s: State, b: Number) -> Truth:
 def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
     """Every live broker with a replica eventually knows ZooKeeper's leader and leader epoch, and its replica runs.
 
-    The same holds for a second partition. A broker without requests from its controller serves no client and does not
-    fetch.
+    The broker's replica of a second partition runs, too. A broker without requests from its controller serves no
+    client and does not fetch.
     """
     p = s.zookeeper.partition
     return all_of(
@@ -479,7 +479,7 @@ def a_former_controller_takes_a_shutdown(m: ZooKeeperMode, before: State, after:
 
 @reachable("380.3", needs="controlled_shutdowns")
 def a_broker_asks_the_next_controller(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A broker that is shutting down sends a ControlledShutdown to another controller than the first one."""
+    """A broker that is shutting down sends a ControlledShutdown to a controller other than the first."""
     return any_of(
         (before.brokers[b].status == "SHUTTING_DOWN")
         & before.shutdown_requests[b].is_none

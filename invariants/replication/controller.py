@@ -143,7 +143,7 @@ def elr_within_replicas(m: Controller, s: State) -> Truth:
 
 @statements.electable_completeness.seen()
 def electable_completeness(m: Controller, s: State) -> Truth:
-    """Checks the brokers in ``complete``, because this protocol has no logs.
+    """Checks that every electable broker is in ``complete``, because this protocol has no logs.
 
     A broker is in ``complete`` if it was in the ISR while the HWM could advance, and has not lost its log since.
     """
@@ -155,7 +155,7 @@ def electable_completeness(m: Controller, s: State) -> Truth:
 
 @statements.enough_are_electable.seen()
 def enough_are_electable(m: Controller, s: State) -> Truth:
-    """Does not apply once the state has ``diminished``: an operator or a fault can have reduced the copies."""
+    """Checks ISR and ELR, except while ``diminished`` is true: an operator or a fault can have reduced the copies."""
     return implies(~s.diminished, statements.enough_are_electable(electable(s.partition), m.min_isr(s)))
 
 
@@ -173,7 +173,7 @@ def last_known_leader_only_without_leader(m: Controller, s: State) -> Truth:
 
 @invariant("966.11")
 def last_known_leader_is_a_broker(m: Controller, s: State) -> Truth:
-    """The last known leader is an actual broker, not NO_LEADER, so that it can be elected."""
+    """The last known leader is a broker, not NO_LEADER, so that it can be elected."""
     known = s.partition.last_known_leader
     return implies(known.is_some, known.value >= 0)
 
@@ -201,9 +201,9 @@ def recovering_leader_is_alone(m: Controller, s: State) -> Truth:
 
 @statements.leader_completeness.seen("966.6", rule="leftover_elr_elects")
 def leader_completeness(m: Controller, s: State) -> Truth:
-    """Checks the leader while the ELR is on, after any changes of its level.
+    """Checks that the leader is in ``complete`` while the ELR is on, also after changes of the ELR's level.
 
-    An unclean leader starts another history: its log becomes the committed one.
+    An unclean leader's log becomes the committed one, so such a leader is complete.
     """
     leads = m.elr_is_on(s) & s.partition.leader.is_some
     return statements.leader_completeness(leads, s.complete.has(s.partition.leader))
@@ -272,7 +272,7 @@ EXPLORED = (
 
 
 def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True while a broker is in controlled shutdown. Then its fencing is fair, because the broker stops.
+    """True while a broker is in controlled shutdown. Only then is its fencing fair, because the broker stops.
 
     Any other fencing is a fault.
     """
@@ -420,7 +420,7 @@ def a_balanced_request_elects_a_leader(m: Controller, before: State, after: Stat
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
 def an_aggressive_request_ignores_a_complete_log(m: Controller, before: State, after: State) -> Truth:
-    """A LONGEST_LOG_AGGRESSIVE election elects an incomplete replica while a fenced replica is complete."""
+    """A LONGEST_LOG_AGGRESSIVE election elects a replica that lacks committed records; a fenced one has them all."""
     by_any_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE)
     return by_any_log & ~before.complete.is_empty & ~before.complete.has(after.partition.leader)
 

@@ -1,4 +1,4 @@
-"""Brokers and messages contain only former states of the controller. Helper invariants for induction.
+"""Helper invariants for induction: brokers and messages contain only former states of the controller.
 
 A running broker's view was once the controller's state. A message's sender knew no more when it sent the message than
 it knows now. It follows that a leader epoch has one leader, and a partition epoch one proposal.
@@ -60,7 +60,7 @@ def replicas(m: Replication, s: State) -> SetValue:
 
 
 def reached(m: Replication, s: State, b: Number) -> Number:
-    """The leader epoch that a broker acts in. While the broker is down: the smallest epoch that it can start in."""
+    """The leader epoch in which a broker acts; while the broker is down, the smallest in which it can start."""
     broker = s.brokers[b]
     return where(m.is_up(broker), broker.view.leader_epoch, s.partition.leader_epoch)
 
@@ -157,9 +157,9 @@ def views_are_former_states(m: Replication, s: State) -> Truth:
 
 @helper("B5, B7")
 def only_leaders_have_followers(m: Replication, s: State) -> Truth:
-    """Only a leader has a proposal or fetch state; its fetch state is of its own epoch.
+    """Only a leader has a proposal or fetch state, and its fetch state is from its current leader epoch.
 
-    A follower that has fetched in an epoch never returns to an earlier one.
+    A follower that has fetched in a leader epoch never returns to an earlier one.
     """
     known = []
     for b in m.broker:
@@ -181,7 +181,7 @@ def only_leaders_have_followers(m: Replication, s: State) -> Truth:
 
 @helper("B2, 903.1")
 def fetches_are_not_from_the_future(m: Replication, s: State) -> Truth:
-    """The sender of a fetch in flight sent it in an epoch that the sender has reached, to the leader of that epoch.
+    """A fetch in flight has a leader epoch that its sender has reached, and goes to the leader of that epoch.
 
     A response is in flight only without a fetch, and only to a running process.
     """

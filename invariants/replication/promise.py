@@ -16,7 +16,7 @@ from highwater.model.replication.cluster import committed_at_start
 
 
 def tolerated(m: Replication) -> dict[str, int]:
-    """The parameters of the abstract ``promise``.
+    """The parameters of the protocol ``promise`` for this scenario.
 
     Its min ISR is the smallest that the scenario allows: an operator may lower min ISR or the replica count.
     """

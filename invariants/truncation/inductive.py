@@ -64,8 +64,9 @@ class _Isr:
     def nothing_committed_from(self, m: Truncation, s: State, first: int) -> Truth:
         """True if the ISRs show that no epoch from ``first`` to the last one below ``epoch`` has committed a record.
 
-        An epoch has committed nothing if a member has not reached it, because no leader commits without its members.
-        If nothing is committed from a later epoch on, a member of the first ISR of that epoch shows it as well.
+        An epoch has committed nothing if an ISR member has not reached the epoch, because its leader commits only with
+        all members. If nothing is committed from a later epoch on, a member of the first ISR of that later epoch shows
+        it as well.
         """
         known: dict[int, Truth] = {}
         for epoch in reversed(range(first, self.epoch)):
@@ -229,8 +230,9 @@ def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
 def later_isrs_are_within(m: Truncation, s: State) -> Truth:
     """An ISR to which no leader can have added a member includes every later ISR.
 
-    While no member has reached a later epoch, this applies to a leader's own ISR, and to the first ISR of an epoch
-    until the epoch's leader has taken it. Only the leader of the last epoch adds members, and it is a member itself.
+    This applies to a leader's own ISR, and to the first ISR of an epoch until the epoch's leader has taken it, while
+    no member of the ISR has reached a later epoch. Only the leader of the last epoch adds members, and it is a member
+    itself.
     """
     within = []
     for epoch in m.epoch:
@@ -272,8 +274,8 @@ def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
 def leaders_hold_what_is_committed(m: Truncation, s: State) -> Truth:
     """A leader holds every record committed up to its epoch.
 
-    It also holds the records below the HWMs of later epochs that have committed nothing. A follower truncates only to
-    the log of such a leader, so it truncates no committed record.
+    It also holds the records below the HWM of each replica in a later epoch that has committed nothing. A follower
+    truncates only to the log of such a leader, so it truncates no committed record.
     """
     held = []
     for r in m.replica:

@@ -280,7 +280,7 @@ class ControllerBase(Protocol):
         self.store(s, decision)
 
     def own_next(self, s: State) -> Any:
-        """The place of the partition's own fields after the step. A protocol of several partitions overrides this."""
+        """The next state's part for this partition. A protocol of several partitions overrides this."""
         return s.next
 
     def store(self, s: State, decision: Decision) -> None:
@@ -295,7 +295,7 @@ class ControllerBase(Protocol):
             self.own_next(s).requested = decision.requested
 
     def _with_directories(self, decision: Decision) -> Decision:
-        """The decision with the replicas whose directory is offline after it; a removed replica is in no directory."""
+        """The decision with its offline replicas updated; a removed replica is in no directory."""
         offline = (decision.new.offline | decision.offline) - decision.online
         return replace(decision, new=decision.new.replace(offline=offline & self.assigned(decision.new)))
 
