@@ -243,7 +243,7 @@ def requested_elections_replace_no_leader(m: Replication, before: State, after: 
 
 @step_property("966.4, 966.10, 966.11, 966.18")
 def remembered_only_while_due(m: Replication, before: State, after: State) -> Truth:
-    """ELR and last known ELR are empty unless the ISR is under min ISR; a leader excludes a last known leader.
+    """ELR and last known ELR are empty unless the ISR is under min ISR; with a leader there is no last known leader.
 
     This holds after each partition change. While the ELR is off, the change empties all three, because their values
     would be stale once the ELR is on again.
@@ -290,7 +290,7 @@ def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: St
 
 @step_property("966.4", rule="eligible_leader_replicas")
 def members_that_leave_under_min_isr_stay_eligible(m: Replication, before: State, after: State) -> Truth:
-    """A member that leaves an ISR under min ISR enters the ELR, unless its broker registers again or is no replica.
+    """A member that leaves an ISR under min ISR enters the ELR, unless it registers again or is no longer a replica.
 
     No record is committed without that member, so it holds all committed records. An operator may still elect another
     replica.

@@ -90,7 +90,7 @@ RULES = {
     ),
     # Eligible leader replicas.
     "eligible_leader_replicas": Rule(
-        "966.4", "A member that leaves an ISR under min ISR stays eligible: it enters the ELR."
+        "966.4", "A member that leaves the ISR enters the ELR if the ISR is then under min ISR."
     ),
     "elr_follows_election": Rule(
         "966.4, 966.6",
