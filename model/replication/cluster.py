@@ -510,7 +510,7 @@ class Cluster(Protocol):
         return self.is_up(broker) & broker.view.leader.is_(b)
 
     def follows(self, b: Number, broker: StructValue) -> Truth:
-        """True if broker ``b`` runs, and its view names another broker as leader."""
+        """True if broker ``b`` runs, and its view names it as a replica and another broker as leader."""
         view = broker.view
         return self.is_up(broker) & view.leader.is_some & ~view.leader.is_(b) & view.replicas.has(b)
 

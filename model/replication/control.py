@@ -46,8 +46,8 @@ P = ParamSpec("P")
 def fence_broker(m: Cluster, s: State, b: Number) -> None:
     """The controller fences a broker whose session has ended: the broker is down or, as a fault, still runs.
 
-    966.5: the broker leaves the ISR and its leadership. If the ISR falls under min ISR, the broker enters the ELR,
-    because it holds all records committed so far.
+    966.5: the broker leaves the ISR and loses its leadership. If the ISR falls under min ISR, the broker enters the
+    ELR, because it holds all records committed so far.
     A fenced broker that runs is a zombie: it believes that it leads until it replays this change.
     """
     require("the broker is not fenced", ~s.registrations[b].fenced)
@@ -188,7 +188,7 @@ def elect_uncleanly(m: Cluster, s: State) -> None:
 
 @action("966.17", rule="unclean_recovery", says="the operator designates broker {b} as leader", b="broker")
 def designate_leader(m: Cluster, s: State, b: Number) -> None:
-    """DESIGNATION: the operator elects this live replica of a partition without a leader (966.17).
+    """DESIGNATION: the operator names the new leader of a leaderless partition, a live replica (966.17).
 
     The operator may know which log to keep, or that the other replicas will not come back.
     """
@@ -291,8 +291,8 @@ def change_elr_flag(m: Cluster, s: State) -> None:
 def change_recovery_flag(m: Cluster, s: State) -> None:
     """The operator changes unclean.recovery.manager.enabled (966.14, 966.18).
 
-    From then on unclean recovery replaces unclean election or no longer does, with or without the ELR. The controller
-    drops the log infos that it has collected.
+    From then on unclean recovery replaces unclean election, or stops replacing it, whether the ELR is on or not. The
+    controller drops the log infos that it has collected.
     """
     spend(s, "flag_changes")
     s.next.recovery_flag = ~s.recovery_flag

@@ -105,7 +105,7 @@ def has_recovery(m: FeatureCluster, s: State) -> Truth:
 
 
 def by_features(m: FeatureCluster, s: State) -> tuple[tuple[Truth, ControllerTypes], ...]:
-    """966.18. Pairs of a condition and the controller's types under the rules that are on if it holds.
+    """966.18. Pairs of a condition on the features, and the controller's types with the rules that are then on.
 
     If several conditions hold, the last pair applies.
     """
@@ -143,7 +143,7 @@ def store(m: FeatureCluster, s: State, partition: StructValue) -> None:
 
 
 def is_whole(m: FeatureCluster, s: State, partition: StructValue) -> Truth:
-    """966.6. True if the ISR has min ISR members, so that the ELR lacks no member even if it is empty."""
+    """966.6. True if the ISR has min ISR members: then no replica that has left it needs to be in the ELR."""
     return size(partition.isr) >= m.min_isr(s)
 
 

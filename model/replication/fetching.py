@@ -187,7 +187,7 @@ def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
 
 @action("K18", says="what is sent to broker {f} has changed in the sender's log", f="broker")
 def read_late(m: Cluster, s: State, f: Number) -> None:
-    """K18. The sender's log changes at the offset of a fetch response before its bytes are read.
+    """K18. Before Kafka reads the bytes of a fetch response, the sender's log changes at the fetch offset.
 
     Kafka reads the bytes when it sends the response. By then the sender may follow another leader, may have truncated
     its log, and may have appended another record at that offset. The response then carries that record.
@@ -211,7 +211,8 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
 
     Precondition: the response has the follower's leader epoch and the offset that it fetched from. The follower drops
     any other response, because a former leader's record can differ from the current leader's record at that offset.
-    K18: a record with a later epoch than the response's shows that the sender's log changed after it answered.
+    K18: the follower appends no record with a later leader epoch than the response: such a record shows that the
+    sender's log changed after the sender answered.
     HWM := min(leader's HWM, own LEO).
     """
     broker, response = s.brokers[f], s.fetch_responses[f]

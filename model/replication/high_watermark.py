@@ -54,8 +54,8 @@ def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> No
 def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
     """B4, 966.1. The HWM of a leader after it advances as far as allowed; it never decreases.
 
-    The HWM stays when a replica with a smaller LEO joins the ISR, and while the ISR is under min ISR: consumers have
-    read the records below it.
+    The HWM stays the same when a replica with a smaller LEO joins the ISR, and while the ISR is under min ISR:
+    consumers have read the records below it.
     """
     no_further = 0
     may_reach = where(may_advance(m, b, leader), least_leo(m, b, leader), no_further)

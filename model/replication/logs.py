@@ -33,7 +33,7 @@ def epoch_before(log: SeqValue, end: Number) -> Any:
 
 
 def diverges(log: SeqValue, fetch_offset: Number, last_fetched_epoch: OptionValue) -> Truth:
-    """B3. True if the leader's log does not contain (last fetched epoch, fetch offset)."""
+    """B3. True if the leader's log does not contain the pair (last fetched epoch, fetch offset)."""
     end = end_offset_for_epoch(log, last_fetched_epoch.value)
     same_epoch = (end > 0) & (epoch_before(log, end) == last_fetched_epoch.value)
     return last_fetched_epoch.is_some & (~same_epoch | (end < fetch_offset))

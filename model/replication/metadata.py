@@ -100,7 +100,8 @@ class ReplayedMetadata:
 def with_metadata(m: Cluster, b: Number, broker: StructValue, news: ReplayedMetadata) -> StructValue:
     """B8. A broker after it has replayed metadata.
 
-    It deletes its log if it is no longer a replica. Then it becomes leader, remains leader, or follows or waits.
+    A broker that is no longer a replica deletes its log. Any other broker becomes or remains leader, follows a leader,
+    or waits for one.
     """
     after = forget_proposal(broker, news).replace(view=news.view)
     if not m.on("divergence_check"):
@@ -113,7 +114,7 @@ def with_metadata(m: Cluster, b: Number, broker: StructValue, news: ReplayedMeta
 
 
 def news_of(b: Number, broker: StructValue, latest: StructValue) -> ReplayedMetadata:
-    """Compare the latest metadata with a running broker's view."""
+    """The comparison of the latest metadata with a running broker's view."""
     newer = latest.partition_epoch > broker.view.partition_epoch
     new_epoch = latest.leader_epoch > broker.view.leader_epoch
     view = where(newer, latest, only_brokers_are_news(latest, broker.view))

@@ -118,7 +118,7 @@ def fail_over(m: Cluster, s: State) -> None:
 
 
 def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> None:
-    """966.14. Elect the candidate with the best answer: the latest last leader epoch, then the longest log.
+    """966.14. Elect the candidate with the best answer: the highest last leader epoch, then the longest log.
 
     The epoch comes first, because a longer log of an earlier epoch may end in records that a later leader overwrote.
     """

@@ -131,9 +131,10 @@ def _order(t: ControllerTypes, replicas: SeqValue) -> SeqValue:
 
 
 def can_elect_last_known_leader(t: ControllerTypes, partition: StructValue, among: Electorate) -> Truth:
-    """966.15. True if the last known leader can be elected: ISR and ELR are empty, and (KIP-966) it is live.
+    """966.15. True if the last known leader can be elected: ISR and ELR are empty.
 
-    As the last ISR member it had all committed records. The controller does not check if it has lost some since.
+    With ``last_known_leader_unfenced`` the last known leader must also be live. As the last ISR member it had all
+    committed records; the controller does not check if it has lost some since.
     """
     last = partition.last_known_leader
     possible = among.isr.is_empty & among.elr.is_empty & last.is_some

@@ -298,7 +298,7 @@ def _in_progress(partition: StructValue) -> Truth:
 
 
 def _replicas_in_the_end(t: ControllerTypes, partition: StructValue) -> SetValue:
-    """The replicas after the reassignment in progress completes; the current ones if none is in progress."""
+    """The final replicas of the reassignment in progress, or the current replicas if there is none."""
     replicas = members_of(partition.replicas, t.brokers)
     in_the_end = (replicas | partition.adding) - partition.removing
     return where(_in_progress(partition), in_the_end, replicas)
@@ -336,8 +336,8 @@ def _isr_without_adding(t: ControllerTypes, partition: StructValue) -> tuple[Seq
 def cancellation_checks(now: ControllerContext) -> Checks:
     """966.9. The checks of a cancellation: a reassignment is in progress, and enough ISR members remain.
 
-    The adding replicas take their copies along, so min ISR members must remain. With ``reassignment_needs_min_isr``
-    off, one member is enough, or none if unclean election is enabled.
+    The cancellation removes the adding replicas and their copies, so min ISR members must remain. With
+    ``reassignment_needs_min_isr`` off, one member is enough, or none if unclean election is enabled.
     """
     t, partition = now.t, now.partition
     checks, too_few = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT

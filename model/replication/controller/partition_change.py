@@ -39,7 +39,7 @@ class RequestedChange:
 
     ``acceptable``: brokers that may lead, if they differ from the currently acceptable brokers. ``unclean_shutdown``:
     brokers that lost their log. ``assigns``: a replica gets another log directory. ``reorders``: the ISR's members
-    change their order, which no rule reads but which is written.
+    change their order; no rule reads the order, but the record has it.
     """
 
     election: Number = ElectionType.ONLINE
@@ -195,7 +195,7 @@ def elects_no_replica(t: ControllerTypes, partition: StructValue, elected: Elect
 
 
 def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
-    """966.3, step 4. True if the record contains the ISR: the ISR changes, and is not empty unless it may be.
+    """966.3, step 4. True if the record contains the ISR. An empty ISR needs the rule ``isr_may_become_empty``.
 
     If the ISR may not become empty, the last member stays in it while it is down. That member leads when it returns,
     even if it has lost records.
@@ -280,7 +280,8 @@ def eligible_leader_replicas(
     If the proposed ISR has min ISR members, the ELR is empty. Otherwise the ELR keeps its members and gains the
     members that leave the ISR: no record was committed without them, so they hold all records below the HWM.
     966.5: a broker with an unclean shutdown leaves the ELR. 966.9: only replicas stay after a reassignment.
-    966.18: while the ELR is off it is empty; with ``leftover_elr_elects`` the election of that change still uses it.
+    966.18: while the feature is off, the ELR is empty. With ``leftover_elr_elects`` the recorded ELR still serves the
+    election of this change.
     """
     if not t.on("eligible_leader_replicas"):
         return partition.elr if t.on("leftover_elr_elects") else t.brokers.zero()

@@ -35,7 +35,7 @@ from highwater.model.replication.drawing import CONTROLLER_DRAWING
 
 
 class Controller(ControllerBase):
-    """One partition as the controller sees it, under every history of its brokers and its operator."""
+    """One partition as the controller sees it, with arbitrary actions of brokers and the operator."""
 
     name = "replication.controller"
     modules = (recovery_steps,)
@@ -137,7 +137,7 @@ class Controller(ControllerBase):
         clean="clean_choice",
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
-        """A broker restarts and registers. After an unclean shutdown it has lost records."""
+        """A broker restarts and registers. If its shutdown was unclean, the broker has lost records."""
         self.restart(s, broker, clean, clean)
 
     @action(
@@ -254,12 +254,12 @@ class Controller(ControllerBase):
 
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
-        """The periodic task elects a leader uncleanly where the topic allows it."""
+        """The periodic task elects a leader uncleanly if the topic allows it."""
         self._elect(s, handlers.maybe_elect_unclean_leader(self.context(s)))
 
     @action("966.17", says="the controller balances leaders")
     def maybe_balance_leader(self, s: State) -> None:
-        """The periodic task elects the preferred replica where another replica leads."""
+        """The periodic task elects the preferred replica if another replica leads."""
         self._elect(s, handlers.maybe_balance_leader(self.context(s)), ElectionType.PREFERRED)
 
     def _elect(self, s: State, handled: Handled, election: Number | None = None) -> None:

@@ -80,7 +80,8 @@ def is_clean_registration(
 
     Only a clean shutdown writes that epoch, after it has flushed the log. After a crash the end of the log may be
     lost. A second registration of the same incarnation is not a restart, and counts as clean. A request below version
-    3 has no previous epoch and counts as unclean. Without the rule ``clean_registration`` every new incarnation does.
+    3 has no previous epoch, and counts as unclean. Without the rule ``clean_registration`` every new incarnation
+    counts as unclean.
     """
     if not t.on("clean_registration"):
         return same_incarnation
@@ -402,9 +403,10 @@ def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number)
 
 
 def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
-    """380.3, 903.1. The check of a heartbeat: it has the registered broker epoch.
+    """380.3, 903.1. The check of a heartbeat: its broker epoch is the registered one.
 
-    A former incarnation's heartbeat would unfence the new one before it has replayed its own registration.
+    Otherwise a former incarnation's heartbeat would unfence the new incarnation before that has replayed its
+    registration.
     """
     checks = Checks(Error.NONE)
     registration = registrations[request.broker]

@@ -280,7 +280,7 @@ class ControllerBase(Protocol):
         self.store(s, decision)
 
     def own_next(self, s: State) -> Any:
-        """The next state's part for this partition. A protocol of several partitions overrides this."""
+        """This partition's part of the next state. A protocol of several partitions overrides this."""
         return s.next
 
     def store(self, s: State, decision: Decision) -> None:

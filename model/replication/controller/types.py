@@ -235,7 +235,7 @@ class ControllerTypes:
         return other
 
     def under_any_features(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """The types, with rules that depend on features: ``on`` raises LanguageError for them."""
+        """The types with ``rules`` that depend on features: ``on`` raises LanguageError for these rules."""
         other = copy.copy(self)
         other.of_features = frozenset(rules)
         return other

@@ -108,7 +108,7 @@ class IndexEntries:
 
 
 class Topic(Controller):
-    """A topic of two partitions as the controller sees it, under every history of brokers and operator."""
+    """A topic of two partitions as the controller sees it, with arbitrary actions of brokers and the operator."""
 
     name = "replication.topic"
     drawing = TOPIC_DRAWING
@@ -171,7 +171,8 @@ class Topic(Controller):
     def controllers_min_isr(self, s: Any) -> Number:
         """The effective min ISR that the controller uses.
 
-        With K10 it comes from the first partition's replicas, otherwise from the partition's own.
+        With K10 it depends on the replica count of the topic's first partition, otherwise on that of the partition
+        itself.
         """
         return super().controllers_min_isr(s) if self.on("min_isr_by_first_partition") else self.min_isr(s)
 
