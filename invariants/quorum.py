@@ -54,7 +54,7 @@ def leader_completeness(m: Quorum, s: State) -> Truth:
 
 @invariant("595.4")
 def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
-    """A majority of the voters holds every committed record, so every electing majority includes one of its holders."""
+    """Each committed record is on a majority of the voters, so every electing majority has a voter with the record."""
     return all_of(
         implies(
             s.committed.length > o,
@@ -132,7 +132,7 @@ def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
 
 @invariant("595.2")
 def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
-    """No response makes a member truncate below its HWM; it would stop with an error."""
+    """No response makes a member truncate below its HWM. Such a member would stop with an error."""
     return all_of(
         implies(
             s.responses[f].is_some
@@ -378,7 +378,7 @@ def _every_pair(m: Quorum, f: Number, leader: Number) -> bool:
 
 
 def _follows(s: State, f: Number, leader: Number) -> Truth:
-    """True if member ``f`` follows ``leader``, and both are in the epoch in which it leads."""
+    """True if member ``f`` follows ``leader``, and both are in the epoch in which ``leader`` leads."""
     follower, other = s.members[f], s.members[leader]
     return (follower.epoch == other.epoch) & follower.leader.is_(leader) & other.leader.is_(leader)
 

@@ -91,8 +91,8 @@ def electable_completeness(can_be_elected: Truth, holds: Truth) -> Truth:
 def committed_records_survive(committed: Truth, copies: Sequence[Truth]) -> Truth:
     """At least one replica's log contains every committed record.
 
-    This holds while fewer than min ISR brokers have lost data. ``committed``: there is a committed record at an
-    offset. ``copies``: for each replica, that its log has the record.
+    This holds while fewer than min ISR brokers have lost data. ``committed``: whether there is a committed record at
+    an offset. ``copies``: for each replica, whether its log has that record.
     """
     return implies(committed, any_of(copies))
 
@@ -110,8 +110,8 @@ def enough_are_electable(electable: SetValue, min_isr: Number) -> Truth:
 def consumers_read_consistently(shown: Sequence[Truth], same: Sequence[Truth]) -> Truth:
     """Consumers read consistently: no leader removes or changes a record below an HWM that a leader has had.
 
-    ``shown``: for each offset, that a leader serves a record there. ``same``: for each offset, that it is the record
-    first served there.
+    ``shown``: for each offset, whether a leader serves a record there. ``same``: for each offset, whether it is the
+    record first served there.
     """
     return all_of(implies(there, as_before) for there, as_before in zip(shown, same, strict=True))
 
@@ -120,7 +120,7 @@ def consumers_read_consistently(shown: Sequence[Truth], same: Sequence[Truth]) -
 def logs_match(same: Sequence[Truth]) -> Truth:
     """Two logs with the same record at an offset have the same records before it.
 
-    ``same``: for each offset, that both logs have the same record there.
+    ``same``: for each offset, whether both logs have the same record there.
     """
     return all_of(implies(same[offset], all_of(same[:offset])) for offset in range(1, len(same)))
 
@@ -172,7 +172,7 @@ def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
 def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
     """At most one broker believes that it leads in a leader epoch.
 
-    ``leaders``: for each replica, that it leads, and its leader epoch.
+    ``leaders``: for each replica, whether it believes so, and its leader epoch.
     """
     return all_of(
         implies(leads & also, epoch != other)
@@ -201,7 +201,7 @@ def hwm_waits_for_isr(leo: Number, hwm: Number) -> Truth:
 
 @statement("B5")
 def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth:
-    """A replica joins the ISR once its LEO has reached the leader's HWM and LESO."""
+    """A replica joins the ISR only once its LEO has reached the leader's HWM and LESO."""
     return logs.has_caught_up(leo, hwm, epoch_start)
 
 
@@ -219,7 +219,7 @@ def leader_answers_in_its_epoch(asked: Number, leads: Number) -> Truth:
 
 @statement("903.2, 903.4")
 def stale_epochs_are_refused(sent: Number, known: Number) -> Truth:
-    """No broker or controller uses a message with an earlier broker epoch than the epoch it knows.
+    """No broker or controller uses a message with an earlier broker epoch than it knows for that broker.
 
     ``sent`` is the epoch in the message, ``known`` the epoch that the receiver knows.
     """

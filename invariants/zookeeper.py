@@ -29,9 +29,9 @@ def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.2")
 def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Truth:
-    """A stopped replica was stopped by a request for this generation of its broker, or a later one.
+    """A stopped replica was stopped by a request for the current generation of its broker, or for a later one.
 
-    Otherwise no request starts it again, because the controller considers it running.
+    Otherwise no request starts the replica again, because the controller considers it running.
     """
     return all_of(
         implies(s.brokers[b].stopped_for.is_some, s.brokers[b].stopped_for.value >= s.brokers[b].epoch)
@@ -68,7 +68,7 @@ def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.3")
 def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
-    """The active controller considers a broker shutting down only if that generation of the broker has requested it.
+    """The active controller considers a broker shutting down only if its current generation requested the shutdown.
 
     The controller does not elect a broker that shuts down until the broker has failed and returned.
     """
@@ -100,7 +100,7 @@ def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
 def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Truth:
     """A restarted broker does not lead in a leader epoch in which its former process led.
 
-    It may have lost records that followers have, and the leader epoch cannot distinguish the two logs.
+    The restarted broker may have lost records that followers have. The leader epoch cannot distinguish the two logs.
     """
     return all_of(
         implies(

@@ -107,7 +107,7 @@ def isr_within_replicas(m: Controller, s: State) -> Truth:
 
 @invariant("B8")
 def leader_in_isr(m: Controller, s: State) -> Truth:
-    """The leader is in the ISR: it acknowledges the records of its log."""
+    """The leader is in the ISR, because its log has every record that it acknowledges."""
     return implies(s.partition.leader.is_some, s.partition.isr.has(s.partition.leader))
 
 
@@ -131,13 +131,13 @@ def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
 
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
-    """Checks the partition's ISR and ELR; while the ELR is off, it counts as empty."""
+    """Checks the partition's ISR and ELR. While the feature is off, the ELR counts as empty."""
     return statements.elr_only_under_min_isr(_promised(m, s), m.min_isr(s))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Controller, s: State) -> Truth:
-    """Checks the partition's ELR; while the ELR is off, it counts as empty."""
+    """Checks the partition's ELR. While the feature is off, the ELR counts as empty."""
     return statements.elr_within_replicas(_promised(m, s), m.assigned(s.partition))
 
 
@@ -213,7 +213,7 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 def every_broker_comes_back(m: Controller, s: State) -> Truth:
     """Every broker can be fenced, register and be unfenced without a failing decision.
 
-    Otherwise the controller resigns at each attempt, and the next controller does too.
+    Otherwise the controller resigns at each attempt, and so does the next controller.
     """
     return all_of(implies(s.registrations[b].registered, _comes_back(m, s, b)) for b in m.t.broker)
 
@@ -280,7 +280,7 @@ def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
 
 
 def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True if a broker has shut down, or its registration failed with the controller. Its registration is then fair.
+    """True if a broker has shut down, or the controller failed during its registration. Its registration is then fair.
 
     Any other registration follows a crash.
     """

@@ -78,7 +78,7 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
 def histories_match(m: Replication, s: State) -> Truth:
     """If two logs have records of one leader epoch, at offsets i and j, they agree up to the smaller offset.
 
-    So records of the epoch of a follower's last record are at the same offsets in the leader's log.
+    So the records with the same leader epoch as a follower's last record are at the same offsets in the leader's log.
     """
     return all_of(
         implies(

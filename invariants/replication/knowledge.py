@@ -111,8 +111,8 @@ def isr_has_its_leader(m: Replication, s: State) -> Truth:
 def enough_are_remembered(m: Replication, s: State) -> Truth:
     """ISR, ELR and last known ELR together have min ISR members.
 
-    Without an unclean shutdown, ISR and ELR alone have them. This requires min ISR members in the initial ISR. Each
-    broker that is down uncleanly has used a crash or an early stop.
+    Without an unclean shutdown, ISR and ELR alone have min ISR members. Both statements require min ISR members in the
+    initial ISR. Each broker that is down after an unclean shutdown has used a crash or an early stop of the budgets.
     """
     p, needed = s.partition, m.min_isr(s)
     ended = spent(m, s, *CRASHES, "early_stops")
@@ -127,8 +127,8 @@ def enough_are_remembered(m: Replication, s: State) -> Truth:
 def views_are_former_states(m: Replication, s: State) -> Truth:
     """A running broker's view was once the controller's state; equal epochs mean equal decisions.
 
-    Configuration and replicas do not change here. The partition epoch determines the whole decision. The leader epoch
-    determines the leader, for any two brokers and the controller.
+    Configuration and replicas do not change in these scenarios. The partition epoch determines the whole decision. The
+    leader epoch determines the leader, for any two brokers and the controller.
     """
     p, known = s.partition, []
     for b in m.broker:
@@ -300,7 +300,10 @@ def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Truth:
 
 @step_property("B8")
 def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: State) -> Truth:
-    """A broker's leader epoch never decreases, even across restarts. Its partition epoch never does while it runs."""
+    """A broker's leader epoch never decreases, even across restarts.
+
+    Its partition epoch does not decrease while the broker runs.
+    """
     if not is_stated_for(m):
         return as_bool(True)
     return all_of(

@@ -114,7 +114,7 @@ def answers_of_other_epochs_change_no_log(m: Replication, before: State, after: 
 def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State, after: State) -> Truth:
     """A leader ignores a fetch with a lower broker epoch than its metadata has for the follower.
 
-    Fetches of version 14 (``old_fetcher``) have no broker epoch.
+    The property excludes the fetches of ``old_fetcher``, which have no broker epoch (version 14).
     """
     kept = []
     for b in m.broker:

@@ -123,7 +123,7 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """A completed reassignment leaves every added replica in the ISR, and min ISR members or every replica."""
+    """After a completed reassignment all added replicas are in the ISR, which has min ISR members or every replica."""
     old, new = before.partition, after.partition
     was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
     ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
@@ -307,9 +307,9 @@ def leaders_from_outside_are_allowed(m: Controller, before: State, after: State)
 def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after: State) -> Truth:
     """A member that leaves an ISR under min ISR enters the ELR, unless it leaves because its broker registers again.
 
-    If the ISR has min ISR members, the ELR is empty. A member leaves the ELR only into the ISR, by a registration of
-    its broker, with a change of replicas or configuration, or at an unclean election. With K16, the assignment to a
-    log directory removes it, too.
+    If the ISR has min ISR members, the ELR is empty. A member leaves the ELR only when it joins the ISR, when its
+    broker registers, when replicas or configuration change, or at an unclean election. With K16 the assignment to a
+    log directory also removes members.
     """
     p, then = before.partition, after.partition
     on = m.elr_is_on(before) & _same_level(m, before, after)

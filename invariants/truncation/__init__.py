@@ -187,13 +187,13 @@ def a_replica_joins_once_all_is_committed(m: Truncation, before: State, after: S
 
 @reachable("B7")
 def a_follower_is_removed(m: Truncation, before: State, after: State) -> Truth:
-    """A leader removes a replica from the ISR that follows it in the leader's epoch."""
+    """A leader removes from the ISR a replica that follows it in its epoch."""
     return _changes_isr(m, before, after, False, lambda x, r: m.follows_in_epoch(before, r, x))
 
 
 @reachable("B7")
 def a_replica_with_all_records_is_removed(m: Truncation, before: State, after: State) -> Truth:
-    """A leader removes a replica from the ISR whose log is as long as its own."""
+    """A leader removes from the ISR a replica whose log is as long as the leader's."""
     return _changes_isr(m, before, after, False, lambda x, r: before.logs[r].length >= before.logs[x].length)
 
 

@@ -55,7 +55,7 @@ class _Isr:
     epoch: int
 
     def holds(self, m: Truncation, s: State, replica: Number) -> Truth:
-        """True if the replica holds every record below the HWM of each replica in an epoch below this ISR's."""
+        """True if the replica holds every record below the HWM of each replica whose epoch is below this ISR's."""
         return all_of(
             implies(_epoch_below(s, other, self.epoch), m.holds_below_hwm(s, other, replica))
             for other in m.replica
@@ -100,9 +100,10 @@ def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
 
 @invariant("B8", rule=RULE)
 def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
-    """Every decision has its leader in its ISR, and the last request has the controller's last decision.
+    """In each request of the controller the leader is in the ISR; the last request has the controller's leader.
 
-    After the leader has taken the last request, the ISR can change. The controller's ISR then equals the leader's.
+    Until the leader takes the last request, the request also has the controller's ISR. Then the leader's own ISR
+    equals the controller's.
     """
     q, last = s.quorum, s.quorum.leader_epoch
     in_isr = [implies(q.leader.is_some, q.isr.has(q.leader.value))]
@@ -123,7 +124,7 @@ def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
 
 @invariant("B8", rule=RULE)
 def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
-    """A replica's leader is the broker that the request of its epoch names, and that broker has reached the epoch.
+    """A replica's leader is the broker that the controller's request for its epoch names; it has reached the epoch.
 
     A replica without an epoch has no leader, no records and no HWM.
     """
