@@ -418,7 +418,7 @@ def a_later_controllers_request_is_overtaken(m: ZooKeeperMode, before: State, af
 
 @reachable("380.2")
 def a_former_generations_request_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A request overtakes a request of the same controller that is for a former generation of the broker."""
+    """A request overtakes a request that the same controller sent to a former generation of the broker."""
 
     def former(ahead: StructValue, request: StructValue) -> Truth:
         same = (ahead.controller == request.controller) & ~ahead.late

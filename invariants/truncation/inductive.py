@@ -258,7 +258,7 @@ def later_isrs_are_within(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
-    """The members of every current ISR hold every record that was committed before it.
+    """The members of every current ISR hold every record that was committed in an epoch before the ISR's epoch.
 
     The ISRs are the controller's, the first ISR of each epoch, and the ISRs of leaders.
     """

@@ -256,7 +256,7 @@ PROFILES = {
         *_TAKEN_FOR_GRANTED,
     ),
     "kip_966_letter": _of(
-        "what the text of KIP-966 says, with KIP-841 and KIP-903, and nothing that goes without saying",
+        "the text of KIP-966 with KIP-841 and KIP-903, without the rules that the text only implies",
         controller.PROFILES["kip_966_letter"].rules,
         *(rule for rule in _BASE if rule not in ("proposal_keeps_its_epochs", "fetch_response_epoch_check")),
         *_KIP_841, "proposed_broker_epoch_check", "epochs_from_fetches", *_KIP_966, *_UNCLEAN_RECOVERY,

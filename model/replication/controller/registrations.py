@@ -389,7 +389,7 @@ def any_session_expired(
 
 
 def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number) -> StructValue:
-    """A broker's session after the periodic check fenced it; ended if ``fenced_broker_has_session`` is on."""
+    """A broker's session after the periodic check fenced it; with ``fenced_broker_has_session`` it has ended."""
     contact = session.last_contact_ms.type
     over = t.on("fenced_broker_has_session")
     return session.replace(

@@ -262,8 +262,8 @@ PROFILES = {
         *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR,
     ),
     "kafka_4_2_mended": Profile.of(
-        "no release: kafka_4_2 with what closes its losses by a clean election, its failing registrations, and what "
-        "changes of the ELR feature's level leave without a leader",
+        "no release: kafka_4_2 with rules that prevent its losses by clean elections, its failing registrations, and "
+        "leaderless partitions after changes of the ELR feature's level",
         *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR, "level_change_empties_elr", "level_changes_with_leader",
         "reassignment_needs_min_isr", "elr_within_replicas",
     ),
@@ -276,7 +276,7 @@ PROFILES = {
         "KIP-966 without unclean recovery (966.15)", *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE
     ),
     "kip_966_letter": Profile.of(
-        "the text of KIP-966 and nothing else: any candidate can be elected, and what goes without saying is not said",
+        "the text of KIP-966 only: any candidate can be elected, and the rules that the text only implies are off",
         *(rule for rule in (*_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE) if rule not in _NOT_IN_THE_TEXT),
         "clean_election_picks_any", "unclean_election_picks_any", "unclean_recovery",
     ),
