@@ -60,13 +60,13 @@ RULES = {
     ),
     "unclean_recovery": Rule(
         "966.13, 966.14",
-        "Without an unfenced ISR or ELR member the controller asks the replicas for their logs and elects the "
-        "best; this replaces unclean election.",
+        "If no ISR or ELR member is unfenced, the controller compares the replicas' logs and elects the replica with "
+        "the best log. This replaces unclean election.",
     ),
     "balanced_election_waits_for_elr": Rule(
         "966.13, 966.14",
         "An operator's LONGEST_LOG_BALANCED election is refused while the ELR has members, because Balanced waits "
-        "for them. Off: it elects from the last known ELR, which the proposal does not exclude.",
+        "for them. Off: it elects a last known ELR member nevertheless; the proposal does not exclude that.",
     ),
     # Epochs.
     "elections_bump_leader_epoch": Rule(
@@ -141,7 +141,7 @@ RULES = {
     ),
     "elr_off_empties_elr": Rule(
         "966.18",
-        "While the ELR is off, the next change of the partition empties it. Off: the recorded ELR stays.",
+        "While the ELR is off, the next change of the partition empties the ELR. Off: the recorded ELR stays.",
     ),
     "elr_off_forgets_last_known": Rule(
         "966.18",
@@ -208,8 +208,8 @@ RULES = {
     ),
     "cancellation_is_whole": Rule(
         "966.9",
-        "A cancelled reassignment has no adding or removing replicas. Off: the adding replicas only leave replicas "
-        "and ISR.",
+        "A cancelled reassignment has no adding or removing replicas. Off: the adding replicas leave replicas and "
+        "ISR, but the reassignment stays in progress.",
     ),
     "elr_within_replicas": Rule(
         "966.9", "The ELR contains replicas of the partition only, also after a reassignment."
