@@ -112,7 +112,7 @@ def enough_are_remembered(m: Replication, s: State) -> Truth:
     """ISR, ELR and last known ELR together have min ISR members.
 
     Without an unclean shutdown, ISR and ELR alone have min ISR members. Both statements require min ISR members in the
-    initial ISR. Each broker that is down after an unclean shutdown has used a crash or an early stop of the budgets.
+    initial ISR. For each broker that is down after an unclean shutdown, the budgets have one crash or early stop less.
     """
     p, needed = s.partition, m.min_isr(s)
     ended = spent(m, s, *CRASHES, "early_stops")

@@ -187,7 +187,7 @@ def a_replica_joins_once_all_is_committed(m: Truncation, before: State, after: S
 
 @reachable("B7")
 def a_follower_is_removed(m: Truncation, before: State, after: State) -> Truth:
-    """A leader removes from the ISR a replica that follows it in its epoch."""
+    """A leader removes from the ISR a replica that follows in the leader's epoch."""
     return _changes_isr(m, before, after, False, lambda x, r: m.follows_in_epoch(before, r, x))
 
 

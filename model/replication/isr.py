@@ -123,7 +123,7 @@ def propose_isr(m: Cluster, s: State, leader: Number, isr: SetValue) -> None:
 
 
 def lags(leader: StructValue, f: Number) -> Truth:
-    """True if a follower's last known LEO is behind the leader's LEO, or unknown."""
+    """True if a follower's LEO, as the leader knows it, is unknown or behind the leader's LEO."""
     known = leader.followers[f]
     return known.leo.is_none | (known.leo.value < leader.log.length)
 

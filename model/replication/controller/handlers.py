@@ -352,7 +352,7 @@ def cancellation_checks(now: ControllerContext) -> Checks:
 
 
 def cancelled(now: ControllerContext) -> StructValue:
-    """966.9. The record of a cancellation: adding replicas leave replicas and ISR, and no replica is removing.
+    """966.9. The record of a cancellation: adding replicas leave the replica list and the ISR; removing replicas stay.
 
     If the ISR would be empty, the first replica joins it, whatever records it holds. With
     ``reassignment_needs_min_isr`` off, committed records can be lost that way.

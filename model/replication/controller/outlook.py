@@ -124,10 +124,10 @@ def may_have_best_log(complete: SetValue, winner: Number, compared: SetValue) ->
 
 
 def without_promise(partition: StructValue, complete: SetValue) -> SetValue:
-    """The brokers that count as complete while the ELR is off: all ISR members, if none of them is complete.
+    """The brokers that count as complete while the ELR is off.
 
-    Without the ELR the last ISR member stays in the ISR, even if it lost its log. In that case the proposals guarantee
-    nothing about committed records.
+    If no ISR member is complete, all ISR members count as complete. Without the ELR the last ISR member stays in the
+    ISR, even if it lost its log, and the proposals then guarantee nothing about committed records.
     """
     nobody_left = (partition.isr & complete).is_empty
     return where(nobody_left, complete | partition.isr, complete)

@@ -140,7 +140,7 @@ def target_of(partition: StructValue, change: RequestedChange) -> ChangeTarget:
 
 
 def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Number) -> ChangeTarget:
-    """966.9, step 1. Complete a reassignment if possible: removing replicas leave replicas and ISR.
+    """966.9, step 1. Complete a reassignment if possible: removing replicas leave the replica list and the ISR.
 
     Every change does this first, because a replica that leaves must neither be elected nor enter the ELR.
     """

@@ -103,7 +103,7 @@ class Controller(ControllerBase):
         s.next.registrations[broker].fenced = True
 
     def _fence(self, s: State, broker: Number) -> None:
-        """Remove a broker that is fenced or starts a controlled shutdown from the ISR and from leadership."""
+        """Remove a broker from the ISR and from leadership: it is fenced, or starts a controlled shutdown."""
         decision = self.decision(s, registrations.fence(self.context(s), broker).record)
         self.carry_out(s, replace(decision, live=decision.live - self._only(broker)))
 

@@ -246,7 +246,7 @@ class ControllerBase(Protocol):
         )
 
     def leads(self, s: State, broker: Number) -> Truth:
-        """True if a broker leads a partition: this partition or, with ``leads_elsewhere``, possibly another."""
+        """True if a broker leads this partition or, with ``leads_elsewhere``, possibly another partition."""
         return s.partition.leader.is_(broker) | self.p.leads_elsewhere
 
     # --- the effects of decisions -------------------------------------------------------------------
