@@ -101,7 +101,7 @@ def registrations_are_the_brokers(m: Replication, s: State) -> Truth:
 
 @helper("B8, 966.3")
 def isr_has_its_leader(m: Replication, s: State) -> Truth:
-    """A leader is in the ISR, and a non-empty ISR has a leader. The replica list does not change."""
+    """A leader is in the ISR, and a non-empty ISR has a leader. The replica list is constant in these scenarios."""
     p = s.partition
     led = where(p.leader.is_some, p.isr.has(p.leader), p.isr.is_empty)
     return led & p.adding.is_empty & p.removing.is_empty & (size(replicas(m, s)) == p.replicas.length)

@@ -128,7 +128,7 @@ def lags(leader: StructValue, f: Number) -> Truth:
     return known.leo.is_none | (known.leo.value < leader.log.length)
 
 
-@action("841.3, 903.3", says="leader {leader} sends its AlterPartition again", leader="broker")
+@action("841.3, 903.3", says="leader {leader} retries its AlterPartition", leader="broker")
 def retry_alter_partition(m: Cluster, s: State, leader: Number) -> None:
     """A leader retries its pending AlterPartition.
 
