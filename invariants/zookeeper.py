@@ -248,7 +248,6 @@ def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after:
 
 
 def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
-    """True if the process of broker ``b`` runs before and after the step."""
     return m.is_up(before.brokers[b]) & m.is_up(after.brokers[b])
 
 

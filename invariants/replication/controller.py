@@ -350,7 +350,6 @@ LIVENESS = (
 
 
 def _ends(before: State, after: State) -> Truth:
-    """True if a step ends a reassignment."""
     p, then = before.partition, after.partition
     going = ~p.adding.is_empty | ~p.removing.is_empty
     return going & then.adding.is_empty & then.removing.is_empty

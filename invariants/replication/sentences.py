@@ -17,7 +17,6 @@ def _same_process(m: Replication, before: State, after: State, b: Number) -> Tru
 
 
 def _is_requested(before: State, after: State) -> Truth:
-    """True if the step is an election that an operator requests."""
     return before.budgets.elections > after.budgets.elections
 
 

@@ -146,7 +146,6 @@ STEP_PROPERTIES = (
 
 
 def _pairs(m: Truncation) -> list[tuple[Number, Number]]:
-    """Each pair of two different replicas."""
     return [(x, r) for x in m.replica for r in m.replica if int(x) != int(r)]
 
 

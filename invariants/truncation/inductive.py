@@ -38,7 +38,6 @@ def _has_reached(s: State, replica: Number, epoch: int) -> Truth:
 
 
 def _same(m: Truncation, s: State, a: Number, b: Number, offset: int) -> Truth:
-    """True if the logs of two replicas hold the same record at an offset."""
     ours, theirs = s.logs[a], s.logs[b]
     return (ours.length > offset) & (theirs.length > offset) & (ours[offset] == theirs[offset])
 
@@ -91,7 +90,6 @@ def _isrs(m: Truncation, s: State) -> list[_Isr]:
 
 
 def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
-    """True if a replica believes that it leads in this epoch."""
     return m.presumes_leadership(s, replica) & s.replicas[replica].leader_epoch.is_(epoch)
 
 

@@ -558,9 +558,9 @@ def is_the(b: Number, named: int) -> Truth:
 def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
     """The initial state with ``first`` as leader.
 
-    Each ISR member's log has the first ``initial_records`` records, which are committed and acknowledged. All other
-    logs are empty. So a scenario about later events need not explore the steps that lead to that state. If the ISR is
-    under min ISR, no record can be committed, and all logs are empty.
+    Each ISR member's log has the first ``initial_records`` records, committed and acknowledged; all other logs are
+    empty. So a scenario about later events skips the steps that write these records. If the ISR is under min ISR, no
+    record can be committed, and all logs are empty.
     """
     p = m.p
     replicas, isr = list(range(m.factor)), list(range(min(p.initial_isr, m.factor)))

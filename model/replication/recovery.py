@@ -1,9 +1,9 @@
 """Unclean recovery: the controller collects the replicas' log infos and elects the best log (966.14).
 
 A log info is a replica's answer to GetReplicaLogInfo. If no remaining replica is known to hold all committed records,
-any election may lose some. Electing by the order of replicas can pick a replica with few records; a comparison of logs
-finds the replica with the most. The model leaves out the requests: the controller repeats them until it has an answer.
-The controller keeps the answers in memory only.
+any election may lose some. An election by the order of replicas can pick a replica with few records; a comparison of
+logs finds the replica with the most. The model leaves out the requests, which the controller repeats until it has an
+answer. The controller keeps answers in memory only.
 """
 
 from __future__ import annotations

@@ -127,7 +127,6 @@ class ControllerTypes:
         self._define_requests(most, bounded)
 
     def _define_partition(self, leader_epoch: Int, partition_epoch: Int) -> None:
-        """Define the type of a partition in the controller's metadata."""
         self.partition = Struct(
             "Partition",
             replicas=self.replicas,

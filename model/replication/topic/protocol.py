@@ -50,7 +50,6 @@ _LEFT_OUT = frozenset({"change_first_partition"})
 
 
 def _of_topic(one: Action) -> Action:
-    """The topic's version of an action of the controller."""
     if one.name in _OF_ONE:
         says = f"partition {{partition}}: {one.says}"
         return replace(
@@ -169,11 +168,7 @@ class Topic(Controller):
     # --- effects across partitions --------------------------------------------------------------------
 
     def controllers_min_isr(self, s: Any) -> Number:
-        """The effective min ISR that the controller uses.
-
-        With K10 it depends on the replica count of the topic's first partition, otherwise on that of the partition
-        itself.
-        """
+        """The effective min ISR that the controller uses: with K10 the first partition's, else the partition's own."""
         return super().controllers_min_isr(s) if self.on("min_isr_by_first_partition") else self.min_isr(s)
 
     def leads(self, s: Any, broker: Number) -> Truth:
