@@ -23,7 +23,7 @@ METADATA_LOG, BROKER_LOGS, REQUEST_LOGS = "metadata log", "broker logs", "reques
 
 @dataclass(frozen=True)
 class Stated:
-    """The properties of a protocol: of states, steps and runs, goals, and helpers for proofs by induction."""
+    """The properties of a protocol (states, steps and runs), reachability goals, and helpers for inductive proofs."""
 
     invariants: tuple[Invariant, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
@@ -65,7 +65,7 @@ def _inductive(name: str) -> Any:
 class CatalogueEntry:
     """A property: its name, its meaning, and the numbers of its rules.
 
-    ``checked_by`` maps each checker (a protocol, or a kind of logs) to these numbers.
+    ``checked_by`` maps each checker (a protocol, or a kind of logs) to the rule numbers as text.
     """
 
     name: str
@@ -87,7 +87,7 @@ def catalogue() -> dict[str, CatalogueEntry]:
 
 @cache
 def observed() -> dict[str, CatalogueEntry]:
-    """The properties that a replay checks on observations, by name.
+    """The properties that a replay checks on recorded logs, by name.
 
     Each entry has the numbers of the property's rules for each kind of logs.
     """

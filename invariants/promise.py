@@ -33,7 +33,7 @@ def the_log_is_in_order(m: Promise, s: State) -> Truth:
 
 @step_property("B6")
 def what_a_producer_was_told_stays(m: Promise, before: State, after: State) -> Truth:
-    """Each record is written once and acknowledged at most once, and then does not change."""
+    """Each record is written once and acknowledged at most once; its state does not change after that."""
     kept = []
     for v in m.value:
         was, is_ = before.writes[v], after.writes[v]

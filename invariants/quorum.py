@@ -1,4 +1,4 @@
-"""Properties of the metadata quorum: committed records stay, and members learn the HWM without delay. Its goals."""
+"""Properties of the metadata quorum: committed records stay, and members learn the HWM without delay."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def leader_completeness(m: Quorum, s: State) -> Truth:
 
 @invariant("595.4")
 def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
-    """A majority of the voters holds every committed record, so every electing majority includes one of its holders."""
+    """Each committed record is on a majority of the voters, so every electing majority has a voter with the record."""
     return all_of(
         implies(
             s.committed.length > o,
@@ -66,7 +66,7 @@ def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
 
 @invariant("595.6, B6")
 def hwm_is_committed(m: Quorum, s: State) -> Truth:
-    """Every record below a member's HWM is committed and in its log: its state machine applies these records.
+    """Every record below a member's HWM is committed and in the member's log: its state machine applies the record.
 
     Every record that a consumer has read is committed, too.
     """
@@ -132,7 +132,7 @@ def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
 
 @invariant("595.2")
 def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
-    """No response makes a member truncate below its HWM; it would stop with an error."""
+    """No response makes a member truncate below its HWM. Such a member would stop with an error."""
     return all_of(
         implies(
             s.responses[f].is_some
@@ -162,8 +162,8 @@ def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Truth:
 def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
     """A fetch is parked only while the leader's HWM is not greater than the HWM in the fetch.
 
-    Otherwise the sender learns of the leader's HWM up to 500 ms later, when the park timer fires. The property is for
-    fetches between members of version 18.
+    Otherwise the sender learns of the leader's HWM up to 500 ms later, when the park timer fires. The property applies
+    to fetches between members of version 18.
     """
     return all_of(
         implies(
@@ -230,8 +230,8 @@ def answers_bring_news(m: Quorum, s: State) -> Truth:
 def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> Truth:
     """A leader that a majority of the voters follows, itself included, keeps leading unless it restarts.
 
-    A voter that was cut off and returns must not depose the leader. The property does not hold in every scenario: a
-    voter that has just started, or has not fetched from the leader yet, grants a pre-vote.
+    A voter that was cut off and returns must not depose the leader. Some scenarios violate the property: a voter that
+    has just started, or has not fetched from the leader yet, grants a pre-vote.
     """
     return all_of(
         implies(
@@ -378,7 +378,7 @@ def _every_pair(m: Quorum, f: Number, leader: Number) -> bool:
 
 
 def _follows(s: State, f: Number, leader: Number) -> Truth:
-    """True if member ``f`` follows ``leader``, and both are in the epoch in which it leads."""
+    """True if member ``f`` follows ``leader``, and both are in the epoch in which ``leader`` leads."""
     follower, other = s.members[f], s.members[leader]
     return (follower.epoch == other.epoch) & follower.leader.is_(leader) & other.leader.is_(leader)
 
@@ -400,7 +400,7 @@ def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
 def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
     """Infinitely often every replica knows its leader's HWM, if both have version 18.
 
-    No replica needs the park timer for it.
+    The park timer need not end a fetch for this.
     """
     return _all_know(m, s, both_support)
 
@@ -409,7 +409,7 @@ def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
 def hwm_comes_to_older_without_the_timer(m: Quorum, s: State) -> Truth:
     """Infinitely often every replica, of any version, knows its leader's HWM.
 
-    The property does not hold: replicas below version 18 need the park timer.
+    The property fails, because replicas below version 18 need the park timer.
     """
     return _all_know(m, s, _every_pair)
 
@@ -540,7 +540,7 @@ def a_pre_vote_is_won(m: Quorum, before: State, after: State) -> Truth:
 
 @reachable("996.1", rule="pre_vote")
 def a_pre_vote_is_given_up(m: Quorum, before: State, after: State) -> Truth:
-    """A voter stops requesting pre-votes, although it has not won and no other member's news made it stop."""
+    """A voter stops requesting pre-votes without winning, and without learning of a later epoch or a leader."""
 
     def gives_up(c: Number) -> Truth:
         old, new = before.members[c], after.members[c]

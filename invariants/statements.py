@@ -1,8 +1,9 @@
 """Statements: properties with one name and one meaning, for every checker that uses them.
 
-A statement is a function of symbolic values, as a rule is. Explorations and proofs check it in states of a protocol,
-a replay on recorded values. Reports print its docstring. This module has the statements that several checkers share,
-and the statements that replay checks on brokers' logs alone. ``catalogue.py`` lists all properties.
+A statement is a function of symbolic values, as a rule is. Explorations and proofs check statements in states of a
+protocol, a replay checks them on recorded values. Reports print the docstrings. This module has the statements that
+several checkers share, and the statements that replay checks on brokers' logs alone. ``catalogue.py`` lists all
+properties.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Statement:
     ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
         """Mark a function of (protocol, state) as this statement's invariant in that protocol.
 
-        It takes the statement's name and meaning, and its rule numbers unless ``source`` is given. The function's own
-        docstring says which values of the protocol it checks.
+        The invariant takes the statement's name and meaning, and its rule numbers unless ``source`` is given. The
+        function's own docstring says which values of the protocol it checks.
         """
 
         def mark(function: Callable[[Any, Any], Any]) -> Invariant:
@@ -79,7 +80,7 @@ def leader_completeness(leads: Truth, holds: Truth) -> Truth:
 
 @statement("966.6")
 def electable_completeness(can_be_elected: Truth, holds: Truth) -> Truth:
-    """Every member of ISR and ELR holds every committed record: each can be elected as a clean leader.
+    """Every member of ISR and ELR holds every committed record, because each can be elected cleanly.
 
     acks=all depends on this, because an election does not compare logs.
     """
@@ -90,8 +91,8 @@ def electable_completeness(can_be_elected: Truth, holds: Truth) -> Truth:
 def committed_records_survive(committed: Truth, copies: Sequence[Truth]) -> Truth:
     """At least one replica's log contains every committed record.
 
-    It holds while fewer than min ISR brokers have lost data. ``committed`` is true if there is a committed record at
-    an offset, ``copies`` has a condition for each replica: it has the record.
+    This holds while fewer than min ISR brokers have lost data. ``committed``: whether there is a committed record at
+    an offset. ``copies``: for each replica, whether its log has that record.
     """
     return implies(committed, any_of(copies))
 
@@ -100,7 +101,7 @@ def committed_records_survive(committed: Truth, copies: Sequence[Truth]) -> Trut
 def enough_are_electable(electable: SetValue, min_isr: Number) -> Truth:
     """ISR and ELR together have min ISR members, unless a member lost its log or an operator chose otherwise.
 
-    Each of them holds all committed records, so min ISR copies exist.
+    Each of these members holds all committed records, so min ISR copies exist.
     """
     return size(electable) >= min_isr
 
@@ -109,8 +110,8 @@ def enough_are_electable(electable: SetValue, min_isr: Number) -> Truth:
 def consumers_read_consistently(shown: Sequence[Truth], same: Sequence[Truth]) -> Truth:
     """Consumers read consistently: no leader removes or changes a record below an HWM that a leader has had.
 
-    ``shown`` has a condition for each offset: a leader serves it. ``same``: it is the record first served at the
-    offset.
+    ``shown``: for each offset, whether a leader serves a record there. ``same``: for each offset, whether it is the
+    record first served there.
     """
     return all_of(implies(there, as_before) for there, as_before in zip(shown, same, strict=True))
 
@@ -119,7 +120,7 @@ def consumers_read_consistently(shown: Sequence[Truth], same: Sequence[Truth]) -
 def logs_match(same: Sequence[Truth]) -> Truth:
     """Two logs with the same record at an offset have the same records before it.
 
-    ``same`` has a condition for each offset: the logs have the same record there.
+    ``same``: for each offset, whether both logs have the same record there.
     """
     return all_of(implies(same[offset], all_of(same[:offset])) for offset in range(1, len(same)))
 
@@ -141,9 +142,9 @@ def elr_within_replicas(partition: StructValue, replicas: SetValue) -> Truth:
 
 @statement("841.2, 903.4")
 def isr_members_are_eligible(partition: StructValue, active: SetValue) -> Truth:
-    """No ISR member is fenced or shutting down, except a last member without a leader.
+    """No ISR member is fenced or shutting down, except the last member of a partition without a leader.
 
-    Otherwise records wait for a replica that does not fetch, or are committed without it after it leaves.
+    Otherwise the HWM waits for a replica that does not fetch.
     """
     lonely = (size(partition.isr) <= 1) & partition.leader.is_none
     return implies(~lonely, partition.isr <= active)
@@ -171,7 +172,7 @@ def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
 def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
     """At most one broker believes that it leads in a leader epoch.
 
-    ``leaders`` has a pair for each replica: the condition that it leads, and its leader epoch.
+    ``leaders``: for each replica, whether it believes so, and its leader epoch.
     """
     return all_of(
         implies(leads & also, epoch != other)
@@ -182,7 +183,7 @@ def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
 
 @statement("B4")
 def hwm_never_moves_back(before: Number, after: Number) -> Truth:
-    """A replica's HWM never decreases while it runs in one role."""
+    """A replica's HWM never decreases while it runs in one role, leader or follower."""
     return after >= before
 
 
@@ -200,7 +201,7 @@ def hwm_waits_for_isr(leo: Number, hwm: Number) -> Truth:
 
 @statement("B5")
 def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth:
-    """A replica joins the ISR once its LEO has reached the leader's HWM and LESO."""
+    """A replica joins the ISR only once its LEO has reached the leader's HWM and LESO."""
     return logs.has_caught_up(leo, hwm, epoch_start)
 
 
@@ -211,14 +212,14 @@ def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth
 def leader_answers_in_its_epoch(asked: Number, leads: Number) -> Truth:
     """A leader uses a fetch only if the fetch has the leader epoch in which it leads.
 
-    ``asked`` is the epoch in the fetch, ``leads`` the leader's.
+    ``asked`` is the leader epoch in the fetch, ``leads`` the leader's own.
     """
     return asked == leads
 
 
 @statement("903.2, 903.4")
 def stale_epochs_are_refused(sent: Number, known: Number) -> Truth:
-    """No broker or controller uses a message with an earlier broker epoch than the epoch it knows.
+    """No broker or controller uses a message with an earlier broker epoch than it knows for that broker.
 
     ``sent`` is the epoch in the message, ``known`` the epoch that the receiver knows.
     """
@@ -227,7 +228,7 @@ def stale_epochs_are_refused(sent: Number, known: Number) -> Truth:
 
 @statement("903.3")
 def proposals_name_fetched_epochs(named: Number, fetched: Number) -> Truth:
-    """An AlterPartition gives each member the broker epoch of its last fetch.
+    """An AlterPartition carries, for each member, the broker epoch of the member's last fetch.
 
     ``named`` is the epoch in the request, ``fetched`` the epoch of the fetch.
     """
@@ -238,7 +239,7 @@ def proposals_name_fetched_epochs(named: Number, fetched: Number) -> Truth:
 def one_proposal_is_under_way(under_way: Number) -> Truth:
     """A leader has at most one AlterPartition in flight; with two it could not know which one was accepted.
 
-    ``under_way`` is their number.
+    ``under_way`` is the number of a leader's AlterPartitions in flight.
     """
     return under_way <= 1
 

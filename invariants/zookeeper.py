@@ -29,9 +29,9 @@ def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.2")
 def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Truth:
-    """A stopped replica was stopped by a request for this generation of its broker, or a later one.
+    """A stopped replica was stopped by a request for the current generation of its broker, or for a later one.
 
-    Otherwise no request starts it again, because the controller considers it running.
+    Otherwise no request starts the replica again, because the controller considers it running.
     """
     return all_of(
         implies(s.brokers[b].stopped_for.is_some, s.brokers[b].stopped_for.value >= s.brokers[b].epoch)
@@ -68,7 +68,7 @@ def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.3")
 def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
-    """The active controller considers a broker shutting down only if that generation of the broker has requested it.
+    """The active controller considers a broker shutting down only if its current generation requested the shutdown.
 
     The controller does not elect a broker that shuts down until the broker has failed and returned.
     """
@@ -100,7 +100,7 @@ def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
 def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Truth:
     """A restarted broker does not lead in a leader epoch in which its former process led.
 
-    It may have lost records that followers have, and the leader epoch cannot distinguish the two logs.
+    The restarted broker may have lost records that followers have. The leader epoch cannot distinguish the two logs.
     """
     return all_of(
         implies(
@@ -155,7 +155,7 @@ INVARIANTS = (
 
 
 def in_office(s: State, after: State) -> tuple[StructValue, StructValue]:
-    """The state of a controller before and after a step. It is the controller that is active after the step."""
+    """The state, before and after a step, of the controller that is active after the step."""
     office = after.zookeeper.controller
     return s.controllers[office], after.controllers[office]
 
@@ -248,13 +248,12 @@ def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after:
 
 
 def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
-    """True if the process of broker ``b`` runs before and after the step."""
     return m.is_up(before.brokers[b]) & m.is_up(after.brokers[b])
 
 
 @step_property("380.3", needs="controlled_shutdowns")
 def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The active controller grants a ControlledShutdown whose broker epoch is not below the epoch it knows.
+    """The active controller grants a ControlledShutdown whose broker epoch is not below the epoch that it knows.
 
     It also grants a request of a version without a broker epoch.
     """
@@ -307,7 +306,7 @@ DELIVERY = weak(
 """Requests to a broker that runs arrive."""
 
 LOOKS = weak("read_broker_list")
-"""A controller that has been told of a change of the broker list reads it."""
+"""A controller that is notified of a change of the broker list reads the list."""
 
 SESSIONS = weak("register_again", "learn_epoch")
 """A broker that has lost its session registers again, and learns its new broker epoch."""
@@ -322,8 +321,8 @@ def _is_live(m: ZooKeeperMode, s: State, b: Number) -> Truth:
 def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
     """Every live broker with a replica eventually knows ZooKeeper's leader and leader epoch, and its replica runs.
 
-    The same holds for a second partition. A broker without requests from its controller serves no client and does not
-    fetch.
+    The broker's replica of a second partition runs, too. A broker without requests from its controller serves no
+    client and does not fetch.
     """
     p = s.zookeeper.partition
     return all_of(
@@ -418,7 +417,7 @@ def a_later_controllers_request_is_overtaken(m: ZooKeeperMode, before: State, af
 
 @reachable("380.2")
 def a_former_generations_request_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A request overtakes a request of the same controller that is for a former generation of the broker."""
+    """A request overtakes a request that the same controller sent to a former generation of the broker."""
 
     def former(ahead: StructValue, request: StructValue) -> Truth:
         same = (ahead.controller == request.controller) & ~ahead.late
@@ -479,7 +478,7 @@ def a_former_controller_takes_a_shutdown(m: ZooKeeperMode, before: State, after:
 
 @reachable("380.3", needs="controlled_shutdowns")
 def a_broker_asks_the_next_controller(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A broker that is shutting down sends a ControlledShutdown to another controller than the first one."""
+    """A broker that is shutting down sends a ControlledShutdown to a controller other than the first."""
     return any_of(
         (before.brokers[b].status == "SHUTTING_DOWN")
         & before.shutdown_requests[b].is_none

@@ -111,8 +111,8 @@ def consumers_read_consistently(m: Replication, s: State) -> Truth:
 def told_end_never_falls(m: Replication, s: State) -> Truth:
     """No leader gives consumers a smaller end of the log than an earlier leader gave.
 
-    The property checks the current leader in its epoch, because consumers that know it do not fetch from former
-    leaders. Lost records are excluded: other properties check them.
+    The property checks the current leader in its epoch, because consumers that know the current leader do not fetch
+    from former ones. It ignores lost records, which other properties check.
     """
     return all_of(
         implies(
@@ -200,10 +200,10 @@ def has_whole_elr(m: Replication, s: State) -> Truth:
 
 @statements.enough_are_electable.seen(rule="eligible_leader_replicas")
 def enough_are_electable(m: Replication, s: State) -> Truth:
-    """Each registration after an unclean shutdown excuses one missing member.
+    """Checks ISR and ELR. Each registration after an unclean shutdown excuses one missing member.
 
-    The property does not apply after an operator raised min ISR or requested an election. Adding replicas do not
-    count for min ISR.
+    The property does not apply after an operator raised min ISR or requested an election. Replicas that a reassignment
+    adds do not count for min ISR.
     """
     unspent = all_of(
         getattr(s.budgets, name) == getattr(m.p, name) for name in ("min_isr_changes", "elections")
@@ -260,7 +260,7 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 
 @invariant("B6")
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
-    """When a leader may acknowledge an acks=all record, min ISR replicas hold it, unless one has lost it since.
+    """When a leader may acknowledge an acks=all record, min ISR replicas hold it, unless a crash has lost records.
 
     A reassignment can remove a replica with its copy, and can leave a single replica with min ISR 1. So after a
     reassignment one copy is enough.
@@ -290,7 +290,7 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
 def recovery_quorum_has_min_isr_members(m: Replication, s: State) -> Truth:
     """If ISR and ELR are empty, the last known ELR has min ISR members for a Balanced recovery to wait for.
 
-    One of them holds all committed records if fewer than min ISR brokers have lost data.
+    One of these members holds all committed records if fewer than min ISR brokers have lost data.
     """
     p = m.as_read(s)
     nobody = p.isr.is_empty & p.elr.is_empty & has_whole_elr(m, s)

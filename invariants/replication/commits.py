@@ -1,8 +1,8 @@
-"""Why committed records survive: the brokers that must hold a record before it is committed. Helper invariants.
+"""Helper invariants for induction: which brokers must hold a record before it is committed.
 
-A leader commits the records that all replicas it waits for have fetched in its epoch. While none of these replicas
-has moved to a later epoch, all electable brokers are among them. Once one replica has moved on, the leader can commit
-only the records that this replica had fetched. Every electable broker and every later leader holds those records.
+A leader commits the records that all replicas it waits for have fetched in its epoch. While none of these replicas has
+moved to a later epoch, all electable brokers are among them. Once one replica has moved on, the leader can commit only
+the records that this replica had fetched. Every electable broker and every later leader holds those records.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _fetched(m: Replication, s: State, leader: Number, f: Number, offset: int) -
 
 
 def _has_passed(m: Replication, s: State, quorum: WaitedFor, f: Number) -> Truth:
-    """True if replica ``f`` has moved to a later epoch than the leader's, so that it no longer fetches from it."""
+    """True if replica ``f`` has moved to a later epoch than the leader's, and so no longer fetches from the leader."""
     return reached(m, s, f) > _epoch(s, quorum.leader)
 
 
@@ -89,7 +89,7 @@ def can_commit(
 ) -> Truth:
     """True if a leader has committed its record at ``offset`` or still can.
 
-    With ``without``, it must be able to do so without a further fetch of that replica.
+    ``without``: a replica that need not fetch again for this.
     """
     able = [quorum.commits, s.brokers[quorum.leader].log.length > offset]
     for f in m.broker:
@@ -113,8 +113,8 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
 def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
     """A leader that can commit waits for all electable brokers, or for a replica that has moved to a later epoch.
 
-    An electable broker that the leader does not wait for has moved too: it joined a later leader's ISR after a fetch
-    in the later epoch.
+    An electable broker that the leader does not wait for has also moved to a later epoch: it joined a later leader's
+    ISR after a fetch in that epoch.
     """
     waits = []
     for quorum in quorums(m, s):
@@ -137,8 +137,8 @@ def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
 def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
     """An electable broker holds every record that a leader can commit without a further fetch of that broker.
 
-    So does a later leader and, while no log is lost, every broker that has fetched the record. A follower that
-    truncates keeps the record.
+    So does a later leader and, while no log is lost, every broker that has fetched the record. If such a follower
+    truncates, it keeps the record.
     """
     held = []
     for quorum in quorums(m, s):
@@ -175,8 +175,8 @@ def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
     """A leader that can commit a record holds all records committed before it.
 
     A leader also holds all committed records while no replica that it waits for has moved to a later epoch, or while
-    an electable broker has not moved on. In the current epoch, committed records are before the leader's LESO or that
-    leader committed them.
+    an electable broker has not moved on. In the current leader epoch, each committed record is before the leader's
+    LESO, or the leader committed it.
     """
     held = []
     for quorum in quorums(m, s):
@@ -222,8 +222,8 @@ def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
 def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Truth:
     """While no log is lost, all replicas that a leader waits for hold and keep the records below its HWM.
 
-    They truncate by the log of a leader that holds these records too. It is a later leader, or an earlier one that a
-    replica among them still follows.
+    They truncate only to the log of a leader that holds these records, too: a later leader, or an earlier one that
+    some of the replicas still follow.
     """
     held, whole = [], nothing_is_lost(m, s)
     for leader in m.broker:

@@ -107,7 +107,7 @@ def isr_within_replicas(m: Controller, s: State) -> Truth:
 
 @invariant("B8")
 def leader_in_isr(m: Controller, s: State) -> Truth:
-    """The leader is in the ISR: it acknowledges the records of its log."""
+    """The leader is in the ISR, because its log has every record that it acknowledges."""
     return implies(s.partition.leader.is_some, s.partition.isr.has(s.partition.leader))
 
 
@@ -131,19 +131,19 @@ def isr_and_elr_are_disjoint(m: Controller, s: State) -> Truth:
 
 @statements.elr_only_under_min_isr.seen()
 def elr_only_under_min_isr(m: Controller, s: State) -> Truth:
-    """Checks the partition's ISR and ELR; while the ELR is off, it counts as empty."""
+    """Checks the partition's ISR and ELR. While the feature is off, the ELR counts as empty."""
     return statements.elr_only_under_min_isr(_promised(m, s), m.min_isr(s))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Controller, s: State) -> Truth:
-    """Checks the partition's ELR; while the ELR is off, it counts as empty."""
+    """Checks the partition's ELR. While the feature is off, the ELR counts as empty."""
     return statements.elr_within_replicas(_promised(m, s), m.assigned(s.partition))
 
 
 @statements.electable_completeness.seen()
 def electable_completeness(m: Controller, s: State) -> Truth:
-    """Checks the brokers in ``complete``, because this protocol has no logs.
+    """Checks that every electable broker is in ``complete``, because this protocol has no logs.
 
     A broker is in ``complete`` if it was in the ISR while the HWM could advance, and has not lost its log since.
     """
@@ -155,7 +155,7 @@ def electable_completeness(m: Controller, s: State) -> Truth:
 
 @statements.enough_are_electable.seen()
 def enough_are_electable(m: Controller, s: State) -> Truth:
-    """Does not apply once the state has ``diminished``: an operator or a fault can have reduced the copies."""
+    """Checks ISR and ELR, except while ``diminished`` is true: an operator or a fault can have reduced the copies."""
     return implies(~s.diminished, statements.enough_are_electable(electable(s.partition), m.min_isr(s)))
 
 
@@ -173,7 +173,7 @@ def last_known_leader_only_without_leader(m: Controller, s: State) -> Truth:
 
 @invariant("966.11")
 def last_known_leader_is_a_broker(m: Controller, s: State) -> Truth:
-    """The last known leader is an actual broker, not NO_LEADER, so that it can be elected."""
+    """The last known leader is a broker, not NO_LEADER, so that it can be elected."""
     known = s.partition.last_known_leader
     return implies(known.is_some, known.value >= 0)
 
@@ -201,9 +201,9 @@ def recovering_leader_is_alone(m: Controller, s: State) -> Truth:
 
 @statements.leader_completeness.seen("966.6", rule="leftover_elr_elects")
 def leader_completeness(m: Controller, s: State) -> Truth:
-    """Checks the leader while the ELR is on, after any changes of its level.
+    """Checks that the leader is in ``complete`` while the ELR is on, also after changes of the ELR's level.
 
-    An unclean leader starts another history: its log becomes the committed one.
+    An unclean leader's log becomes the committed one, so such a leader is complete.
     """
     leads = m.elr_is_on(s) & s.partition.leader.is_some
     return statements.leader_completeness(leads, s.complete.has(s.partition.leader))
@@ -213,7 +213,7 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 def every_broker_comes_back(m: Controller, s: State) -> Truth:
     """Every broker can be fenced, register and be unfenced without a failing decision.
 
-    Otherwise the controller resigns at each attempt, and the next controller does too.
+    Otherwise the controller resigns at each attempt, and so does the next controller.
     """
     return all_of(implies(s.registrations[b].registered, _comes_back(m, s, b)) for b in m.t.broker)
 
@@ -272,7 +272,7 @@ EXPLORED = (
 
 
 def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True while a broker is in controlled shutdown. Then its fencing is fair, because the broker stops.
+    """True while a broker is in controlled shutdown. Only then is its fencing fair, because the broker stops.
 
     Any other fencing is a fault.
     """
@@ -280,7 +280,7 @@ def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
 
 
 def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True if a broker has shut down, or its registration failed with the controller. Its registration is then fair.
+    """True if a broker has shut down, or the controller failed during its registration. Its registration is then fair.
 
     Any other registration follows a crash.
     """
@@ -350,7 +350,6 @@ LIVENESS = (
 
 
 def _ends(before: State, after: State) -> Truth:
-    """True if a step ends a reassignment."""
     p, then = before.partition, after.partition
     going = ~p.adding.is_empty | ~p.removing.is_empty
     return going & then.adding.is_empty & then.removing.is_empty
@@ -420,7 +419,7 @@ def a_balanced_request_elects_a_leader(m: Controller, before: State, after: Stat
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
 def an_aggressive_request_ignores_a_complete_log(m: Controller, before: State, after: State) -> Truth:
-    """A LONGEST_LOG_AGGRESSIVE election elects an incomplete replica while a fenced replica is complete."""
+    """A LONGEST_LOG_AGGRESSIVE election elects a replica that lacks committed records; a fenced one has them all."""
     by_any_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE)
     return by_any_log & ~before.complete.is_empty & ~before.complete.has(after.partition.leader)
 

@@ -1,8 +1,8 @@
-"""Log matching among brokers and messages, whichever broker leads. Helper invariants for induction.
+"""Helper invariants for induction: log matching among brokers and messages, whichever broker leads.
 
-A leader epoch has one leader, whose log only grows in it. All other records of that epoch are copies of the leader's.
-So two logs that share a record share all records before it. A follower that has fetched in its leader's epoch has a
-prefix of the leader's log.
+A leader epoch has one leader, whose log only grows in that epoch. All other records of that epoch are copies of the
+leader's. So two logs that share a record share all records before it. A follower that has fetched in its leader's
+epoch has a prefix of the leader's log.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
 
 @helper("B3")
 def histories_match(m: Replication, s: State) -> Truth:
-    """Two logs that have records of one epoch agree up to the smaller of these records' offsets.
+    """If two logs have records of one leader epoch, at offsets i and j, they agree up to the smaller offset.
 
-    So records of the epoch of a follower's last record are at the same offsets in the leader's log.
+    So the records with the same leader epoch as a follower's last record are at the same offsets in the leader's log.
     """
     return all_of(
         implies(
@@ -96,7 +96,7 @@ def histories_match(m: Replication, s: State) -> Truth:
 
 @helper("B1")
 def records_are_their_leaders(m: Replication, s: State) -> Truth:
-    """While a record's epoch has its leader, that leader's log holds the record.
+    """While the leader of a record's epoch leads in it, the leader's log holds the record.
 
     A leader that does not know of its election has written nothing in its epoch.
     """
@@ -136,9 +136,9 @@ def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Trut
 def fetches_tell_the_log(m: Replication, s: State) -> Truth:
     """A fetch in flight has its sender's LEO and last epoch at the time of sending.
 
-    The sender's log still has that end, unless the sender crashed. In the fetch's epoch the sender's log has not
-    grown, and a response starts at its end. A record of the fetch's epoch came from the epoch's leader, which has the
-    record while it leads.
+    The sender's log still has its last record of that time, unless the sender crashed. In the fetch's leader epoch the
+    sender's log has not grown, and a response starts at the log's end. A record of the fetch's epoch came from the
+    epoch's leader, which has the record while it leads.
     """
     told = []
     for f in m.broker:

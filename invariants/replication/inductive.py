@@ -19,7 +19,7 @@ from highwater.model.replication.controller import Controller
 def brokers_are_registered(m: Controller, s: State) -> Truth:
     """Every broker has a registration: registrations are replaced, never removed.
 
-    Without it, a broker could be unfenced without a registration: it would be elected and not be active.
+    Otherwise a broker without a registration could be unfenced and elected, and would not be active.
     """
     return all_of(s.registrations[b].registered for b in m.broker)
 
@@ -37,7 +37,7 @@ def somebody_leads_the_isr(m: Controller, s: State) -> Truth:
 def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
     """Each replica is listed once. Replicas remain without the adding replicas, and without the removing replicas.
 
-    So a cancelled reassignment has replicas to return to.
+    So both a cancelled and a completed reassignment leave replicas.
     """
     p = s.partition
     replicas = m.assigned(p)

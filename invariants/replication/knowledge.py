@@ -1,4 +1,4 @@
-"""Brokers and messages contain only former states of the controller. Helper invariants for induction.
+"""Helper invariants for induction: brokers and messages contain only former states of the controller.
 
 A running broker's view was once the controller's state. A message's sender knew no more when it sent the message than
 it knows now. It follows that a leader epoch has one leader, and a partition epoch one proposal.
@@ -60,7 +60,7 @@ def replicas(m: Replication, s: State) -> SetValue:
 
 
 def reached(m: Replication, s: State, b: Number) -> Number:
-    """The leader epoch that a broker acts in. While the broker is down: the smallest epoch that it can start in."""
+    """The leader epoch in which a broker acts; while the broker is down, the smallest in which it can start."""
     broker = s.brokers[b]
     return where(m.is_up(broker), broker.view.leader_epoch, s.partition.leader_epoch)
 
@@ -101,7 +101,7 @@ def registrations_are_the_brokers(m: Replication, s: State) -> Truth:
 
 @helper("B8, 966.3")
 def isr_has_its_leader(m: Replication, s: State) -> Truth:
-    """A leader is in the ISR, and a non-empty ISR has a leader. The replica list does not change."""
+    """A leader is in the ISR, and a non-empty ISR has a leader. The replica list is constant in these scenarios."""
     p = s.partition
     led = where(p.leader.is_some, p.isr.has(p.leader), p.isr.is_empty)
     return led & p.adding.is_empty & p.removing.is_empty & (size(replicas(m, s)) == p.replicas.length)
@@ -111,8 +111,8 @@ def isr_has_its_leader(m: Replication, s: State) -> Truth:
 def enough_are_remembered(m: Replication, s: State) -> Truth:
     """ISR, ELR and last known ELR together have min ISR members.
 
-    Without an unclean shutdown, ISR and ELR alone have them. This requires min ISR members in the initial ISR. Each
-    broker that is down uncleanly has used a crash or an early stop.
+    Without an unclean shutdown, ISR and ELR alone have min ISR members. Both statements require min ISR members in the
+    initial ISR. For each broker that is down after an unclean shutdown, the budgets have one crash or early stop less.
     """
     p, needed = s.partition, m.min_isr(s)
     ended = spent(m, s, *CRASHES, "early_stops")
@@ -127,8 +127,8 @@ def enough_are_remembered(m: Replication, s: State) -> Truth:
 def views_are_former_states(m: Replication, s: State) -> Truth:
     """A running broker's view was once the controller's state; equal epochs mean equal decisions.
 
-    Configuration and replicas do not change here. The partition epoch determines the whole decision. The leader epoch
-    determines the leader, for any two brokers and the controller.
+    Configuration and replicas do not change in these scenarios. The partition epoch determines the whole decision. The
+    leader epoch determines the leader, for any two brokers and the controller.
     """
     p, known = s.partition, []
     for b in m.broker:
@@ -157,9 +157,9 @@ def views_are_former_states(m: Replication, s: State) -> Truth:
 
 @helper("B5, B7")
 def only_leaders_have_followers(m: Replication, s: State) -> Truth:
-    """Only a leader has a proposal or fetch state; its fetch state is of its own epoch.
+    """Only a leader has a proposal or fetch state, and its fetch state is from its current leader epoch.
 
-    A follower that has fetched in an epoch never returns to an earlier one.
+    A follower that has fetched in a leader epoch never returns to an earlier one.
     """
     known = []
     for b in m.broker:
@@ -181,7 +181,7 @@ def only_leaders_have_followers(m: Replication, s: State) -> Truth:
 
 @helper("B2, 903.1")
 def fetches_are_not_from_the_future(m: Replication, s: State) -> Truth:
-    """The sender of a fetch in flight sent it in an epoch that the sender has reached, to the leader of that epoch.
+    """A fetch in flight has a leader epoch that its sender has reached, and goes to the leader of that epoch.
 
     A response is in flight only without a fetch, and only to a running process.
     """
@@ -300,7 +300,10 @@ def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Truth:
 
 @step_property("B8")
 def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: State) -> Truth:
-    """A broker's leader epoch never decreases, even across restarts. Its partition epoch never does while it runs."""
+    """A broker's leader epoch never decreases, even across restarts.
+
+    Its partition epoch does not decrease while the broker runs.
+    """
     if not is_stated_for(m):
         return as_bool(True)
     return all_of(

@@ -14,7 +14,7 @@ from highwater.model.replication.isr import is_eligible
 
 
 def broker_is_down(m: Replication, s: State, b: Number) -> Truth:
-    """True while a broker is down. Then its fencing is fair, because its session ends.
+    """True while a broker is down. Only then is its fencing fair, because its session ends.
 
     Fencing a running broker is a fault.
     """
@@ -59,7 +59,7 @@ def proposals_are_settled(m: Replication, s: State) -> Truth:
 
 @always_eventually("841.1, 841.3", fair=_REPLAY + _ALTER + weak("propose_expand"))
 def proposals_come_to_rest(m: Replication, s: State) -> Truth:
-    """Infinitely often no leader has an AlterPartition to send: none repeats a rejected proposal forever.
+    """Infinitely often no leader has an AlterPartition to send: no leader repeats a rejected proposal forever.
 
     Followers may stay fenced: their fetches reach the leader, but their heartbeats do not reach the controller.
     """

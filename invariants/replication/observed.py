@@ -1,6 +1,6 @@
 """Properties checked on observed partitions, besides the controller's invariants.
 
-They are not invariants of the protocol. An operator's unclean election, or more failures than the topic tolerates,
+They are not invariants of the protocol: an operator's unclean election, or more failures than the topic tolerates,
 violates them without breaking a rule. Operators still need to know.
 """
 
@@ -28,7 +28,7 @@ def leader_elected_cleanly(m: Controller, s: State) -> Truth:
 
 @statements.leader_completeness.seen("966.6")
 def leader_completeness(m: Controller, s: State) -> Truth:
-    """Checks the brokers in ``complete``, because a metadata log has no partition logs.
+    """Checks that the leader is in ``complete``, because a metadata log has no partition logs.
 
     An ISR member that restarted uncleanly may have lost the end of its log; if it leads, the loss is final.
     """
@@ -39,7 +39,7 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 def somebody_is_electable(m: Controller, s: State) -> Truth:
     """ISR or ELR has a member, so the partition can have a leader without loss.
 
-    Otherwise it waits for an unclean election, an unclean recovery, or its last known leader.
+    Otherwise the partition waits for an unclean election, an unclean recovery, or its last known leader.
     """
     return ~(s.partition.isr | s.partition.elr).is_empty
 
@@ -89,9 +89,9 @@ OF_REQUESTS = (
 
 
 def is_promised(found: Invariant, rules: Set[str]) -> bool:
-    """True if a version with these rules guarantees the property.
+    """True if a version of Kafka with these rules guarantees the property.
 
-    A property that other proposals besides KIP-966 require is guaranteed without the ELR.
+    A property of KIP-966 alone needs the ELR. A property that another proposal requires, too, does not.
     """
     by_kip_966 = all(re.match(r"\s*966\.", part) for part in found.source.split(","))
     return not by_kip_966 or "eligible_leader_replicas" in rules

@@ -16,7 +16,7 @@ from highwater.model.replication.cluster import committed_at_start
 
 
 def tolerated(m: Replication) -> dict[str, int]:
-    """The parameters of the abstract ``promise``.
+    """The parameters of the protocol ``promise`` for this scenario.
 
     Its min ISR is the smallest that the scenario allows: an operator may lower min ISR or the replica count.
     """
@@ -34,8 +34,8 @@ def is_void(m: Replication, s: State) -> Truth:
     """P1. True if the promise no longer applies: min ISR brokers lost data, or an election can have been unclean.
 
     A leader from outside ISR and ELR requires an unclean shutdown. The state does not record which election elected
-    such a leader. So after the first unclean shutdown, every unclean election that the configuration allows or an
-    operator requests counts.
+    such a leader. So after the first unclean shutdown the promise is void if the configuration allows unclean
+    elections, or if an operator has requested an election that may be unclean.
     """
     lost = spent(m, s, "lossy_crashes", "disk_losses")
     failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0
@@ -106,7 +106,7 @@ def records_were_written(m: Replication, s: State) -> Truth:
 
 @helper("B1")
 def records_are_in_order(m: Replication, s: State) -> Truth:
-    """Each log has its records in the order of their writes, also after the fetch response in flight."""
+    """Each log has its records in the order of their writes, also after the broker has handled its next response."""
     logs = [*(history(m, s, b) for b in m.broker), s.committed]
     return all_of(
         implies(log.length > o + 1, log.at(o).value < log.at(o + 1).value)

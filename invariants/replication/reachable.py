@@ -1,4 +1,4 @@
-"""Goals about messages and members: ISR changes, recoveries, and abandoned, delayed or refused messages."""
+"""Reachability goals: ISR changes, recoveries, and abandoned, delayed or refused messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _proposed(
 
 @reachable("B5")
 def a_follower_at_the_hwm_is_proposed(m: Replication, before: State, after: State) -> Truth:
-    """A leader proposes a follower that has exactly the records below the leader's HWM."""
+    """A leader proposes to add a follower that has exactly the records below the leader's HWM."""
 
     def at_the_hwm(leader: StructValue, known: StructValue) -> Truth:
         return known.leo.is_some & (known.leo.value == leader.hwm)
@@ -53,19 +53,19 @@ def a_follower_at_the_hwm_is_proposed(m: Replication, before: State, after: Stat
 
 @reachable("B7")
 def a_member_that_has_fetched_lags(m: Replication, before: State, after: State) -> Truth:
-    """A leader proposes an ISR without a member that has fetched from it."""
+    """A leader proposes to remove a member that has fetched from it."""
     return _proposed(m, before, after, False, lambda _, known: known.leo.is_some)
 
 
 @reachable("B7")
 def a_member_that_never_fetched_lags(m: Replication, before: State, after: State) -> Truth:
-    """A leader proposes an ISR without a member that has not fetched from it."""
+    """A leader proposes to remove a member that has not fetched from it."""
     return _proposed(m, before, after, False, lambda _, known: known.leo.is_none)
 
 
 @reachable("B7")
 def a_member_lags_while_the_log_is_empty(m: Replication, before: State, after: State) -> Truth:
-    """A leader with an empty log proposes an ISR without a member that has not fetched from it."""
+    """A leader with an empty log proposes to remove a member that has not fetched from it."""
     return _proposed(
         m, before, after, False, lambda leader, known: known.leo.is_none & (leader.log.length == 0)
     )
@@ -73,13 +73,13 @@ def a_member_lags_while_the_log_is_empty(m: Replication, before: State, after: S
 
 @reachable("B7")
 def two_members_lag_together(m: Replication, before: State, after: State) -> Truth:
-    """A leader proposes an ISR without two members that have not fetched from it."""
+    """A leader proposes to remove two members that have not fetched from it."""
     return _proposed(m, before, after, False, lambda _, known: known.leo.is_none, 2)
 
 
 @reachable("B5, B7")
 def two_followers_join_together(m: Replication, before: State, after: State) -> Truth:
-    """A leader proposes two followers that have all its records."""
+    """A leader proposes to add two followers that have all its records."""
     return _proposed(m, before, after, True, lambda leader, known: known.leo.is_(leader.log.length), 2)
 
 
@@ -211,7 +211,7 @@ def a_proposal_arrives_late(m: Replication, before: State, after: State) -> Trut
 
 @reachable("B7, B8")
 def a_proposal_ends_by_known_metadata(m: Replication, before: State, after: State) -> Truth:
-    """A leader stops waiting for its AlterPartition without an answer, and its metadata stays the same."""
+    """A leader drops its pending proposal without an answer, and its metadata view stays the same."""
 
     def ends(b: Number) -> Truth:
         old, new = before.brokers[b], after.brokers[b]
@@ -223,7 +223,7 @@ def a_proposal_ends_by_known_metadata(m: Replication, before: State, after: Stat
 
 @reachable("F1", needs="late_fetches")
 def a_fetch_arrives_late(m: Replication, before: State, after: State) -> Truth:
-    """A fetch that its sender has abandoned is in flight again."""
+    """A fetch that its sender has abandoned arrives late."""
 
     def arrives(f: Number) -> Truth:
         late, new = before.late_fetches[f], after.fetch_requests[f]
@@ -274,7 +274,7 @@ def a_broker_that_is_down_refuses_a_fetch(m: Replication, before: State, after: 
 
 @reachable("B2")
 def a_fetch_of_a_former_epoch_is_refused(m: Replication, before: State, after: State) -> Truth:
-    """A leader refuses a fetch of an earlier leader epoch."""
+    """A leader refuses a fetch of an earlier leader epoch than its own."""
 
     def is_former(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
         return _leads_it(m, f, fetch, broker) & (fetch.leader_epoch < broker.view.leader_epoch)
@@ -294,7 +294,7 @@ def a_fetch_of_a_later_epoch_is_refused(m: Replication, before: State, after: St
 
 @reachable("K2, 903.2")
 def a_fetch_of_a_former_incarnation_is_refused(m: Replication, before: State, after: State) -> Truth:
-    """A leader refuses a fetch of its own epoch from a replica that has registered again since."""
+    """A leader refuses a fetch of its own leader epoch from a replica that has registered again since."""
 
     def is_former(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
         same = fetch.leader_epoch == broker.view.leader_epoch
@@ -305,7 +305,7 @@ def a_fetch_of_a_former_incarnation_is_refused(m: Replication, before: State, af
 
 @reachable("B2, 966.9")
 def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: State) -> Truth:
-    """A leader refuses a fetch of its own epoch from a replica that is not in its metadata yet."""
+    """A leader refuses a fetch of its own leader epoch from a replica that is not in its metadata yet."""
 
     def is_new(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
         leads = m.leads(fetch.leader, broker) & (fetch.leader_epoch == broker.view.leader_epoch)
@@ -316,7 +316,7 @@ def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: St
 
 @reachable("K2, 903.2")
 def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after: State) -> Truth:
-    """A leader updates a replica's fetch state by a fetch from before the replica registered again."""
+    """A leader updates a replica's fetch state by a fetch that was sent before the replica registered again."""
 
     def counts(f: Number) -> Truth:
         request, fetch = before.fetch_requests[f], before.fetch_requests[f].value

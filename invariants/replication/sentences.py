@@ -17,7 +17,6 @@ def _same_process(m: Replication, before: State, after: State, b: Number) -> Tru
 
 
 def _is_requested(before: State, after: State) -> Truth:
-    """True if the step is an election that an operator requests."""
     return before.budgets.elections > after.budgets.elections
 
 
@@ -28,8 +27,8 @@ def _is_requested(before: State, after: State) -> Truth:
 def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
     """If the committed ISR is large enough, the HWM equals the smallest LEO of the replicas that the leader waits for.
 
-    An ISR is large enough if it has min.insync.replicas members or every replica. The leader waits for the maximal
-    ISR and, with K3, for replicas that are about to join.
+    An ISR is large enough if it has min.insync.replicas members or contains every replica. The leader waits for the
+    maximal ISR and, with K3, for replicas that are about to join.
     """
     held = []
     for b in m.broker:
@@ -49,7 +48,7 @@ def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
 def producers_wait_for_leaders_only(m: Replication, s: State) -> Truth:
     """A producer waits only at a broker that leads.
 
-    Its wait ends when the broker crashes, stops or becomes a follower.
+    The wait ends when the broker crashes, stops or becomes a follower.
     """
     return all_of(
         implies(s.waiting[v].is_some & (s.waiting[v].value.leader == b), m.leads(b, s.brokers[b]))
@@ -74,8 +73,8 @@ def former_replicas_keep_no_log(m: Replication, s: State) -> Truth:
 def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: State) -> Truth:
     """A follower truncates to an offset at which its log and the leader's can agree, and no further than necessary.
 
-    The record before that offset has at most the leader epoch in the response. The leader lacks each truncated
-    record.
+    The leader epoch of the record before that offset is at most the epoch in the response. The leader lacks each
+    truncated record.
     """
     kept = []
     for f in m.broker:
@@ -114,7 +113,7 @@ def answers_of_other_epochs_change_no_log(m: Replication, before: State, after: 
 def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State, after: State) -> Truth:
     """A leader ignores a fetch with a lower broker epoch than its metadata has for the follower.
 
-    Fetches of version 14 (``old_fetcher``) have no broker epoch.
+    The property excludes the fetches of ``old_fetcher``, which have no broker epoch (version 14).
     """
     kept = []
     for b in m.broker:
@@ -144,8 +143,8 @@ def new_leader_epochs_know_no_fetch(m: Replication, before: State, after: State)
 def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after: State) -> Truth:
     """A broker that registers after an unclean shutdown is in neither ISR nor ELR, unless it is the last ISR member.
 
-    A shutdown is clean if its CleanShutdownFile has the registered broker epoch, and the metadata version supports
-    the file's epoch.
+    A shutdown is clean if the CleanShutdownFile has the registered broker epoch, and the metadata version has clean
+    shutdowns (966.12).
     """
     kept = []
     for b in m.broker:
@@ -163,9 +162,9 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
 def recovery_elects_the_best_log(m: Replication, before: State, after: State) -> Truth:
     """No running replica whose log a recovery compares or waits for has a better log than the elected leader.
 
-    Balanced waits for the last known ELR, and LONGEST_LOG_BALANCED compares only its members. The replicas compared
-    are unfenced and know the current leader epoch. A better log ends in a later leader epoch or, with equal epochs,
-    is longer.
+    Balanced waits for the last known ELR, and LONGEST_LOG_BALANCED compares only members of the last known ELR. A
+    replica whose log is compared is unfenced and knows the current leader epoch. A better log ends in a later leader
+    epoch or, with equal epochs, is longer.
     """
     asked = _is_requested(before, after)
     balanced = where(asked, not m.p.risky_elections, not m.p.unclean_election)
@@ -243,10 +242,10 @@ def requested_elections_replace_no_leader(m: Replication, before: State, after: 
 
 @step_property("966.4, 966.10, 966.11, 966.18")
 def remembered_only_while_due(m: Replication, before: State, after: State) -> Truth:
-    """After a partition change, ELR, last known ELR and last known leader are set only while they apply.
+    """ELR and last known ELR are empty unless the ISR is under min ISR; with a leader there is no last known leader.
 
-    ELR and last known ELR apply while the ISR is under min ISR, the last known leader while there is no leader. None
-    of them applies while the ELR is off: its value would be stale once the ELR is on again.
+    This holds after each partition change. While the ELR is off, the change empties all three, because their values
+    would be stale once the ELR is on again.
     """
     old, new = before.partition, after.partition
     on = m.has_elr(before)
@@ -290,7 +289,7 @@ def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: St
 
 @step_property("966.4", rule="eligible_leader_replicas")
 def members_that_leave_under_min_isr_stay_eligible(m: Replication, before: State, after: State) -> Truth:
-    """A member that leaves an ISR under min ISR enters the ELR, unless it lost its log or is no longer a replica.
+    """A member that leaves an ISR under min ISR enters the ELR, unless it registers again or is no longer a replica.
 
     No record is committed without that member, so it holds all committed records. An operator may still elect another
     replica.

@@ -61,7 +61,7 @@ def leader_change_ends_the_leader_epoch(m: Controller, before: State, after: Sta
 
 @step_property("B8")
 def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
-    """If a replica leaves the partition, the leader epoch ends, so that its fetches are refused from then on."""
+    """If a replica leaves the partition, the leader epoch ends, so that the replica's later fetches are refused."""
     gone = m.assigned(before.partition) - m.assigned(after.partition)
     return implies(~gone.is_empty, after.partition.leader_epoch == before.partition.leader_epoch + 1)
 
@@ -70,7 +70,7 @@ def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: S
 def partition_change_is_counted(m: Controller, before: State, after: State) -> Truth:
     """A change of a partition increases its partition epoch by one; otherwise the epoch stays.
 
-    The controller recognizes a stale AlterPartition by it.
+    The controller recognizes a stale AlterPartition by its partition epoch.
     """
     old, new = before.partition, after.partition
     changed = any_of(getattr(old, name) != getattr(new, name) for name in m.t.written_fields)
@@ -92,7 +92,7 @@ def elr_changes_keep_the_leader_epoch(m: Controller, before: State, after: State
 
 @step_property("B8")
 def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Truth:
-    """A broker epoch never decreases. It increases only when the broker registers, fenced until it has caught up."""
+    """A broker epoch never decreases. It increases only when the broker registers, which leaves the broker fenced."""
     return all_of(
         (after.registrations[b].epoch == before.registrations[b].epoch)
         | ((after.registrations[b].epoch > before.registrations[b].epoch) & after.registrations[b].fenced)
@@ -123,7 +123,7 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """A completed reassignment leaves every added replica in the ISR, and min ISR members or every replica."""
+    """After a completed reassignment all added replicas are in the ISR, which has min ISR members or every replica."""
     old, new = before.partition, after.partition
     was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
     ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
@@ -146,7 +146,7 @@ def last_known_leader_stays_until_an_election(m: Controller, before: State, afte
 def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: State) -> Truth:
     """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
 
-    They are the replicas that a Balanced recovery waits for. Operator choices are exempt: a change of min ISR or
+    A Balanced recovery waits for the members of these sets. Operator choices are exempt: a change of min ISR or
     replicas, Aggressive, a risky election request and, without unclean recovery, any election from outside ISR and
     ELR. An ISR member that loses its log and registers before it is fenced enters none of the three sets: 966.10
     covers ELR members only.
@@ -216,7 +216,7 @@ def electable_replicas_are_elected_first(m: Controller, before: State, after: St
     else:
         awaited = nobody | (
             before.registrations == after.registrations
-        )  # where no broker moves an operator does
+        )  # if no registration changes, an operator requested the election
     return implies(_uncleanly(m, before, after) & ~favours_availability(m, before), awaited)
 
 
@@ -290,7 +290,7 @@ def unclean_elections_do_not_wait(m: Controller, before: State, after: State) ->
 def leaders_from_outside_are_allowed(m: Controller, before: State, after: State) -> Truth:
     """A leader from outside ISR and ELR needs unclean election enabled, a request, or a recovery.
 
-    The exceptions are the last known leader, and a member of the leader's proposal that completes its reassignment. A
+    There are two exceptions: the last known leader, and a member of a proposed ISR that completes a reassignment. A
     requested or cancelled reassignment itself never elects such a leader.
     """
     p, then = before.partition, after.partition
@@ -305,10 +305,11 @@ def leaders_from_outside_are_allowed(m: Controller, before: State, after: State)
 
 @step_property("966.4, K10", rule="eligible_leader_replicas")
 def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after: State) -> Truth:
-    """A member that leaves an ISR under min ISR enters the ELR, unless it registers.
+    """A member that leaves an ISR under min ISR enters the ELR, unless it leaves because its broker registers again.
 
-    If the ISR has min ISR members, the ELR is empty. A member leaves the ELR only into the ISR, by a registration,
-    with a change of replicas or configuration, or at an unclean election. K16 covers the assignment to a directory.
+    If the ISR has min ISR members, the ELR is empty. A member leaves the ELR only when it joins the ISR, when its
+    broker registers, when replicas or configuration change, or at an unclean election. With K16 the assignment to a
+    log directory also removes members.
     """
     p, then = before.partition, after.partition
     on = m.elr_is_on(before) & _same_level(m, before, after)
@@ -332,7 +333,7 @@ def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after
 
 @step_property("B8, 858.1")
 def active_leaders_stay_in_the_isr(m: Controller, before: State, after: State) -> Truth:
-    """A leader stays in the ISR while its broker is active, its directory is online, and it is a replica."""
+    """A leader that stays a replica stays in the ISR while its broker is active and its log directory online."""
     p, then = before.partition, after.partition
     removed = p.leader.is_some & p.isr.has(p.leader) & ~then.isr.has(p.leader)
     return implies(removed, ~_able(m, after).has(p.leader))

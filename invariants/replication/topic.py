@@ -30,7 +30,7 @@ def _of_both(stated: Invariant) -> Invariant:
 def _of_one(stated: Liveness, place: int) -> Liveness:
     """The liveness property of one partition, checked for the partition ``place``.
 
-    A single property for both partitions would state that they reach their goals at the same time.
+    A single property for both partitions would state that both reach their goals at the same time.
     """
 
     @wraps(stated.function)

@@ -11,9 +11,9 @@ from highwater.model.truncation import Truncation
 
 @invariant("B4")
 def weak_isr(m: Truncation, s: State) -> Truth:
-    """Every replica in a presumed leader's own ISR holds every record below that leader's HWM.
+    """For each replica that believes it leads, all members of its own ISR hold every record below its HWM.
 
-    It is weak because leaders are elected from the controller's ISR, which may differ from the leader's.
+    The property is weak because leaders are elected from the controller's ISR, which may differ from the leader's.
     """
     return all_of(
         implies(
@@ -29,9 +29,9 @@ def weak_isr(m: Truncation, s: State) -> Truth:
 
 @invariant("B4")
 def strong_isr(m: Truncation, s: State) -> Truth:
-    """Every replica in the controller's ISR holds every record below a presumed leader's HWM.
+    """For each replica that believes it leads, all members of the controller's ISR hold every record below its HWM.
 
-    Each of these replicas can be elected. A record that one of them lacks can be lost after a consumer has read it.
+    Each of these members can be elected. A record that one of them lacks can be lost after a consumer has read it.
     """
     return all_of(
         implies(
@@ -66,9 +66,9 @@ def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> T
 
 @step_property("101.1", rule="leader_epoch_lookup")
 def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Truth:
-    """A new follower truncates below its HWM only if its leader has a record of the log's last epoch or a later one.
+    """A new follower truncates below its HWM only if its leader has a record of the follower's last epoch or later.
 
-    If the leader knows no end offset of the log's last epoch, the follower keeps every record below its HWM.
+    If the leader knows no end offset of the follower's last epoch, the follower keeps every record below its HWM.
     """
     kept = []
     for r in m.replica:
@@ -87,7 +87,7 @@ def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after:
 def replicas_join_the_isr_caught_up(m: Truncation, before: State, after: State) -> Truth:
     """A replica that joins the ISR follows the leader and has reached the leader's HWM.
 
-    If a rule requires it, the replica also follows in the leader's epoch.
+    With the rule ``fenced_join`` the replica also follows in the leader's epoch.
     """
     joining = after.quorum.isr - before.quorum.isr
     able = []
@@ -120,7 +120,7 @@ def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: Stat
 
 @step_property("B4, 320.3", rule="fenced_high_watermark")
 def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
-    """A leader's HWM passes a record only if every ISR member follows in its epoch and has a log that reaches it."""
+    """A leader's HWM passes a record only if all ISR members follow in its epoch with logs that reach that HWM."""
     kept = []
     for x in m.replica:
         old, new = before.replicas[x], after.replicas[x]
@@ -146,7 +146,6 @@ STEP_PROPERTIES = (
 
 
 def _pairs(m: Truncation) -> list[tuple[Number, Number]]:
-    """Each pair of two different replicas."""
     return [(x, r) for x in m.replica for r in m.replica if int(x) != int(r)]
 
 
@@ -187,18 +186,18 @@ def a_replica_joins_once_all_is_committed(m: Truncation, before: State, after: S
 
 @reachable("B7")
 def a_follower_is_removed(m: Truncation, before: State, after: State) -> Truth:
-    """A leader removes a replica from the ISR that follows it in its epoch."""
+    """A leader removes from the ISR a replica that follows in the leader's epoch."""
     return _changes_isr(m, before, after, False, lambda x, r: m.follows_in_epoch(before, r, x))
 
 
 @reachable("B7")
 def a_replica_with_all_records_is_removed(m: Truncation, before: State, after: State) -> Truth:
-    """A leader removes a replica from the ISR whose log is as long as its own."""
+    """A leader removes from the ISR a replica whose log is as long as the leader's."""
     return _changes_isr(m, before, after, False, lambda x, r: before.logs[r].length >= before.logs[x].length)
 
 
 def _moves_hwm(m: Truncation, before: State, after: State, leader: Number) -> Truth:
-    """True if a replica that presumes leadership before and after the step advances its HWM."""
+    """True if a replica that believes it leads, before and after the step, advances its HWM."""
     further = before.replicas[leader].hwm < after.replicas[leader].hwm
     return further & m.presumes_leadership(before, leader) & m.presumes_leadership(after, leader)
 

@@ -38,7 +38,6 @@ def _has_reached(s: State, replica: Number, epoch: int) -> Truth:
 
 
 def _same(m: Truncation, s: State, a: Number, b: Number, offset: int) -> Truth:
-    """True if the logs of two replicas hold the same record at an offset."""
     ours, theirs = s.logs[a], s.logs[b]
     return (ours.length > offset) & (theirs.length > offset) & (ours[offset] == theirs[offset])
 
@@ -55,7 +54,7 @@ class _Isr:
     epoch: int
 
     def holds(self, m: Truncation, s: State, replica: Number) -> Truth:
-        """True if the replica holds every record below the HWM of each replica in an epoch below this ISR's."""
+        """True if the replica holds every record below the HWM of each replica whose epoch is below this ISR's."""
         return all_of(
             implies(_epoch_below(s, other, self.epoch), m.holds_below_hwm(s, other, replica))
             for other in m.replica
@@ -64,8 +63,9 @@ class _Isr:
     def nothing_committed_from(self, m: Truncation, s: State, first: int) -> Truth:
         """True if the ISRs show that no epoch from ``first`` to the last one below ``epoch`` has committed a record.
 
-        An epoch has committed nothing if a member has not reached it, because no leader commits without its members.
-        If nothing is committed from a later epoch on, a member of the first ISR of that epoch shows it as well.
+        An epoch has committed nothing if an ISR member has not reached the epoch, because its leader commits only with
+        all members. If nothing is committed from a later epoch on, a member of the first ISR of that later epoch shows
+        it as well.
         """
         known: dict[int, Truth] = {}
         for epoch in reversed(range(first, self.epoch)):
@@ -90,7 +90,6 @@ def _isrs(m: Truncation, s: State) -> list[_Isr]:
 
 
 def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
-    """True if a replica believes that it leads in this epoch."""
     return m.presumes_leadership(s, replica) & s.replicas[replica].leader_epoch.is_(epoch)
 
 
@@ -99,9 +98,10 @@ def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
 
 @invariant("B8", rule=RULE)
 def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
-    """Every decision has its leader in its ISR, and the last request has the controller's last decision.
+    """In each request of the controller the leader is in the ISR; the last request has the controller's leader.
 
-    After the leader has taken the last request, the ISR can change. The controller's ISR then equals the leader's.
+    Until the leader takes the last request, the request also has the controller's ISR. Then the leader's own ISR
+    equals the controller's.
     """
     q, last = s.quorum, s.quorum.leader_epoch
     in_isr = [implies(q.leader.is_some, q.isr.has(q.leader.value))]
@@ -122,7 +122,7 @@ def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
 
 @invariant("B8", rule=RULE)
 def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
-    """A replica's leader is the broker that the request of its epoch names, and that broker has reached the epoch.
+    """A replica's leader is the broker that the controller's request for its epoch names; it has reached the epoch.
 
     A replica without an epoch has no leader, no records and no HWM.
     """
@@ -229,8 +229,9 @@ def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
 def later_isrs_are_within(m: Truncation, s: State) -> Truth:
     """An ISR to which no leader can have added a member includes every later ISR.
 
-    While no member has reached a later epoch, this applies to a leader's own ISR, and to the first ISR of an epoch
-    until the epoch's leader has taken it. Only the leader of the last epoch adds members, and it is a member itself.
+    This applies to a leader's own ISR, and to the first ISR of an epoch until the epoch's leader has taken it, while
+    no member of the ISR has reached a later epoch. Only the leader of the last epoch adds members, and it is a member
+    itself.
     """
     within = []
     for epoch in m.epoch:
@@ -255,7 +256,7 @@ def later_isrs_are_within(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
-    """The members of every current ISR hold every record that was committed before it.
+    """The members of every current ISR hold every record that was committed in an epoch before the ISR's epoch.
 
     The ISRs are the controller's, the first ISR of each epoch, and the ISRs of leaders.
     """
@@ -272,8 +273,8 @@ def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
 def leaders_hold_what_is_committed(m: Truncation, s: State) -> Truth:
     """A leader holds every record committed up to its epoch.
 
-    It also holds the records below the HWMs of later epochs that have committed nothing. A follower truncates only to
-    the log of such a leader, so it truncates no committed record.
+    It also holds the records below the HWM of each replica in a later epoch that has committed nothing. A follower
+    truncates only to the log of such a leader, so it truncates no committed record.
     """
     held = []
     for r in m.replica:

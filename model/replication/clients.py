@@ -44,8 +44,8 @@ def write_acks_all(m: Cluster, s: State, leader: Number, value: Number) -> None:
 def write_acks_one(m: Cluster, s: State, leader: Number, value: Number) -> None:
     """A leader appends a record with acks 0 or 1. The write succeeds with the append (B6).
 
-    The producer has no promise for it. But consumers read the record once the HWM passes it, so the gate of the HWM
-    (966.1) applies to it as well.
+    The producer has no guarantee that the record survives. Consumers still read the record once the HWM passes it, so
+    the gate of the HWM (966.1) applies to the record as well.
     """
     spend(s, "weak_writes")
     write(m, s, leader, value, Write.WRITTEN)
@@ -64,7 +64,7 @@ def acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> None:
 def can_acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> Truth:
     """B6. True if the leader can acknowledge an acks=all record that it appended.
 
-    Its HWM has passed the record, and the ISR has min ISR members. With fewer members Kafka answers
+    The leader's HWM has passed the record, and the ISR has min ISR members. With fewer members Kafka answers
     NOT_ENOUGH_REPLICAS_AFTER_APPEND.
     """
     broker = s.brokers[leader]
@@ -82,8 +82,9 @@ def has_min_isr(m: Cluster, broker: StructValue) -> Truth:
 def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value: Number) -> Truth:
     """B6. True if the leader's HWM has passed a record that it appended.
 
-    A producer waits for an offset. The record stays at that offset while its leader leads, also across leader epochs
-    (``waiting_producers``); without that parameter the leader must still be in the epoch of the append.
+    With ``waiting_producers`` a producer waits for an offset. The record stays at that offset as long as the same
+    broker leads, even across leader epochs. Without the parameter, the leader must still be in the epoch of the
+    append.
     """
     if m.p.waiting_producers:
         waiter = s.waiting[value]
@@ -97,7 +98,7 @@ def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value:
 
 
 def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True) -> None:
-    """B6. Fail the requests of producers that wait at broker ``b``, if ``condition`` holds: it no longer leads.
+    """B6. If ``condition`` holds, broker ``b`` no longer leads: fail the requests of producers that wait at it.
 
     As a follower the broker may truncate the producers' records, and other records then take their offsets.
     """

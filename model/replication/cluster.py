@@ -1,12 +1,12 @@
 """The state of a cluster: the controller, brokers with their views and logs, and messages in flight.
 
 The model has one partition. The controller is a single thread (B8), so its state changes in one step. A broker has a
-log (a suffix may be unflushed), and a *view*: the metadata that it has replayed so far. A broker acts on its
-view, which can be stale; most rules of the proposals exist for that reason. Messages are lost, delayed and duplicated
-within a scenario's budgets.
+log (a suffix may be unflushed), and a *view*: the metadata that it has replayed so far. A broker acts on its view,
+which can be stale; most rules of the proposals exist because views are stale. Messages are lost, delayed and
+duplicated within a scenario's budgets.
 
 Actions are functions of (m, s, …) in the other modules. ``m`` is the cluster with its types, parameters and rules;
-``s`` is the state before the step, and ``s.next`` the state after it.
+``s`` is the state before the step, and ``s.next`` the state after the step.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ from highwater.model.replication.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN STOPPED CRASHED")
-"""A broker's process. STOPPED: it wrote its CleanShutdownFile after the flush (966.12). CRASHED: it did not."""
+"""The status of a process. STOPPED: the broker wrote its CleanShutdownFile after the flush (966.12).
+CRASHED: it wrote no such file.
+"""
 
 Write = Enum("Write", "UNUSED WRITTEN PENDING ACKNOWLEDGED")
-"""A value's write: UNUSED, WRITTEN with acks 0 or 1, or with acks=all PENDING and then ACKNOWLEDGED."""
+"""The state of a write, UNUSED at first. acks 0 or 1: WRITTEN. acks=all: PENDING, then ACKNOWLEDGED."""
 
 Outcome = Enum("Outcome", "COMMITTED REVERT KEEP")
 """A leader's reaction to an AlterPartition response: take over the ISR, revert (841.3), or keep the proposal."""
@@ -78,7 +80,7 @@ BUDGETS = Budgets(
     },
     most=3,
 )
-"""Faults and operator actions; a scenario grants a number of each. Healing has no bound."""
+"""The budget of each fault and operator action. Steps that heal, such as a restart, need no budget."""
 
 
 START = {
@@ -96,7 +98,7 @@ START = {
     ),
     "elr_at_start": Parameter.switch("whether the metadata version has the ELR at the start", default=True),
 }
-"""Size, configuration and initial state of the cluster."""
+"""Parameters of the cluster's size, configuration and initial state."""
 
 MESSAGES = {
     "recovery": Parameter.switch("whether unclean recovery (966.14) is part of the exploration"),
@@ -106,7 +108,7 @@ MESSAGES = {
         "whether a leader reads the record of a fetch response when it sends the response, which can be later"
     ),
 }
-"""Messages that most scenarios leave out, because they enlarge the state space."""
+"""Parameters that add messages. Most scenarios leave them out, because they enlarge the state space."""
 
 OLDER_BROKERS = {
     "ungated_broker": Parameter(-1, -1, 3, "the broker without the gate of the HWM (966.1); -1: none"),
@@ -117,7 +119,7 @@ OLDER_BROKERS = {
         -1, -1, 3, "the broker whose AlterPartitions have no broker epochs (version 2); -1: none"
     ),
 }
-"""Brokers of an older version during a rolling upgrade, at most one of each kind; see ``is_the``."""
+"""Parameters that name a broker of an older version during a rolling upgrade (``is_the``)."""
 
 DISKS = {
     "log_directories": Parameter(
@@ -131,7 +133,7 @@ BOUNDS = {
     "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
     "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
 }
-"""Where the exploration is pruned."""
+"""The largest epochs of an exploration; it is pruned there."""
 
 FREEDOMS = {
     "shutdown_requests": Parameter.switch(
@@ -157,11 +159,11 @@ FREEDOMS = {
         "whether a producer waits at its leader beyond the epoch that it wrote in"
     ),
 }
-"""Optional behaviours of brokers and controllers; each enlarges the state space, so a scenario enables it."""
+"""Optional behaviours of brokers, controllers and operators; each enlarges the state space."""
 
 
 class Cluster(Protocol):
-    """The types, the initial state, and the definitions that the actions and properties share."""
+    """The base of the protocol: its types, initial states, and the functions that actions and properties share."""
 
     rulebook = RULEBOOK
     parameters = {
@@ -177,7 +179,7 @@ class Cluster(Protocol):
     profiles = PROFILES
 
     def define(self) -> Struct:
-        """Define the type of the state, sized by the parameters."""
+        """Define the type of the state from the parameters."""
         self._define_domains()
         self._define_metadata()
         self._define_brokers()
@@ -275,7 +277,7 @@ class Cluster(Protocol):
         self.balanced = (True, False) if p.risky_elections else (True,)
 
     def _define_metadata(self) -> None:
-        """Define the type of a broker's view: the metadata after the prefix of the log that it has replayed."""
+        """Define the type of a view: the metadata that a broker has replayed so far."""
         t = self.t
         self.view = Struct(
             "MetadataView",
@@ -301,12 +303,11 @@ class Cluster(Protocol):
         )
 
     def _define_brokers(self) -> None:
-        """Define the types of a broker, and of a leader's fetch state of a follower.
+        """Define the types of a broker and of a leader's fetch state for a follower.
 
-        Optional fields depend on the rules.
+        Some fields exist only under certain rules.
         """
-        # A proposal's epochs are read again only if the leader sends it again, because the first one was lost or
-        # given up.
+        # The broker epochs of a pending proposal serve only a retry, after the first request was lost or abandoned.
         again = self.p.losses > 0 or self.p.late_proposals
         self.proposals_keep_epochs = self.on("proposal_keeps_its_epochs") and again
         self.member_epochs = Array(self.broker, Option(self.broker_epoch))
@@ -366,7 +367,7 @@ class Cluster(Protocol):
             last_epoch="leader epoch of its last record",
             broker_epoch="broker epoch of the follower",
         )
-        # Either a record (none at the leader's log end), or where the logs diverge.
+        # A response has a record (none at the leader's log end), or the point where the logs diverge.
         self.some_record = Option(self.record)
         self.fetch_response = Struct(
             "FetchResponse",
@@ -425,7 +426,7 @@ class Cluster(Protocol):
         self.former_controller = Struct(
             "FormerController", partition=self.t.partition, registrations=self.t.registrations
         )
-        # The answer to GetReplicaLogInfo (966.14): under way, or collected by the controller.
+        # The answer to GetReplicaLogInfo (966.14): in flight, or collected by the controller.
         self.log_info = Struct(
             "ReplicaLogInfo",
             broker_epoch=self.broker_epoch,
@@ -450,12 +451,12 @@ class Cluster(Protocol):
         budgets = BUDGETS.granted(self.p)
         return [{**initial_state(self, leader), "budgets": budgets} for leader in leaders]
 
-    # --- words ------------------------------------------------------------------------------------
+    # --- shared by actions and properties ---------------------------------------------------------
 
     def on(self, rule: str) -> bool:
         """True if a rule is on in every state.
 
-        Raises LanguageError for a controller rule that is on or off by feature level.
+        Raises LanguageError for a controller rule that feature levels turn on or off.
         """
         if rule in features.RULES:
             raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through decided()")
@@ -470,7 +471,7 @@ class Cluster(Protocol):
         return features.has_recovery(self, s)
 
     def as_read(self, s: State) -> StructValue:
-        """966.18. The partition as the controller reads it: without ELR fields while the ELR is off."""
+        """966.18. The partition as the controller reads it: with empty ELR fields while the ELR is off."""
         return features.partition_as_read(self, s)
 
     def min_isr(self, s: State) -> Number:
@@ -478,7 +479,7 @@ class Cluster(Protocol):
         return effective_min_isr(s.min_insync_replicas, s.partition.replicas.length)
 
     def context(self, s: State) -> ControllerContext:
-        """The controller's state and configuration, as the controller's handlers take them."""
+        """The argument of the controller's handlers: the controller's state and configuration."""
         by_features = features.by_features(self, s)
         min_isr, unclean = self.min_isr(s), self.unclean_allowed(s)
         return ControllerContext(self.t, s.partition, s.registrations, min_isr, unclean, by_features)
@@ -501,23 +502,23 @@ class Cluster(Protocol):
         return (broker.status == "RUNNING") | (broker.status == "SHUTTING_DOWN")
 
     def leads(self, b: Number, broker: StructValue) -> Truth:
-        """True if broker ``b`` believes that it leads, according to its view.
+        """True if broker ``b`` runs and its view names it as leader.
 
-        The controller may have elected another leader since. Two brokers can lead at a time, in different leader
+        The controller may have elected another leader since. So two brokers can lead at a time, in different leader
         epochs.
         """
         return self.is_up(broker) & broker.view.leader.is_(b)
 
     def follows(self, b: Number, broker: StructValue) -> Truth:
-        """True if broker ``b`` runs, and its view names another broker as leader."""
+        """True if broker ``b`` runs, and its view names it as a replica and another broker as leader."""
         view = broker.view
         return self.is_up(broker) & view.leader.is_some & ~view.leader.is_(b) & view.replicas.has(b)
 
     def maximal_isr(self, broker: StructValue) -> SetValue:
-        """B7. The committed ISR, and while an AlterPartition is pending also the members of the proposed ISR.
+        """B7. The maximal ISR: the committed ISR, and while an AlterPartition is pending also the proposed members.
 
-        The controller may have accepted the proposal and may elect a proposed member. Counting too many members only
-        delays the leader; counting too few commits records that the next leader may lack.
+        The controller may have accepted the proposal, and may elect a proposed member. One member too many only delays
+        the HWM. With one too few, the leader commits records that the next leader may lack.
         """
         proposed = where(broker.proposed.is_some, broker.proposed.value, self.t.brokers.zero())
         isr: SetValue = broker.view.isr | proposed
@@ -545,20 +546,20 @@ class Cluster(Protocol):
 def is_the(b: Number, named: int) -> Truth:
     """True if broker ``b`` is the broker that a parameter names; -1 names no broker.
 
-    A scenario has at most one broker of an older version (903.1, 903.3, 966.1). Its messages carry no broker epochs
-    (−1), and recipients do not compare them; otherwise a rolling upgrade would stop replication.
+    Such a parameter names a broker of an older version (903.1, 903.3, 966.1). Recipients skip the comparison of a
+    broker epoch that an older broker leaves out (−1); otherwise a rolling upgrade would stop replication.
     """
     return as_bool(False) if named < 0 else b == named
 
 
-# --- where the exploration starts -----------------------------------------------------------------------------
+# --- initial states -------------------------------------------------------------------------------------------
 
 
 def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
     """The initial state with ``first`` as leader.
 
-    The ISR holds the first ``initial_records`` records, committed and acknowledged; all other logs are empty. That
-    state is reachable from empty logs; a scenario about later events starts there. If the ISR is under min ISR, no
+    Each ISR member's log has the first ``initial_records`` records, committed and acknowledged; all other logs are
+    empty. So a scenario about later events skips the steps that write these records. If the ISR is under min ISR, no
     record can be committed, and all logs are empty.
     """
     p = m.p
@@ -628,9 +629,9 @@ def _view(m: Cluster, first: int, replicas: list[int], isr: list[int]) -> dict[s
 
 
 def _followers(m: Cluster, first: int, isr: list[int], leo: int | None) -> list[dict[str, Any]]:
-    """A broker's fetch state of each follower in the initial state.
+    """The fetch state that a broker has of each follower in the initial state.
 
-    ``leo`` is the LEO of the ISR members that have fetched from the broker; None: no member has fetched.
+    ``leo`` is the LEO of each ISR member, or None if no member has fetched from the broker.
     """
     unheard = {"leo": None, "broker_epoch": 0, "in_epoch": False}
     heard = {**unheard, "leo": leo, "in_epoch": leo is not None}

@@ -46,8 +46,8 @@ P = ParamSpec("P")
 def fence_broker(m: Cluster, s: State, b: Number) -> None:
     """The controller fences a broker whose session has ended: the broker is down or, as a fault, still runs.
 
-    966.5: the broker leaves the ISR and its leadership. If the ISR falls under min ISR, the broker enters the ELR,
-    because it holds all records committed so far.
+    966.5: the broker leaves the ISR and loses its leadership. If the ISR falls under min ISR, the broker enters the
+    ELR, because it holds all records committed so far.
     A fenced broker that runs is a zombie: it believes that it leads until it replays this change.
     """
     require("the broker is not fenced", ~s.registrations[b].fenced)
@@ -65,7 +65,7 @@ def unfence_broker(m: Cluster, s: State, b: Number) -> None:
     Precondition: the broker has replayed its own registration; otherwise it would act on the view of a former
     incarnation.
     966.5: a partition without a leader elects one now. 841.4: the controller sends nothing to an existing leader. That
-    leader adds the broker to the ISR when it has caught up.
+    leader adds the broker to the ISR when the broker has caught up.
     """
     broker, registration = s.brokers[b], s.registrations[b]
     require("the broker is fenced", registration.fenced)
@@ -100,7 +100,7 @@ def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None
 
 
 def decide_alter_partition(m: Cluster, now: ControllerContext, b: Number, sent: StructValue) -> Handled:
-    """B8. The result of the controller's handler for an AlterPartition of broker ``b``, in the state ``now``.
+    """B8. The result of the controller's handler for an AlterPartition from broker ``b``, in the state ``now``.
 
     The request keeps the leader, unless its change completes a reassignment.
     """
@@ -119,7 +119,7 @@ def decide_alter_partition(m: Cluster, now: ControllerContext, b: Number, sent: 
 
 
 def send_alter_answer(m: Cluster, s: State, b: Number, sent: StructValue, answer: StructValue) -> None:
-    """Send an AlterPartition response. It is lost if the broker is down or runs with another epoch."""
+    """Send an AlterPartition response. It is lost if the broker is down or has a new broker epoch."""
     reaches = m.is_up(s.brokers[b]) & (s.brokers[b].epoch == sent.broker_epoch)
     s.next.alter_responses[b] = where(reaches, m.some_alter_response.some(answer), None)
 
@@ -188,7 +188,7 @@ def elect_uncleanly(m: Cluster, s: State) -> None:
 
 @action("966.17", rule="unclean_recovery", says="the operator designates broker {b} as leader", b="broker")
 def designate_leader(m: Cluster, s: State, b: Number) -> None:
-    """DESIGNATION: the operator elects this live replica of a partition without a leader (966.17).
+    """DESIGNATION: the operator names the new leader of a leaderless partition, a live replica (966.17).
 
     The operator may know which log to keep, or that the other replicas will not come back.
     """
@@ -243,7 +243,8 @@ def cancel_reassignment(m: Cluster, s: State) -> None:
 
 # --- features that are turned on and off (966.18) -------------------------------------------------------------
 
-# The controller sends brokers nothing, and changes no partition: recorded ELR fields stay until the next change.
+# When a feature changes, the controller sends brokers nothing and changes no partition: recorded ELR fields stay until
+# the partition's next change.
 
 
 @action("966.18", says="the metadata version is downgraded; the ELR feature ends")
@@ -265,7 +266,7 @@ def upgrade(m: Cluster, s: State) -> None:
     """The operator upgrades the metadata version; the ELR feature begins (966.18).
 
     The ELR starts empty, because the controller did not record which replicas held all committed records.
-    In Kafka 4.2 the feature's level rises as often as it was lowered.
+    With ``leftover_elr_elects`` (Kafka 4.2) an upgrade needs no budget: the level can rise after each lowering.
     """
     require("the version changes", features.level_changes(m.p))
     if not m.on("leftover_elr_elects"):
@@ -290,8 +291,8 @@ def change_elr_flag(m: Cluster, s: State) -> None:
 def change_recovery_flag(m: Cluster, s: State) -> None:
     """The operator changes unclean.recovery.manager.enabled (966.14, 966.18).
 
-    From then on unclean recovery replaces unclean election or no longer does, with or without the ELR. The controller
-    drops the log infos that it has collected.
+    From then on unclean recovery replaces unclean election, or stops replacing it, whether the ELR is on or not. The
+    controller drops the log infos that it has collected.
     """
     spend(s, "flag_changes")
     s.next.recovery_flag = ~s.recovery_flag
@@ -350,9 +351,9 @@ def replace_controller(m: Cluster, s: State) -> None:
 def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
     """The former controller handles a broker's AlterPartition by its own, stale state (B8).
 
-    It answers errors immediately. It never answers a change, because a change must be in the metadata log first.
+    It answers errors immediately. It never acknowledges a change, because a change must be in the metadata log first.
     Otherwise the leader could drop from its ISR a member that the active controller elects. The former controller
-    answers once: a leader without an answer looks for the active controller.
+    answers one request: a leader without an answer looks for the active controller.
     """
     require("a former controller can answer", m.p.former_controller)
     require("there is one", s.former.is_some)
@@ -387,7 +388,8 @@ def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
 def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
     """The partition after a record. With K11 a guard disables the action if building the record throws.
 
-    If no rule depends on the order of replicas, they are sorted, so that states do not differ by their order alone.
+    If no rule depends on the order of replicas, the replicas are sorted, so that states do not differ by this order
+    alone.
     """
     if m.on("unassigned_candidate_fails"):
         require("no candidate for leader is a broker that is no replica", ~record.fails)

@@ -1,4 +1,4 @@
-"""How pages draw runs of ``replication``, with its messages, and of the controller's protocols."""
+"""Drawings of runs for the pages: of ``replication`` with its messages, and of the controller's protocols."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ DRAWING = Drawing(
 
 
 def _band(title: str, partition: str) -> Band:
-    """The band that shows each broker's role in a partition; ``partition`` is the state field with the partition."""
+    """A band of the drawing that shows each broker's role in the partition in the state field ``partition``."""
     return Band(
         title,
         "broker",

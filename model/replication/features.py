@@ -24,7 +24,7 @@ ELR_RULES = frozenset(
         "min_isr_change_empties_elr",
     }
 )
-"""966.18. The controller rules of the ELR in the proposals; Kafka 4.2 has those of ELR_FEATURE."""
+"""966.18. The controller rules that the ELR turns on in the proposals; Kafka 4.2 turns on ELR_FEATURE."""
 
 WITH_THE_VERSION = ELR_RULES | {"clean_registration"}
 """966.12, 966.18. The rules that need a metadata version with KIP-966; without it, every registration is unclean."""
@@ -33,7 +33,7 @@ RECOVERY_RULES = frozenset({"unclean_recovery"})
 """966.14. The rules that unclean.recovery.manager.enabled turns on."""
 
 RULES = ELR_FEATURE | WITH_THE_VERSION | RECOVERY_RULES
-"""The rules that depend on the state; only ``ControllerContext.decided`` knows if they are on."""
+"""The rules that are on or off by the state's features; ``ControllerContext.decided`` applies them."""
 
 
 class FeatureCluster(Protocol):
@@ -84,14 +84,14 @@ def changes(m: FeatureCluster) -> bool:
 
 
 def remembers_whole(m: FeatureCluster) -> bool:
-    """True if the state records whether the ELR is complete; Kafka's ELR can have leftover members instead."""
+    """True if the state has ``elr_is_whole``: the ELR changes, and rule ``leftover_elr_elects`` is off."""
     return changes(m) and not m.on("leftover_elr_elects")
 
 
 def has_elr(m: FeatureCluster, s: State) -> Truth:
-    """966.18.
+    """966.18. True if the metadata version and the flag turn the ELR on.
 
-    True if version and flag turn the ELR on: the controller records the ELR, and the ISR may become empty.
+    The controller then records the ELR, and the ISR may become empty.
     """
     level = s.elr_level if level_changes(m.p) else as_bool(True)
     return level & s.elr_flag if m.p.flag_changes else level
@@ -105,7 +105,7 @@ def has_recovery(m: FeatureCluster, s: State) -> Truth:
 
 
 def by_features(m: FeatureCluster, s: State) -> tuple[tuple[Truth, ControllerTypes], ...]:
-    """966.18. Pairs of a condition and the controller's types under the rules that are on if it holds.
+    """966.18. Pairs of a condition on the features, and the controller's types with the rules that are then on.
 
     If several conditions hold, the last pair applies.
     """
@@ -128,7 +128,7 @@ def _rules_off(m: FeatureCluster, s: State) -> Iterator[tuple[Truth, frozenset[s
 
 
 def partition_as_read(m: FeatureCluster, s: State) -> StructValue:
-    """966.18. The partition as the controller reads it: without ELR fields while the ELR is off."""
+    """966.18. The partition as the controller reads it: with empty ELR fields while the ELR is off."""
     if not changes(m):
         return s.partition
     read: StructValue = where(has_elr(m, s), s.partition, without_elr_fields(m, s.partition))
@@ -136,14 +136,14 @@ def partition_as_read(m: FeatureCluster, s: State) -> StructValue:
 
 
 def store(m: FeatureCluster, s: State, partition: StructValue) -> None:
-    """Store the partition after an action, and record whether its ELR is complete."""
+    """Store the partition after an action, and update ``elr_is_whole`` if the state has it."""
     s.next.partition = partition
     if remembers_whole(m):
         s.next.elr_is_whole = has_elr(m, s) & (s.elr_is_whole | is_whole(m, s, partition))
 
 
 def is_whole(m: FeatureCluster, s: State, partition: StructValue) -> Truth:
-    """966.6. True if an empty ELR is complete: the ISR has min ISR members."""
+    """966.6. True if the ISR has min ISR members: then no replica that has left it needs to be in the ELR."""
     return size(partition.isr) >= m.min_isr(s)
 
 

@@ -1,7 +1,8 @@
 """Fetch requests and responses (B1 to B4): how records and the HWM reach followers.
 
 A fetch asks for the records after the follower's log. It also acknowledges all records before the fetch offset, and
-acknowledged records can be committed. Most rules here decide which fetches a leader may count as an acknowledgement.
+acknowledged records can be committed. Most rules in this module decide which fetches a leader may count as an
+acknowledgement.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from highwater.model.replication.high_watermark import advanced_hwm, store_with_
 
 @action("B1, 903.1", says="broker {f} sends a fetch", f="broker")
 def send_fetch(m: Cluster, s: State, f: Number) -> None:
-    """A follower sends a fetch: its LEO, leader epoch, last fetched epoch and broker epoch.
+    """A follower sends a fetch with its LEO, leader epoch, last fetched epoch and broker epoch.
 
     Precondition: the follower has no fetch with its current epochs and no response in flight.
     B3: the last fetched epoch lets the leader find where the logs diverge.
     903.1: the broker epoch tells the leader which incarnation of the follower sent the fetch.
-    The follower abandons a fetch of an earlier incarnation or leader epoch; with ``late_fetches`` it can still arrive.
+    The follower abandons a fetch of an earlier incarnation or leader epoch; with ``late_fetches`` that fetch can still
+    arrive.
     """
     broker, old = s.brokers[f], s.fetch_requests[f]
     outdated = (old.value.broker_epoch != broker.epoch) | (old.value.leader_epoch != broker.view.leader_epoch)
@@ -50,10 +52,10 @@ def send_fetch(m: Cluster, s: State, f: Number) -> None:
 
 @action("F1", says="a fetch that broker {f} sent before arrives late", f="broker")
 def receive_late_fetch(m: Cluster, s: State, f: Number) -> None:
-    """An abandoned fetch arrives late (F1), when its sender has no newer fetch in flight.
+    """An abandoned fetch arrives late (F1), while its sender has no newer fetch in flight.
 
-    A stale connection can hold a fetch for long. Its offset was right when the follower sent it, but the follower may
-    have lost or truncated its log since.
+    A stale connection can hold a fetch for long. The fetch offset was the follower's LEO when the follower sent the
+    fetch, but the follower may have lost or truncated its log since.
     """
     require("fetches can be late", m.p.late_fetches)
     require("a fetch that was given up is under way", s.late_fetches[f].is_some)
@@ -97,10 +99,10 @@ def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -
 
 
 def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, fetch: StructValue) -> None:
-    """B2, 903.2. Require that the fetch has the leader's epoch and no stale broker epoch.
+    """B2, 903.2. Require that the fetch has the leader's own leader epoch and no stale broker epoch.
 
-    The sender of a fetch with an earlier leader epoch has not truncated its log to this leader's. A fetch with a
-    later leader epoch shows that this broker is no longer the leader.
+    If the fetch has an earlier leader epoch, its sender may still truncate its log to this leader's log. If it has a
+    later leader epoch, this broker is no longer the leader.
     """
     require("it is for this broker", fetch.leader == leader)
     require("the broker believes that it leads", m.leads(leader, broker))
@@ -116,18 +118,18 @@ def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, f
 def is_stale(m: Cluster, f: Number, fetch: StructValue, leader: StructValue) -> Truth:
     """K2. True if the leader's metadata has a later broker epoch of the follower than the fetch carries.
 
-    The follower can have restarted and lost records since. A fetch of version 14 has no broker epoch and is never
-    stale.
+    The follower can have restarted and lost records since it sent the fetch. A fetch of version 14 has no broker epoch
+    and is never stale.
     """
     has_epoch = ~is_the(f, m.p.old_fetcher)
     return m.on("stale_fetch_check") & has_epoch & (fetch.broker_epoch < leader.view.epochs[f])
 
 
 def note_fetch(m: Cluster, broker: StructValue, f: Number, fetch: StructValue) -> StructValue:
-    """B4, 903.2. The leader after it has recorded the LEO and broker epoch in a follower's fetch.
+    """B4, 903.2. The leader after it has recorded the LEO and broker epoch from a follower's fetch.
 
-    K3: the follower counts as caught up after a fetch at the leader's LEO, or after its second fetch. By then it may
-    have reached the LEO that the leader had at the first fetch.
+    K3: the follower counts as caught up after a fetch at the leader's LEO, or after its second fetch. With the second
+    fetch it may have reached the LEO that the leader had at the first fetch.
     """
     before = broker.followers[f]
     known = m.fetch_state(
@@ -159,7 +161,7 @@ def answer(
 
 
 def send_answer(m: Cluster, s: State, f: Number, fetch: StructValue, sent: StructValue) -> None:
-    """Send a fetch response. It is lost if the follower is down or runs with another epoch."""
+    """Send a fetch response. It is lost if the follower is down or has a new broker epoch."""
     reaches = m.is_up(s.brokers[f]) & (s.brokers[f].epoch == fetch.broker_epoch)
     s.next.fetch_responses[f] = where(reaches, m.some_fetch_response.some(sent), None)
 
@@ -170,8 +172,8 @@ def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
 
     Precondition: the broker is down, does not lead, has another leader epoch, or knows a newer incarnation of the
     sender.
-    Kafka answers NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH. The model drops the request in
-    each case: the follower fetches again after it has replayed more metadata.
+    Kafka answers NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH. In each case the model only
+    drops the request: the follower fetches again after it has replayed more metadata.
     """
     request = s.fetch_requests[f]
     require("a fetch is under way", request.is_some)
@@ -185,7 +187,7 @@ def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
 
 @action("K18", says="what is sent to broker {f} has changed in the sender's log", f="broker")
 def read_late(m: Cluster, s: State, f: Number) -> None:
-    """K18. The sender's log changes at the offset of a fetch response before its bytes are read.
+    """K18. Before Kafka reads the bytes of a fetch response, the sender's log changes at the fetch offset.
 
     Kafka reads the bytes when it sends the response. By then the sender may follow another leader, may have truncated
     its log, and may have appended another record at that offset. The response then carries that record.
@@ -209,7 +211,8 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
 
     Precondition: the response has the follower's leader epoch and the offset that it fetched from. The follower drops
     any other response, because a former leader's record can differ from the current leader's record at that offset.
-    K18: a record with a later epoch than the response's shows that the sender's log changed after it answered.
+    K18: the follower appends no record with a later leader epoch than the response: such a record shows that the
+    sender's log changed after the sender answered.
     HWM := min(leader's HWM, own LEO).
     """
     broker, response = s.brokers[f], s.fetch_responses[f]

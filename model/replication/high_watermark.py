@@ -1,9 +1,9 @@
 """The high watermark (HWM) of a leader: when it advances, and what it commits (B4, B7, 966.1).
 
-Consumers read records below the HWM, and producers get acknowledgements for them; none of these may be lost. So the
-HWM waits for all brokers that an election can pick: the maximal ISR. The advance is not an action of its own. Every
-action that changes a leader (a fetch, an AlterPartition response, new metadata, an append) ends with ``advance_hwm``.
-In the same way Kafka advances the HWM under the partition's lock.
+Consumers read records below the HWM, and producers get acknowledgements for them, so no election may lose such a
+record. The HWM therefore waits for all brokers that an election can pick: the maximal ISR. The advance is not an
+action of its own. Every action that changes a leader (a fetch, an AlterPartition response, new metadata, an append)
+ends with ``advance_hwm``. In the same way Kafka advances the HWM under the partition's lock.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def store_with_hwm(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Nu
 
 
 def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> None:
-    """B4, B6. Record the records below a leader's HWM as committed. Committed records stay committed.
+    """B4, B6. Add the records below a leader's HWM to ``committed``, from which no record is ever removed.
 
-    A zombie leader commits as well if its HWM advances, because consumers read from it. If another leader has a
-    different record at that offset, a committed record is lost. The proposals exclude that loss.
+    A zombie leader commits as well, because consumers read from it. If another leader has a different record at the
+    same offset, a committed record is lost. The rules of the proposals prevent that loss.
     """
     committed: SeqValue = s.committed
     for offset in m.offsets:
@@ -54,8 +54,8 @@ def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> No
 def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
     """B4, 966.1. The HWM of a leader after it advances as far as allowed; it never decreases.
 
-    The HWM stays when a replica with a smaller LEO joins the ISR, and while the ISR is under min ISR: consumers have
-    read up to it.
+    The HWM stays the same when a replica with a smaller LEO joins the ISR, and while the ISR is under min ISR:
+    consumers have read the records below it.
     """
     no_further = 0
     may_reach = where(may_advance(m, b, leader), least_leo(m, b, leader), no_further)
@@ -65,8 +65,9 @@ def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
 def tells_end(m: Cluster, leader: StructValue) -> Truth:
     """207.1. True if a leader may answer consumers with its HWM as the end of the log.
 
-    A new leader's HWM may lag behind the end that its predecessor gave: a follower learns the HWM one response later,
-    and a checkpoint after a crash is older. Once the HWM has reached the LESO it covers all records committed before.
+    A new leader's HWM may be below the end that the previous leader gave: a follower learns the HWM one response
+    later, and a checkpoint after a crash is older. Once the HWM has reached the LESO, all records that earlier leaders
+    committed are below the HWM.
     """
     return under("end_waits_for_epoch_start", end_is_told(leader.hwm, leader.leso))
 
@@ -74,8 +75,8 @@ def tells_end(m: Cluster, leader: StructValue) -> Truth:
 def may_advance(m: Cluster, b: Number, leader: StructValue) -> Truth:
     """966.1. True if the HWM may advance: the committed ISR has min ISR members, whatever the records' acks.
 
-    This excludes the last-replica-standing loss. An ISR that shrank to its leader would commit alone. The leader then
-    crashes, loses its unflushed tail, is elected again as the only ISR member, and the followers truncate to its log.
+    Without this gate, the last replica standing loses records: the only ISR member commits alone, crashes, loses its
+    unflushed tail, is elected again, and the followers truncate to its log.
     While the gate is closed, replicas that left the ISR hold all committed records and stay electable: they are the
     ELR. The gate counts the committed ISR, because the controller may refuse a proposed member. Older brokers have no
     gate.
@@ -112,10 +113,10 @@ def waits_for(m: Cluster, leader: StructValue) -> SetValue:
 
 
 def is_caught_up(leader: StructValue, f: Number) -> Truth:
-    """K3. True if the HWM waits for a caught-up replica outside the ISR, so that the replica can join.
+    """K3. True if replica ``f``, in the ISR or not, is caught up and eligible, so that the HWM waits for it.
 
-    Otherwise, under steady writes, the HWM would stay ahead of the replica and it would never join. The replica must
-    be eligible; an ineligible one must not hold up the HWM.
+    Otherwise, under steady writes, the HWM would stay ahead of a replica that is about to join the ISR, and the
+    replica would never join. An ineligible replica must not hold up the HWM.
     """
     known, view = leader.followers[f], leader.view
     eligible = view.active.has(f) & (known.broker_epoch == view.epochs[f])

@@ -1,7 +1,8 @@
 """ISR changes by AlterPartition: a leader proposes, the controller decides (B5, B7, 841, 903).
 
 The leader knows which followers keep up; the controller knows which brokers are live. The leader has one
-AlterPartition in flight. Until it is answered, the leader counts with both the committed and the proposed ISR (B7).
+AlterPartition in flight. Until it is answered, the HWM waits for the members of both the committed and the proposed
+ISR (B7).
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ def propose_expand(m: Cluster, s: State, leader: Number, f: Number) -> None:
 def is_eligible(m: Cluster, leader: StructValue, f: Number) -> Truth:
     """B5, 841.1, 903.2. True if a leader may propose a follower for the ISR.
 
-    - B5: the follower has reached the HWM and the leader epoch start offset (LESO). A new leader's HWM lags behind
-      what earlier leaders committed, but all of that is before its LESO.
+    - B5: the follower has reached the HWM and the leader epoch start offset (LESO). A new leader's HWM can be below
+      records that earlier leaders committed, but all those records are below the LESO.
     - 841.1: the leader's metadata shows the follower unfenced and not shutting down.
-    - 903.2: the follower's last fetch has the broker epoch of the leader's metadata. A restarted broker may hold less.
+    - 903.2: the follower's last fetch has the broker epoch of the leader's metadata. A follower that has restarted
+      since may have lost records.
     """
     known, view = leader.followers[f], leader.view
     leo = where(known.leo.is_some, known.leo.value, 0)
@@ -94,7 +96,7 @@ def propose_shrink(m: Cluster, s: State, leader: Number, f: Number) -> None:
 
 @action("B7", says="leader {leader} proposes {isr} for the ISR", leader="broker", isr="isrs")
 def propose_isr(m: Cluster, s: State, leader: Number, isr: SetValue) -> None:
-    """A leader proposes an ISR that differs in several members.
+    """A leader proposes an ISR that differs from the committed ISR in several members.
 
     Kafka removes all lagging followers in one request, and no rule limits a request to one change.
     Preconditions: each added member is eligible, and each removed member lags.
@@ -121,14 +123,14 @@ def propose_isr(m: Cluster, s: State, leader: Number, isr: SetValue) -> None:
 
 
 def lags(leader: StructValue, f: Number) -> Truth:
-    """True if a follower's last known LEO is behind the leader's LEO, or unknown."""
+    """True if a follower's LEO, as the leader knows it, is unknown or behind the leader's LEO."""
     known = leader.followers[f]
     return known.leo.is_none | (known.leo.value < leader.log.length)
 
 
-@action("841.3, 903.3", says="leader {leader} sends its AlterPartition again", leader="broker")
+@action("841.3, 903.3", says="leader {leader} retries its AlterPartition", leader="broker")
 def retry_alter_partition(m: Cluster, s: State, leader: Number) -> None:
-    """A leader sends its pending AlterPartition again.
+    """A leader retries its pending AlterPartition.
 
     903.3: the retry carries the broker epochs of the first request, because the HWM has waited for those incarnations.
     With the epochs of later fetches, the controller could accept a member that has restarted without its log.
@@ -216,10 +218,10 @@ def send_alter_partition(
 
 
 def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue) -> ArrayValue:
-    """903.3. The broker epochs in an AlterPartition: for each ISR member the epoch of its last fetch.
+    """903.3. The broker epochs that an AlterPartition carries: for each proposed member the one in its last fetch.
 
-    A member has none if its fetches carry none (version 14), or if the leader's request has no such field (version
-    2).
+    The leader gives its own broker epoch for itself. A member has no epoch if it has not fetched in this leader epoch,
+    if its fetches carry none (version 14), or if the request has no such field (version 2).
     """
     gives = ~is_the(leader, m.p.old_proposer)
     some = Option(m.broker_epoch)
@@ -239,10 +241,10 @@ def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue
 
 
 def fetched_in(m: Cluster, leader: StructValue, b: Number) -> Number:
-    """903.3. A member's broker epoch for an AlterPartition: from its last fetch, not from the leader's metadata.
+    """903.3. The broker epoch that an AlterPartition gives for a member: the one in the member's last fetch.
 
-    The metadata can name a newer incarnation than the fetch. That incarnation may lack the log that the leader
-    vouches for.
+    The leader's metadata may have the epoch of a newer incarnation, which may lack the records that the former one
+    fetched.
     """
     epoch: Number = leader.followers[b].broker_epoch if m.on("epochs_from_fetches") else leader.view.epochs[b]
     return epoch

@@ -182,7 +182,7 @@ def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="broker {b} stops in order, and the controller does not hear of it", b="broker")
 def stop_unseen(m: Cluster, s: State, b: Number) -> None:
-    """A broker stops in order without the controller's leave, because the shutdown timed out or no controller answers.
+    """A broker stops in order without the controller's permission: its shutdown timed out, or no controller answers.
 
     The broker still flushes its log and writes its CleanShutdownFile (966.12). The controller sees the session end, as
     after a crash, and learns of the clean stop from the next registration.
@@ -196,9 +196,9 @@ def stop_unseen(m: Cluster, s: State, b: Number) -> None:
 def stop_before_registration(m: Cluster, s: State, b: Number) -> None:
     """A broker starts and stops again before it has registered (966.12).
 
-    Loading its logs removed its CleanShutdownFile. The broker has no epoch yet, so it writes a new file with epoch −1.
-    A file with the previous epoch would make the next registration clean, although an earlier crash may have lost
-    records.
+    When the broker loaded its logs, it removed its CleanShutdownFile. It has no epoch yet, so it writes a new file
+    with epoch −1. A file with the previous epoch would make the next registration clean, although an earlier crash may
+    have lost records.
     """
     spend(s, "early_stops")
     broker = s.brokers[b]

@@ -33,7 +33,7 @@ def epoch_before(log: SeqValue, end: Number) -> Any:
 
 
 def diverges(log: SeqValue, fetch_offset: Number, last_fetched_epoch: OptionValue) -> Truth:
-    """B3. True if the leader's log does not contain (last fetched epoch, fetch offset)."""
+    """B3. True if the leader's log does not contain the pair (last fetched epoch, fetch offset)."""
     end = end_offset_for_epoch(log, last_fetched_epoch.value)
     same_epoch = (end > 0) & (epoch_before(log, end) == last_fetched_epoch.value)
     return last_fetched_epoch.is_some & (~same_epoch | (end < fetch_offset))
@@ -93,8 +93,8 @@ def has_caught_up(
 ) -> Truth:
     """B5. True if a follower may join the ISR: its LEO has reached the leader's HWM and LESO.
 
-    Below the HWM it lacks committed records. The HWM of a new leader lags, but all records that earlier leaders
-    committed are below the LESO. Each condition can be switched off.
+    A follower below the HWM lacks committed records. The HWM of a new leader lags, but all records that earlier
+    leaders committed are below the LESO. Each condition can be switched off.
     """
     reached = as_bool(True)
     if at_hwm:
@@ -107,6 +107,6 @@ def has_caught_up(
 def end_is_told(hwm: Number, epoch_start: Number) -> Truth:
     """B5. True if a leader may give consumers its HWM as the end of the log: the HWM has reached the LESO.
 
-    A smaller HWM may be below the end that an earlier leader gave.
+    An HWM below the LESO may be below the end that an earlier leader gave.
     """
     return hwm >= epoch_start

@@ -1,4 +1,4 @@
-"""Brokers replay the metadata log: become leader, become follower, wait, delete (B5, B8).
+"""Brokers replay the metadata log: they lead, follow, wait for a leader, or delete their log (B5, B8).
 
 The controller sends no commands. Each broker reads the metadata log at its own pace and acts on it. Between two
 replays a broker keeps its role: a replaced leader still appends records, answers fetches, and commits if the rules
@@ -52,9 +52,9 @@ def replay_metadata(m: Cluster, s: State, b: Number) -> None:
 
 
 def stopped_by(m: Cluster, broker: StructValue, after: StructValue) -> StructValue:
-    """The broker after a partition change during its shutdown, in an alternative that KIP-841 rejects (841.5).
+    """841.5. The broker after a partition change during its shutdown, if the change acts as a StopReplica.
 
-    The change acts as a StopReplica: the broker then neither leads nor follows.
+    The broker then neither leads nor follows. KIP-841 rejects this alternative.
     """
     changes = after.view.partition_epoch > broker.view.partition_epoch
     nothing = m.broker_type.zero()
@@ -88,18 +88,20 @@ class ReplayedMetadata:
     view: StructValue
     """The broker's view after the replay."""
     is_newer: Truth
-    """The partition epoch is later than the view's."""
+    """The replayed partition epoch is later than that of the previous view."""
     starts: Truth
-    """The leader epoch is later than the view's."""
+    """The replayed leader epoch is later than that of the previous view."""
     leads: Truth
+    """The new view names the broker as leader."""
     led: Truth
-    """The broker leads by the new view, and led by the previous one."""
+    """The previous view named the broker as leader."""
 
 
 def with_metadata(m: Cluster, b: Number, broker: StructValue, news: ReplayedMetadata) -> StructValue:
     """B8. A broker after it has replayed metadata.
 
-    It deletes its log if it is no longer a replica. Then it becomes leader, remains leader, or follows or waits.
+    A broker that is no longer a replica deletes its log. Any other broker becomes or remains leader, follows a leader,
+    or waits for one.
     """
     after = forget_proposal(broker, news).replace(view=news.view)
     if not m.on("divergence_check"):
@@ -112,7 +114,7 @@ def with_metadata(m: Cluster, b: Number, broker: StructValue, news: ReplayedMeta
 
 
 def news_of(b: Number, broker: StructValue, latest: StructValue) -> ReplayedMetadata:
-    """Compare the latest metadata with a running broker's view."""
+    """The comparison of the latest metadata with a running broker's view."""
     newer = latest.partition_epoch > broker.view.partition_epoch
     new_epoch = latest.leader_epoch > broker.view.leader_epoch
     view = where(newer, latest, only_brokers_are_news(latest, broker.view))
@@ -127,12 +129,12 @@ def news_at_start(b: Number, latest: StructValue) -> ReplayedMetadata:
 
 
 def become_leader(broker: StructValue) -> StructValue:
-    """B5. A new leader notes its leader epoch start offset (LESO): its LEO."""
+    """B5. A new leader sets its leader epoch start offset (LESO) to its LEO."""
     return broker.replace(leso=broker.log.length)
 
 
 def remain_leader(broker: StructValue) -> StructValue:
-    """A leader in the same leader epoch keeps its state: it knows where the epoch started."""
+    """A leader that stays in its leader epoch keeps its state, including its LESO."""
     return broker
 
 
@@ -159,7 +161,7 @@ def delete_log(broker: StructValue) -> StructValue:
 
 
 def forget_proposal(broker: StructValue, news: ReplayedMetadata) -> StructValue:
-    """B7. A newer partition epoch decides or voids a leader's pending proposal. A follower has none."""
+    """B7. A broker drops its pending proposal if the replayed partition epoch is newer, or if it no longer leads."""
     repeated = broker.ahead & (news.latest.partition_epoch == broker.view.partition_epoch)
     kept = where(news.is_newer | ~news.leads | repeated, without_proposal(broker), broker)
     return kept.replace(ahead=broker.ahead & ~news.is_newer & ~repeated)
@@ -168,9 +170,9 @@ def forget_proposal(broker: StructValue, news: ReplayedMetadata) -> StructValue:
 def deletes_log(m: Cluster, b: Number, news: ReplayedMetadata) -> Truth:
     """966.9. True if a broker, running or on restart, learns that it is no longer a replica.
 
-    While the broker is only being removed, it can still be elected, and the reassignment can be cancelled.
-    If it is added again it starts with an empty log. The new leader epoch of that change invalidates its old fetches
-    (B8).
+    While a reassignment is still removing the broker, the broker can be elected, and the reassignment can be
+    cancelled. If the broker is added again later, it starts with an empty log. The leader ignores the broker's old
+    fetches, because the removal ended the leader epoch (B8).
     """
     if not m.p.reassignments:
         return as_bool(False)
@@ -201,10 +203,11 @@ def without_proposal(broker: StructValue) -> StructValue:
 def known_followers(m: Cluster, broker: StructValue, news: ReplayedMetadata) -> ArrayValue:
     """B5. A leader's fetch state of its followers after a replay: empty in a new leader epoch.
 
-    A fetch of an earlier epoch gives the follower's LEO before it truncated to this leader's log. A leader that
-    counted it could commit records that the follower lacks, or add the follower to the ISR too early.
-    Kafka keeps the state if the same leader is elected again. The HWM then uses it, but a follower can join the ISR
-    only after a fetch in the new epoch.
+    A fetch of an earlier epoch has the follower's LEO from before the follower truncated to this leader's log. A
+    leader that counted such a fetch could commit records that the follower lacks, or add the follower to the ISR too
+    early.
+    If the same leader is elected again, Kafka keeps the fetch state. The HWM then uses the old LEOs, but a follower
+    can join the ISR only after a fetch in the new epoch.
     """
     if not m.on("fetch_state_per_epoch"):
         return broker.followers

@@ -16,7 +16,7 @@ from highwater.model.replication.drawing import DRAWING
 class Replication(Cluster):
     """KRaft data replication: the controller, brokers, producers, and the faults between them.
 
-    The actions are in ``modules``; ``high_watermark`` has the advance of a leader's HWM.
+    ``modules`` have the actions. The module ``high_watermark`` computes a leader's HWM.
     """
 
     name = "replication"

@@ -1,8 +1,9 @@
 """Unclean recovery: the controller collects the replicas' log infos and elects the best log (966.14).
 
-If no remaining replica is known to hold all committed records, any election may lose some. Electing by the order of
-replicas can pick a replica with few records; comparing logs first finds the replica with the most. The model leaves
-out GetReplicaLogInfo requests: the controller repeats them until it has an answer. Answers are only in its memory.
+A log info is a replica's answer to GetReplicaLogInfo. If no remaining replica is known to hold all committed records,
+any election may lose some. An election by the order of replicas can pick a replica with few records; a comparison of
+logs finds the replica with the most. The model leaves out the requests, which the controller repeats until it has an
+answer. The controller keeps answers in memory only.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from highwater.model.replication.controller.types import RecoveryStrategy
 def send_log_info(m: Cluster, s: State, b: Number) -> None:
     """A replica answers GetReplicaLogInfo: last leader epoch, log end offset, broker epoch and current leader epoch.
 
-    The broker epoch identifies the incarnation that answers. The leader epoch shows that the replica knows of the
-    leader epoch that has ended.
+    The broker epoch identifies the incarnation that answers. The current leader epoch shows that the replica no longer
+    follows a former leader.
     """
     require_recovery(m)
     broker = s.brokers[b]
@@ -69,9 +70,9 @@ def take_log_info(m: Cluster, s: State, b: Number) -> None:
 def finish_recovery(m: Cluster, s: State, b: Number) -> None:
     """The controller elects the replica with the best log.
 
-    Precondition: Balanced waits until every last known ELR member has answered; Aggressive needs one answer. A last
-    known ELR member holds all committed records, unless min ISR brokers have lost data. So Balanced loses none.
-    Aggressive accepts a loss to restore a leader earlier.
+    Precondition: Balanced waits until every last known ELR member has answered; Aggressive needs one answer. Some last
+    known ELR member holds all committed records, unless min ISR brokers have lost data. So Balanced loses no committed
+    record. Aggressive accepts a loss to restore a leader earlier.
     """
     require_recovery(m)
     require("the partition is in unclean recovery", recovers(m, s))
@@ -90,9 +91,9 @@ def finish_recovery(m: Cluster, s: State, b: Number) -> None:
 def elect_by_log(m: Cluster, s: State, b: Number, balanced: bool) -> None:
     """LONGEST_LOG_BALANCED, LONGEST_LOG_AGGRESSIVE: the operator requests recovery of a leaderless partition (966.17).
 
-    BALANCED compares the logs of the last known ELR, if the ELR is empty: a fenced ELR member holds all committed
-    records. AGGRESSIVE compares the logs of the unfenced replicas that answered, for the case that a member never
-    comes back.
+    BALANCED compares the logs of the last known ELR. It requires an empty ELR, because a fenced ELR member holds all
+    committed records. AGGRESSIVE compares the logs of the unfenced replicas that have answered: a last known ELR
+    member may never come back.
     """
     require_recovery(m)
     spend(s, "elections")
@@ -117,7 +118,7 @@ def fail_over(m: Cluster, s: State) -> None:
 
 
 def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> None:
-    """966.14. Elect the candidate with the best answer: the latest last leader epoch, then the longest log.
+    """966.14. Elect the candidate with the best answer: the highest last leader epoch, then the longest log.
 
     The epoch comes first, because a longer log of an earlier epoch may end in records that a later leader overwrote.
     """
@@ -133,7 +134,7 @@ def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> 
 
 
 def recovers(m: Cluster, s: State) -> Truth:
-    """966.13, 966.16. True if the controller recovers the partition by itself, under the scenario's strategy."""
+    """966.13, 966.16. True if the controller may recover the partition by itself, under the scenario's strategy."""
     mapped = elections.mapped_strategy(m.p.unclean_election)
     strategy = mapped if m.p.recovers_by_itself else RecoveryStrategy.NONE
     keeps_last = ~m.has_elr(s) if features.changes(m) else False
@@ -155,20 +156,20 @@ def has_answered(m: Cluster, s: State, b: Number) -> Truth:
 
 
 def unfenced(m: Cluster, s: State) -> SetValue:
-    """966.14. The brokers whose log infos count: the unfenced ones, because only they can be elected.
+    """966.14. The brokers whose log infos count: unfenced brokers, because only they can be elected.
 
-    A fenced broker may never come back. The controller sends it the request too, and counts its log info once it is
-    unfenced.
+    A fenced broker may never come back. The controller requests its log info nevertheless, and counts it once the
+    broker is unfenced.
     """
     live = m.t.active(s.registrations)
     return m.t.brokers.of(lambda b: under("recovery_counts_unfenced", live.has(b)))
 
 
 def require_answers(m: Cluster, s: State) -> None:
-    """966.14. Require what Balanced waits for: every last known ELR member has answered.
+    """966.14. Require that every last known ELR member has answered, for a Balanced recovery.
 
-    A number of answers is not enough: min ISR answers need not include a replica with all committed records. The
-    proposal names and rejects that alternative.
+    The proposal rejects the alternative to wait for min ISR answers: no replica with all committed records need be
+    among them.
     """
     if m.on("recovery_waits_for_last_known_elr"):
         awaited = m.as_read(s).last_known_elr

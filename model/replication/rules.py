@@ -35,31 +35,33 @@ RULES = {
     # The high watermark.
     "hwm_over_maximal_isr": Rule(
         "B4, B7",
-        "The HWM waits for the maximal ISR, including a proposed member. Off: for the committed ISR.",
+        "The HWM waits for the maximal ISR, including a proposed member. Off: it waits for the committed ISR only.",
     ),
     "hwm_within_log": Rule(
-        "B4", "A follower's HWM is min(leader's HWM, own LEO). Off: it is the leader's HWM."
+        "B4", "A follower's HWM is min(leader's HWM, own LEO). Off: the follower takes the leader's HWM."
     ),
     "hwm_waits_for_leaving": Rule(
         "B7",
-        "The HWM waits for a member that a proposal removes from the ISR until the controller has answered. Off: "
-        "until it is proposed.",
+        "The HWM waits for a member that a proposal removes until the controller has answered. Off: the HWM stops "
+        "waiting when the leader proposes the removal.",
     ),
     "hwm_needs_min_isr": Rule(
         "966.1", "The HWM advances only while the ISR has min ISR members, for records with any acks."
     ),
     "hwm_gate_is_committed_isr": Rule(
-        "966.1", "The committed ISR must have min ISR members. Off: the maximal ISR."
+        "966.1",
+        "The HWM advances only if the committed ISR has min ISR members. Off: it advances if the maximal ISR has "
+        "them.",
     ),
     "min_isr_within_replicas": Rule(
         "966.2",
-        "A leader requires at most as many ISR members as the partition has replicas. Off: min.insync.replicas as "
-        "configured.",
+        "A leader requires at most as many ISR members as the partition has replicas. Off: it requires "
+        "min.insync.replicas members, even if there are fewer replicas.",
     ),
     "hwm_waits_for_caught_up": Rule(
         "K3",
-        "The HWM also waits for eligible, caught-up replicas outside the ISR. The model has no lag time: a caught- "
-        "up replica stays so for the leader epoch.",
+        "The HWM also waits for eligible, caught-up replicas outside the ISR. The model has no lag time: a replica "
+        "that has caught up counts as caught up until the leader epoch ends.",
     ),
     # Joining the ISR.
     "proposal_outlives_known_metadata": Rule(
@@ -69,8 +71,8 @@ RULES = {
     ),
     "re_election_forgets_fetches": Rule(
         "B5",
-        "A leader that is elected again, without having seen another one, forgets its followers' LEOs. Off: its "
-        "HWM uses their LEOs of the former epoch until they fetch.",
+        "A leader that is elected again, without having seen another leader, forgets its followers' LEOs. Off: its "
+        "HWM uses the LEOs of the former leader epoch until the followers fetch.",
     ),
     "fetch_state_per_epoch": Rule(
         "B5",
@@ -85,92 +87,102 @@ RULES = {
     ),
     "proposed_broker_epoch_check": Rule(
         "903.2",
-        "A leader proposes a replica only if its last fetch carried the broker epoch of the leader's view.",
+        "A leader proposes a replica only if the replica's last fetch carried the broker epoch that the leader's "
+        "view has for it.",
     ),
     "epochs_from_fetches": Rule(
         "903.3",
-        "AlterPartition carries the broker epoch of each member's last fetch. Off: that of the leader's metadata, "
-        "which KIP-903 rejects.",
+        "AlterPartition carries the broker epoch of each member's last fetch. Off: it carries the broker epochs of "
+        "the leader's metadata, an alternative that KIP-903 rejects.",
     ),
     "proposal_keeps_its_epochs": Rule(
         "903.3",
-        "A retried AlterPartition carries the broker epochs of the first one. Off: those of the members' last "
-        "fetches.",
+        "A retried AlterPartition carries the broker epochs of the first request. Off: it carries the broker epochs "
+        "of the members' last fetches.",
     ),
     # Clients.
     "acks_all_needs_min_isr": Rule(
         "B6",
-        "acks=all is refused while the ISR is under min ISR, and acknowledged only with min ISR members.",
+        "A leader refuses an acks=all write while the ISR is under min ISR, and acknowledges it only while the ISR "
+        "has min ISR members.",
     ),
     "followers_end_waiting": Rule(
         "B6",
-        "A leader that becomes a follower, or stops, fails its waiting producers; one that leads on in a later "
-        "epoch does not. Off: producers wait for their offset, whatever record is there later.",
+        "A leader that becomes a follower, or stops, fails the requests of waiting producers. A re-elected leader "
+        "does not. Off: producers wait for their offset, whatever record is there later.",
     ),
     "consumers_read_below_hwm": Rule(
-        "B6", "Consumers read below the HWM, whatever the records' acks. Off: up to the leader's LEO."
+        "B6",
+        "Consumers read below the HWM, whatever the records' acks. Off: they read up to the leader's LEO.",
     ),
     "end_waits_for_epoch_start": Rule(
         "207.1",
-        "A leader gives consumers the end of the log once its HWM has reached the LESO. Off: it gives its HWM "
-        "immediately.",
+        "A leader gives consumers the end of the log once its HWM has reached the leader epoch start offset (LESO). "
+        "Off: it gives its HWM immediately.",
     ),
     # AlterPartition at the controller.
     "answers_are_committed": Rule(
         "B8",
-        "A controller acknowledges a partition change once the metadata log has committed it. Off: immediately, "
-        "even if it is a former controller whose change is never committed.",
+        "A controller acknowledges a partition change once the metadata log has committed it. Off: it acknowledges "
+        "immediately, even as a former controller, whose change is never committed.",
     ),
     # A controlled shutdown.
     "listens_while_shutting_down": Rule(
         "841.5",
-        "A broker in controlled shutdown keeps replaying metadata. Off: it stops when the shutdown begins, as "
-        "before KIP-841.",
+        "A broker in controlled shutdown keeps replaying metadata. Off: it stops replaying when the shutdown begins, "
+        "as before KIP-841.",
     ),
     "changes_are_no_stop_replica": Rule(
         "841.5",
-        "A broker in controlled shutdown applies partition changes as usual. Off: as a StopReplica, the "
-        "alternative that KIP-841 rejects.",
+        "A broker in controlled shutdown applies partition changes as usual. Off: it treats each change as a "
+        "StopReplica, an alternative that KIP-841 rejects.",
     ),
     # Registration.
     "registration_bumps_leader_epoch": Rule(
         "903.4",
-        "A registration ends the leader epoch of the broker's partitions. No version does so: KIP-903 rejects it.",
+        "A registration ends the leader epoch of the broker's partitions. No version of Kafka does so: KIP-903 "
+        "rejects this alternative.",
     ),
     "fenced_before_registration": Rule(
         "B8",
-        "A broker's new incarnation is registered only once the former registration is fenced. Off: once the "
-        "former session is over.",
+        "The controller registers a new incarnation of a broker only once the former registration is fenced. Off: "
+        "it registers the broker once the former session is over.",
     ),
     "removed_replicas_delete": Rule(
-        "966.9", "A broker deletes its log once it is no longer a replica. Off: when its removal starts."
+        "966.9",
+        "A broker deletes its log once it is no longer a replica. Off: it deletes the log when its removal starts.",
     ),
     "unseen_stop_is_clean": Rule(
         "966.12",
         "A broker that stops in order writes its CleanShutdownFile, whether the controller granted the shutdown or "
-        "not. Off: only if it did.",
+        "not. Off: it writes the file only if the controller granted the shutdown.",
     ),
     "file_after_flush": Rule(
         "966.12",
-        "The CleanShutdownFile is written after the flush. Off: before, and the flush does not finish.",
+        "The CleanShutdownFile is written after the flush. Off: it is written before the flush, which does not "
+        "finish.",
     ),
     "early_stop_writes_none": Rule(
-        "966.12", "A broker that stops before it is registered writes epoch −1. Off: its former epoch."
+        "966.12",
+        "A broker that stops before it is registered writes epoch −1 to its CleanShutdownFile. Off: it writes its "
+        "former epoch.",
     ),
     "clean_in_every_directory": Rule(
-        "966.12", "A restart is clean only if every log directory has a CleanShutdownFile. Off: if one has."
+        "966.12",
+        "A restart is clean only if every log directory has a CleanShutdownFile. Off: one directory with the file "
+        "is enough.",
     ),
     # Features that are turned on and off.
     "elr_begins_empty": Rule(
         "966.18",
-        "When the ELR is turned on it is empty until the next change. Off: an earlier ELR that no change has "
-        "emptied counts again.",
+        "When the ELR is turned on, it is empty until the partition's next change. Off: an earlier ELR that no "
+        "change has emptied counts again.",
     ),
     # Unclean recovery.
     "recovery_answers_expire": Rule(
         "966.14",
-        "A replica's answer counts only while its broker epoch is registered and its leader epoch is current; the "
-        "controller then asks again.",
+        "A replica's answer counts only while its broker epoch is registered and its leader epoch is current. The "
+        "controller asks again once the answer is stale.",
     ),
     "recovery_epoch_check": Rule(
         "966.14",
@@ -183,12 +195,12 @@ RULES = {
         "blocks the election.",
     ),
     "unclean_stays_an_option": Rule(
-        "966.17", "The operator can request an unclean election beside unclean recovery."
+        "966.17", "The operator can request an unclean election while unclean recovery is on."
     ),
     "recovery_waits_for_last_known_elr": Rule(
         "966.14",
-        "Balanced recovery elects once every last known ELR member has answered. Off: once any min ISR replicas "
-        "have, which the proposal rejects.",
+        "Balanced recovery elects once every last known ELR member has answered. Off: it elects once any min ISR "
+        "replicas have answered, an alternative that the proposal rejects.",
     ),
     "recovery_by_last_epoch": Rule(
         "966.14", "The log with the later last leader epoch wins. Off: only lengths are compared."
@@ -197,13 +209,13 @@ RULES = {
         "966.14", "Of two logs with the same last leader epoch the length decides. Off: either can win."
     ),
     "recovery_prefers_longer": Rule(
-        "966.14", "If the length decides, the longer log wins. Off: the shorter one."
+        "966.14", "If the length decides, the longer log wins. Off: the shorter log wins."
     ),
 }
 
 # The brokers' rules of each proposal and version. A new rule is on only in profiles that name it.
-# The trunk of 2024-10 lacks fetch_response_epoch_check (K17), a race of its own. Its profile has the rule, so that the
-# profile's findings do not depend on that race.
+# The trunk of 2024-10 lacks fetch_response_epoch_check (K17). The profile has the rule nevertheless, so that the
+# profile's findings do not depend on the race that the rule closes.
 _BASE = (
     "fetch_epoch_check", "divergence_check", "fetch_response_check", "fetch_response_epoch_check",
     "hwm_over_maximal_isr", "hwm_waits_for_leaving", "answers_are_committed", "fetch_state_per_epoch", "join_at_hwm",
@@ -225,7 +237,7 @@ _BEYOND_RECOVERY = ("recovery_answers_expire",)
 _TAKEN_FOR_GRANTED = (
     "proposal_outlives_known_metadata", "re_election_forgets_fetches", "fenced_before_registration",
 )  # fmt: skip
-# Rules without messages: log directories, and the controller's index of ELR members (controller/).
+# Rules that only controller/ models: log directories, and the controller's index of ELR members.
 _OF_THE_CONTROLLER_ALONE = frozenset({
     "offline_directory_check", "assignment_empties_elr", "cleared_elr_stays_indexed",
 })  # fmt: skip
@@ -244,7 +256,7 @@ PROFILES = {
         *_TAKEN_FOR_GRANTED,
     ),
     "kip_966_letter": _of(
-        "what the text of KIP-966 says, with KIP-841 and KIP-903, and nothing that goes without saying",
+        "the text of KIP-966 with KIP-841 and KIP-903, without the rules that the text only implies",
         controller.PROFILES["kip_966_letter"].rules,
         *(rule for rule in _BASE if rule not in ("proposal_keeps_its_epochs", "fetch_response_epoch_check")),
         *_KIP_841, "proposed_broker_epoch_check", "epochs_from_fetches", *_KIP_966, *_UNCLEAN_RECOVERY,

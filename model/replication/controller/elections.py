@@ -131,17 +131,17 @@ def _order(t: ControllerTypes, replicas: SeqValue) -> SeqValue:
 
 
 def can_elect_last_known_leader(t: ControllerTypes, partition: StructValue, among: Electorate) -> Truth:
-    """966.15. True if the last known leader can lead: ISR and ELR are empty, and (KIP-966) it is live.
+    """966.15. True if the last known leader can be elected: ISR and ELR are empty.
 
-    The last known leader was the last broker with all records. The controller does not check if it has lost some
-    since.
+    With ``last_known_leader_unfenced`` the last known leader must also be live. As the last ISR member it had all
+    committed records; the controller does not check if it has lost some since.
     """
     last = partition.last_known_leader
     possible = among.isr.is_empty & among.elr.is_empty & last.is_some
     if not t.on("last_known_leader"):
         return possible & False
     if t.on("last_known_leader_unfenced"):
-        # Kafka notices a leader that is not a replica only when it looks up its directory; then the election fails.
+        # Kafka notices a leader that is not a replica only when it looks up the leader's directory, and then fails.
         assigned = t.on("unassigned_candidate_fails") | among.replicas.has(last.value)
         return possible & among.acceptable.has(last.value) & assigned
     return possible
@@ -183,10 +183,7 @@ def election_error(election: Number, nothing_changed: Truth) -> Number:
 
 
 def mapped_strategy(unclean_election: Truth | bool) -> Number:
-    """966.16.
-
-    The recovery strategy for a value of unclean.leader.election.enable: Balanced if false, else Aggressive.
-    """
+    """966.16. The strategy for unclean.leader.election.enable: Balanced if it is false, Aggressive if it is true."""
     return where(unclean_election, RecoveryStrategy.AGGRESSIVE, RecoveryStrategy.BALANCED)
 
 
@@ -201,10 +198,11 @@ def may_recover(
 
     Preconditions: no leader, and no live ISR or ELR member.
     - Aggressive does not wait.
-    - Balanced waits for the ELR and, if it is empty, until every last known ELR member is live. The best log among the
-      answers is the best of all only if the replica that has it has answered.
+    - Balanced waits until the ELR is empty and every last known ELR member is live, because any of them can have the
+      best log.
     - None waits for the operator.
-    ``keeps_last``: without the ELR the last member stays in the ISR. Balanced waits for it; Aggressive does not.
+    ``keeps_last``: the ELR is off, so the last member stays in the ISR. Balanced waits for that member; Aggressive
+    does not.
     """
     active = t.active(registrations)
     aggressive = strategy == RecoveryStrategy.AGGRESSIVE
@@ -217,9 +215,9 @@ def may_recover(
 
 
 def request_checks(t: ControllerTypes, partition: StructValue, balanced: bool = False) -> Checks:
-    """966.17. The checks of a DESIGNATION or LONGEST_LOG election; one is that there is no leader.
+    """966.17. The checks of a requested DESIGNATION or LONGEST_LOG election: there is no leader.
 
-    ``balanced``: LONGEST_LOG_BALANCED waits for the ELR, like the strategy Balanced.
+    ``balanced``: LONGEST_LOG_BALANCED also requires an empty ELR, because it waits for ELR members.
     """
     checks = Checks(Error.NONE, on=t.on)
     checks.check("there is no leader", partition.leader.is_none, Error.ELECTION_NOT_NEEDED)
@@ -232,8 +230,8 @@ def request_checks(t: ControllerTypes, partition: StructValue, balanced: bool = 
 def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) -> SetValue:
     """966.17. The replicas whose logs a LONGEST_LOG election compares.
 
-    BALANCED: the last known ELR, fenced or not. If a fenced member has the best log, the partition waits for that
-    member. AGGRESSIVE: the unfenced replicas.
+    BALANCED: the last known ELR, fenced members included. If a fenced member has the best log, the partition waits for
+    that member. AGGRESSIVE: the unfenced replicas.
     """
     return partition.last_known_elr if balanced else unfenced
 

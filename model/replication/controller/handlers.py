@@ -87,7 +87,7 @@ def alter_partition_checks(now: ControllerContext, request: StructValue) -> Chec
     check, isr = checks.check, proposed_isr(t, request)
     partition, registrations = now.partition, now.registrations
 
-    # The sender's incarnation: a former one sent its request on the basis of a log that may be lost.
+    # The sender's incarnation: the log of a former incarnation may be lost.
     sender = registrations[request.broker]
     is_current = sender.registered & (sender.epoch == request.broker_epoch)
     check(
@@ -298,7 +298,7 @@ def _in_progress(partition: StructValue) -> Truth:
 
 
 def _replicas_in_the_end(t: ControllerTypes, partition: StructValue) -> SetValue:
-    """The replicas after the reassignment in progress completes; the current ones if none is in progress."""
+    """The final replicas of the reassignment in progress, or the current replicas if there is none."""
     replicas = members_of(partition.replicas, t.brokers)
     in_the_end = (replicas | partition.adding) - partition.removing
     return where(_in_progress(partition), in_the_end, replicas)
@@ -308,8 +308,8 @@ def reassigned(now: ControllerContext, target: SeqValue) -> StructValue:
     """966.9. The record that starts a reassignment, and completes it if possible.
 
     Removed replicas stay until the added ones are in the ISR; otherwise their copies would be lost first.
-    The new replica list is the target, followed by the removed replicas. If the target adds or removes none, the
-    partition keeps its adding or removing replicas.
+    The new replica list is the target, followed by the removed replicas. If the target removes no replica, the
+    partition keeps its removing replicas; if it adds none, its adding replicas.
     """
     t, partition = now.t, now.partition
     current, wanted = members_of(partition.replicas, t.brokers), members_of(target, t.brokers)
@@ -336,8 +336,8 @@ def _isr_without_adding(t: ControllerTypes, partition: StructValue) -> tuple[Seq
 def cancellation_checks(now: ControllerContext) -> Checks:
     """966.9. The checks of a cancellation: a reassignment is in progress, and enough ISR members remain.
 
-    The adding replicas take their copies along, so min ISR members must remain. With ``reassignment_needs_min_isr``
-    off, one member is enough, or none if unclean election is enabled.
+    The cancellation removes the adding replicas and their copies, so min ISR members must remain. With
+    ``reassignment_needs_min_isr`` off, one member is enough, or none if unclean election is enabled.
     """
     t, partition = now.t, now.partition
     checks, too_few = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
@@ -352,10 +352,10 @@ def cancellation_checks(now: ControllerContext) -> Checks:
 
 
 def cancelled(now: ControllerContext) -> StructValue:
-    """966.9. The record of a cancellation: adding replicas leave replicas and ISR, and no replica is removing.
+    """966.9. The record of a cancellation: adding replicas leave the replica list and the ISR; removing replicas stay.
 
-    If the ISR would be empty, the first replica joins it, whatever its log holds. Committed records can be lost that
-    way if ``reassignment_needs_min_isr`` is off.
+    If the ISR would be empty, the first replica joins it, whatever records it holds. With
+    ``reassignment_needs_min_isr`` off, committed records can be lost that way.
     """
     t, partition = now.t, now.partition
     original, left = _isr_without_adding(t, partition)

@@ -1,6 +1,6 @@
 """State that the controller does not know: complete logs, and whether elections were needless.
 
-``complete`` is the set of replicas that hold every record that can have been committed (966.6).
+``complete`` is the set of replicas whose log has every record that can have been committed (966.6).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from highwater.model.replication.logs import gate_is_open
 
 @dataclass(frozen=True)
 class AbstractLogs:
-    """``complete``: the brokers that hold every committed record. ``diminished``: fewer than min ISR may hold it."""
+    """``complete``: brokers with every committed record. ``diminished``: fewer than min ISR brokers may have them."""
 
     complete: SetValue
     diminished: Truth
@@ -29,7 +29,7 @@ class AbstractLogs:
 
 @dataclass(frozen=True)
 class Decision:
-    """A partition change from ``old`` to ``new``, and what happens to its brokers with it.
+    """A partition change from ``old`` to ``new``, and its effects on brokers.
 
     - ``live``: brokers that may lead after the change.
     - ``joining``: brokers that have fetched the leader's whole log, if they join the ISR.
@@ -57,9 +57,9 @@ class Decision:
 class RegistrationEffect:
     """The effect of a broker's registration on the partition.
 
-    ``record`` is the partition's record, ``again`` how often the controller repeats it, and ``counts_as_clean``
-    whether the registration follows a clean shutdown. ``again`` is None if the controller's index cannot differ from
-    the ELR.
+    - ``record``: the partition's record.
+    - ``again``: how often the controller repeats the record; None if its index cannot differ from the ELR.
+    - ``counts_as_clean``: the controller takes the preceding shutdown for a clean one.
     """
 
     record: StructValue
@@ -76,8 +76,8 @@ def commits(partition: StructValue, min_insync_replicas: Number) -> Truth:
 def after_decision(t: ControllerTypes, logs: AbstractLogs, decision: Decision) -> AbstractLogs:
     """The brokers with complete logs after a decision.
 
-    After the election of a leader from outside ISR and ELR, only that leader is complete, because it starts another
-    history. While the HWM may advance, only ISR members are complete.
+    If the new leader is from outside ISR and ELR, only that leader is complete, because its log becomes the committed
+    one. While the HWM may advance, only ISR members are complete.
     """
     old, new, lost, setting = decision.old, decision.new, decision.lost, decision.min_insync_replicas
     joining = decision.joining & (new.isr - old.isr)
@@ -97,8 +97,8 @@ def is_needless(t: ControllerTypes, decision: Decision, elr: SetValue) -> Truth:
 
     ``elr`` is the previous ELR, empty while the ELR is off. An election ends a leader epoch, and an unclean one loses
     records. A change is needless if
-    - the leader was a live ISR member, and no operator requested another leader;
-    - no replica leads, or a replica that is not electable, although a live replica is electable.
+    - the previous leader was a live ISR member, and no operator requested another leader; or
+    - a live replica is electable, but the decision makes no electable replica leader.
     """
     old, new = decision.old, decision.new
     electable = ((old.isr | elr) - decision.lost) | (decision.joining & new.isr)
@@ -115,18 +115,19 @@ def is_needless(t: ControllerTypes, decision: Decision, elr: SetValue) -> Truth:
 
 
 def may_have_best_log(complete: SetValue, winner: Number, compared: SetValue) -> Truth:
-    """966.14. True if ``winner`` can have the best of the compared logs, according to ``complete``.
+    """966.14. True if ``winner`` can have the best log among the ``compared`` replicas.
 
-    By last leader epoch and length, a log without a committed record is never better than a complete one.
+    By last leader epoch and length, a log without a committed record is never better than a complete log. So the
+    winner is complete, or no compared replica is.
     """
     return complete.has(winner) | (compared & complete).is_empty
 
 
 def without_promise(partition: StructValue, complete: SetValue) -> SetValue:
-    """The complete brokers while the ELR is off. If no ISR member is complete, the ISR starts another history.
+    """The brokers that count as complete while the ELR is off.
 
-    The ISR's members then count as complete. The last ISR member stays in the ISR even if it lost its log, and the
-    proposals then promise nothing about the records.
+    If no ISR member is complete, all ISR members count as complete. Without the ELR the last ISR member stays in the
+    ISR, even if it lost its log, and the proposals then guarantee nothing about committed records.
     """
     nobody_left = (partition.isr & complete).is_empty
     return where(nobody_left, complete | partition.isr, complete)

@@ -39,7 +39,7 @@ class RequestedChange:
 
     ``acceptable``: brokers that may lead, if they differ from the currently acceptable brokers. ``unclean_shutdown``:
     brokers that lost their log. ``assigns``: a replica gets another log directory. ``reorders``: the ISR's members
-    change their order, which no rule reads but which is written.
+    change their order; no rule reads the order, but the record has it.
     """
 
     election: Number = ElectionType.ONLINE
@@ -140,10 +140,9 @@ def target_of(partition: StructValue, change: RequestedChange) -> ChangeTarget:
 
 
 def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Number) -> ChangeTarget:
-    """966.9, step 1. Complete a reassignment if possible: removing replicas leave replicas and ISR.
+    """966.9, step 1. Complete a reassignment if possible: removing replicas leave the replica list and the ISR.
 
-    Every change checks this first. The leader proposes the ISR that completes the reassignment, and a replica that
-    leaves with it must neither be elected nor enter the ELR.
+    Every change does this first, because a replica that leaves must neither be elected nor enter the ELR.
     """
     nobody = t.brokers.zero()
     remaining = target.replicas.filter(lambda r: ~target.removing.has(r))
@@ -179,8 +178,8 @@ def after_election(
 ) -> tuple[SetValue, SetValue]:
     """966.5, 966.13, step 3. ISR and ELR after an election; a new leader from outside the ISR becomes the only member.
 
-    No follower has fetched from it yet. A leader from the ELR leaves the ELR. An unclean leader starts another
-    history: other brokers may hold records that it lacks, so the ELR is emptied.
+    No follower has fetched from such a leader yet. A leader from the ELR leaves the ELR. An unclean leader's log
+    becomes the committed one: other brokers may hold records that it lacks, so the ELR is emptied.
     """
     nobody, leader = t.brokers.zero(), elected.leader
     changes = leader != partition.leader
@@ -196,7 +195,7 @@ def elects_no_replica(t: ControllerTypes, partition: StructValue, elected: Elect
 
 
 def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
-    """966.3, step 4. True if the record has the ISR: the ISR changes, and may be written if it is empty.
+    """966.3, step 4. True if the record contains the ISR. An empty ISR needs the rule ``isr_may_become_empty``.
 
     If the ISR may not become empty, the last member stays in it while it is down. That member leads when it returns,
     even if it has lost records.
@@ -207,7 +206,7 @@ def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, change
 def writes_leader(
     t: ControllerTypes, partition: StructValue, elected: Elected, assigned: SetValue, isr: SetValue
 ) -> Truth:
-    """B8, step 5. True if the record has the leader: the leader changes, or the leader epoch must end.
+    """B8, step 5. True if the record contains the leader: the leader changes, or the leader epoch must end.
 
     A new leader epoch makes followers fetch anew. The leader then ignores the fetches of a removed replica.
     """
@@ -281,7 +280,8 @@ def eligible_leader_replicas(
     If the proposed ISR has min ISR members, the ELR is empty. Otherwise the ELR keeps its members and gains the
     members that leave the ISR: no record was committed without them, so they hold all records below the HWM.
     966.5: a broker with an unclean shutdown leaves the ELR. 966.9: only replicas stay after a reassignment.
-    966.18: while the ELR is off it is empty; with ``leftover_elr_elects`` the election of that change still uses it.
+    966.18: while the feature is off, the ELR is empty. With ``leftover_elr_elects`` the recorded ELR still serves the
+    election of this change.
     """
     if not t.on("eligible_leader_replicas"):
         return partition.elr if t.on("leftover_elr_elects") else t.brokers.zero()

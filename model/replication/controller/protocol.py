@@ -35,7 +35,7 @@ from highwater.model.replication.drawing import CONTROLLER_DRAWING
 
 
 class Controller(ControllerBase):
-    """One partition as the controller sees it, under every history of its brokers and its operator."""
+    """One partition as the controller sees it, with arbitrary actions of brokers and the operator."""
 
     name = "replication.controller"
     modules = (recovery_steps,)
@@ -50,9 +50,9 @@ class Controller(ControllerBase):
         stale="stale_choice",
     )
     def alter_partition(self, s: State, isr: SetValue, stale: OptionValue) -> None:
-        """The leader proposes an ISR. With ``stale``, it knows that member by a previous broker epoch.
+        """The leader proposes an ISR. For the member ``stale``, if any, it gives the previous broker epoch.
 
-        Precondition: a stale member joins the ISR and has restarted.
+        Precondition: the stale member joins the ISR and has restarted.
         """
         joins_stale = stale.is_some & isr.has(stale) & ~s.partition.isr.has(stale)
         fits = stale.is_none | (joins_stale & (s.registrations[stale.value].epoch >= 1))
@@ -96,14 +96,14 @@ class Controller(ControllerBase):
 
     @action("966.5", says="broker {broker} is fenced", broker="broker")
     def fence(self, s: State, broker: Number) -> None:
-        """The controller fences a broker: its session has ended, or it leads nothing and shuts down."""
+        """The controller fences a broker: its session has ended, or it shuts down and leads nothing."""
         require("the broker is not fenced", ~s.registrations[broker].fenced)
         self._require_registered(s, broker)
         self._fence(s, broker)
         s.next.registrations[broker].fenced = True
 
     def _fence(self, s: State, broker: Number) -> None:
-        """Remove a broker that is fenced or starts a controlled shutdown from the ISR and from leadership."""
+        """Remove a broker from the ISR and from leadership: it is fenced, or starts a controlled shutdown."""
         decision = self.decision(s, registrations.fence(self.context(s), broker).record)
         self.carry_out(s, replace(decision, live=decision.live - self._only(broker)))
 
@@ -137,7 +137,7 @@ class Controller(ControllerBase):
         clean="clean_choice",
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
-        """A broker restarts and registers. After an unclean shutdown it has lost records."""
+        """A broker restarts and registers. If its shutdown was unclean, the broker has lost records."""
         self.restart(s, broker, clean, clean)
 
     @action(
@@ -172,7 +172,7 @@ class Controller(ControllerBase):
         self._fence(s, broker)
 
     def _require_up(self, s: State, broker: Number) -> None:
-        """Require that the broker is registered and is not still trying to register."""
+        """Require that the broker is registered and does not wait for a registration that failed."""
         self._require_registered(s, broker)
         if self.p.failovers > 1:
             require("the broker does not try to register", ~s.restarting.has(broker))
@@ -213,9 +213,10 @@ class Controller(ControllerBase):
     def lose_directory(self, s: State, broker: Number) -> None:
         """A broker reports that its replica's directory is offline (858.1).
 
-        The model allows more than Kafka. A replica that a reassignment has just added may have no directory yet, if
-        its broker has several. Kafka then changes the partition only once the broker assigns the replica to the lost
-        directory, which also empties the ELR (K16). Here this action does not wait for ``assign_directory``.
+        The model allows more than Kafka. If a broker has several directories, a replica that a reassignment has just
+        added may have no directory yet. Kafka then changes the partition only once the broker assigns the replica to
+        the lost directory, and that assignment also empties the ELR (K16). In the model this action does not wait for
+        ``assign_directory``.
         """
         require("directories fail", bool(self.p.directories))
         self._require_up(s, broker)
@@ -248,17 +249,17 @@ class Controller(ControllerBase):
 
     @action("966.17", says="the operator requests a {election} election", election="election_choice")
     def elect_leader(self, s: State, election: Number) -> None:
-        """The operator requests an election of this type."""
+        """The operator requests a PREFERRED or UNCLEAN election."""
         self._elect(s, handlers.elect_leader(self.context(s), election), election)
 
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
-        """The periodic task elects a leader uncleanly where the topic allows it."""
+        """The periodic task elects a leader uncleanly if the topic allows it."""
         self._elect(s, handlers.maybe_elect_unclean_leader(self.context(s)))
 
     @action("966.17", says="the controller balances leaders")
     def maybe_balance_leader(self, s: State) -> None:
-        """The periodic task elects the preferred replica where another replica leads."""
+        """The periodic task elects the preferred replica if another replica leads."""
         self._elect(s, handlers.maybe_balance_leader(self.context(s)), ElectionType.PREFERRED)
 
     def _elect(self, s: State, handled: Handled, election: Number | None = None) -> None:
@@ -273,9 +274,9 @@ class Controller(ControllerBase):
         winner="broker",
     )
     def recover_uncleanly(self, s: State, winner: Number) -> None:
-        """The controller elects the best log among the replicas' answers (966.13, 966.14).
+        """The controller elects the replica with the best log among those that have answered (966.13, 966.14).
 
-        966.16: unclean election enabled means Aggressive.
+        966.16: if unclean election is enabled, the strategy is Aggressive.
         """
         strategy = recovery_steps.strategy(self, s)
         may = elections.may_recover(self.t, s.partition, s.registrations, strategy)
@@ -313,9 +314,9 @@ class Controller(ControllerBase):
     def change_min_isr(self, s: State, value: int) -> None:
         """The operator changes min.insync.replicas of the topic or the cluster.
 
-        With K7 the effective value can stay the same: the cluster's value changes under a topic with its own value, or
-        is set again. Kafka writes nothing if a topic's own value is set again. The change does not update the index of
-        ELR members.
+        With K7 the effective value can stay the same: the cluster's value is set again, or changes under a topic with
+        its own value. Kafka writes nothing if a topic's own value is set again. The change does not update the index
+        of ELR members.
         """
         if not self.on("min_isr_change_clears_elr"):
             require("the value is another one", s.min_insync_replicas != value)

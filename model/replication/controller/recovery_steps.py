@@ -66,8 +66,8 @@ def designate_leader(m: ControllerBase, s: State, broker: Number) -> None:
 def elect_by_log(m: ControllerBase, s: State, winner: Number, balanced: bool) -> None:
     """LONGEST_LOG_BALANCED, LONGEST_LOG_AGGRESSIVE: the operator elects the best of the compared logs (966.17).
 
-    Preconditions: there is no leader, and the replica with the best log is live. Answers take no time here, and
-    ``complete`` determines which log can be the best.
+    Preconditions: there is no leader, and the replica with the best log is live. This protocol has no answers in
+    flight; ``complete`` determines which log can be the best.
     """
     require("an operator asks for it", m.p.recovery_requests)
     elections.request_checks(m.t, s.partition, balanced).require()
@@ -82,10 +82,9 @@ def elect_by_log(m: ControllerBase, s: State, winner: Number, balanced: bool) ->
 
 
 def strategy(m: ControllerBase, s: State) -> Number:
-    """966.13. The recovery strategy in force.
+    """966.13. The recovery strategy in force: unclean.recovery.strategy, if an operator can change that setting.
 
-    It is the setting's own value if the operator can change that. Otherwise unclean.leader.election.enable determines
-    it (966.16).
+    Otherwise unclean.leader.election.enable determines the strategy (966.16).
     """
     if m.has_strategy:
         own: Number = s.recovery_strategy
@@ -100,9 +99,9 @@ def _request(m: ControllerBase, kind: Number, leader: Number) -> StructValue | N
 def elect_from_outside(
     m: ControllerBase, s: State, handled: Handled, requested: StructValue | None = None
 ) -> None:
-    """966.14. Make a live replica leader, in ISR and ELR or not.
+    """966.14. Make a live replica leader, whether or not it is in ISR or ELR.
 
-    ``requested`` is the operator's request; None if the controller acts by itself.
+    ``requested`` is the operator's request; None if the controller acts without a request.
     """
     handled.checks.require()
     require("the winner is a live replica", ~is_empty_record(m.t, handled.record))

@@ -79,8 +79,9 @@ def is_clean_registration(
     """966.12. True if a broker registers after a clean shutdown: its previous broker epoch is the registered one.
 
     Only a clean shutdown writes that epoch, after it has flushed the log. After a crash the end of the log may be
-    lost. A second registration of the same incarnation is not a restart. Without the rule ``clean_registration``,
-    every new incarnation is unclean, and so are requests below version 3, which have no such field.
+    lost. A second registration of the same incarnation is not a restart, and counts as clean. A request below version
+    3 has no previous epoch, and counts as unclean. Without the rule ``clean_registration`` every new incarnation
+    counts as unclean.
     """
     if not t.on("clean_registration"):
         return same_incarnation
@@ -106,8 +107,8 @@ def on_unclean_registration(now: ControllerContext, broker: Number) -> StructVal
 def on_fencing(now: ControllerContext, broker: Number) -> StructValue:
     """966.5, 841.2. The record for a broker that is fenced, shuts down, or registers cleanly: it leaves the ISR.
 
-    acks=all stops waiting for it. Its log is whole, so it may enter or stay in the ELR: while the ISR is under min
-    ISR, no record is committed without it (966.4).
+    acks=all stops waiting for the broker. Its log is whole, so the broker may enter or stay in the ELR: while the ISR
+    is under min ISR, no record is committed (966.4).
     """
     concerned = now.partition.isr.has(broker)
     return _leaves(concerned, now, broker, now.t.brokers.zero())
@@ -193,10 +194,10 @@ def on_heartbeat(
 
 
 def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> tuple[Number, Number]:
-    """The number of index entries that a broker has for a partition after an ELR change, and the number that go astray.
+    """A broker's number of index entries for a partition after an ELR change, and the number that go astray.
 
-    Kafka removes all entries of the partition from an array but shortens it by one. Each further slot keeps its
-    initial value, which stands for partition 0 of the topic: those entries go astray.
+    When a member leaves, Kafka removes all entries of the partition from an array, but shortens the array by one only.
+    Each further slot keeps its initial value, which stands for partition 0 of the topic: these entries go astray.
     """
     leaves = was_member & ~is_member
     astray = where(leaves & (entries > 1), entries - 1, 0)
@@ -347,7 +348,7 @@ def session_after_failover(
 ) -> StructValue:
     """A broker's session at a newly active controller, which knows the metadata log but no heartbeat.
 
-    An unfenced broker has the whole session timeout to send one; a fenced broker has no session.
+    An unfenced broker has the whole session timeout to send a heartbeat; a fenced broker has no session.
     """
     contact = session.last_contact_ms.type
     return session.replace(
@@ -388,7 +389,7 @@ def any_session_expired(
 
 
 def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number) -> StructValue:
-    """A broker's session after the periodic check has fenced it. With ``fenced_broker_has_session`` it is over."""
+    """A broker's session after the periodic check fenced it; with ``fenced_broker_has_session`` it has ended."""
     contact = session.last_contact_ms.type
     over = t.on("fenced_broker_has_session")
     return session.replace(
@@ -402,9 +403,10 @@ def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number)
 
 
 def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
-    """380.3, 903.1. The check of a heartbeat: it has the registered broker epoch.
+    """380.3, 903.1. The check of a heartbeat: its broker epoch is the registered one.
 
-    A former incarnation's heartbeat would unfence the new one before it has replayed its own registration.
+    Otherwise a former incarnation's heartbeat would unfence the new incarnation before that has replayed its
+    registration.
     """
     checks = Checks(Error.NONE)
     registration = registrations[request.broker]
@@ -417,7 +419,7 @@ def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
 
 
 def current_broker_state(registration: StructValue, session: StructValue) -> Number:
-    """A broker's current state, from which a heartbeat takes it to the next one."""
+    """A broker's state before a heartbeat."""
     return cases(
         (session.controlled_shutdown_offset.is_some, BrokerState.CONTROLLED_SHUTDOWN),
         (registration.fenced, BrokerState.FENCED),
@@ -432,11 +434,11 @@ def next_broker_state(
     request: StructValue,
     has_leaderships: Truth,
 ) -> Number:
-    """841.5. The state that a heartbeat takes a broker to.
+    """841.5. A broker's state after a heartbeat.
 
     The controller unfences a broker that has replayed its own registration. It grants a shutdown to a broker that
-    leads nothing. Otherwise a broker that wants to shut down stays in controlled shutdown. It waits until its
-    leaderships have moved and every active broker has replayed that part of the metadata log.
+    leads nothing. Otherwise a broker that wants to shut down stays in controlled shutdown, until its leaderships have
+    moved and every active broker has replayed these moves.
     """
     registration, session = registrations[request.broker], sessions[request.broker]
     stop, fence, unfence = BrokerState.SHUTDOWN_NOW, BrokerState.FENCED, BrokerState.UNFENCED

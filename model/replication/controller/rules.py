@@ -23,7 +23,7 @@ RULES = {
         "B8", "The controller accepts an AlterPartition only with the partition's current partition epoch."
     ),
     "valid_isr_check": Rule(
-        "B8", "A proposed ISR contains the leader, and lists replicas of the partition, each once."
+        "B8", "A proposed ISR contains the leader, and only replicas of the partition, each once."
     ),
     "recovery_state_check": Rule(
         "704.2",
@@ -46,10 +46,11 @@ RULES = {
     ),
     "replica_order": Rule("B8", "Of several candidates, the first in replica order is elected."),
     "clean_election_picks_any": Rule(
-        "966.13", "Any of several ISR or ELR members can be elected. Off: the first in replica order."
+        "966.13",
+        "Any of several ISR or ELR members can be elected. Off: the first in replica order is elected.",
     ),
     "unclean_election_picks_any": Rule(
-        "966.15", "An unclean election elects any live replica. Off: the first in replica order."
+        "966.15", "An unclean election elects any live replica. Off: it elects the first in replica order."
     ),
     "election_on_unfencing": Rule(
         "966.5", "When a broker is unfenced, partitions without a leader elect one."
@@ -59,18 +60,19 @@ RULES = {
     ),
     "unclean_recovery": Rule(
         "966.13, 966.14",
-        "Without an unfenced ISR or ELR member the controller asks the replicas for their logs and elects the "
-        "best; this replaces unclean election.",
+        "If no ISR or ELR member is unfenced, the controller compares the replicas' logs and elects the replica with "
+        "the best log. This replaces unclean election.",
     ),
     "balanced_election_waits_for_elr": Rule(
         "966.13, 966.14",
         "An operator's LONGEST_LOG_BALANCED election is refused while the ELR has members, because Balanced waits "
-        "for them. Off: it elects from the last known ELR, which the proposal does not exclude.",
+        "for them. Off: it elects a last known ELR member nevertheless; the proposal does not exclude that.",
     ),
     # Epochs.
     "elections_bump_leader_epoch": Rule(
         "B8",
-        "A written leader ends the leader epoch, whether it changes or not. Off: the leader epoch stays.",
+        "A partition change that writes a leader ends the leader epoch, even if the leader stays the same. Off: the "
+        "leader epoch stays.",
     ),
     "every_change_bumps_partition_epoch": Rule(
         "B8", "Every change of the partition increases the partition epoch. Off: only ISR changes do."
@@ -88,11 +90,11 @@ RULES = {
     ),
     # Eligible leader replicas.
     "eligible_leader_replicas": Rule(
-        "966.4", "A member that leaves an ISR under min ISR stays eligible: it enters the ELR."
+        "966.4", "A member that leaves the ISR enters the ELR if the ISR is then under min ISR."
     ),
     "elr_follows_election": Rule(
         "966.4, 966.6",
-        "If an election makes an ISR with min ISR members, the ELR is emptied as after any other change.",
+        "If the ISR has min ISR members after an election, the ELR is emptied, as after any other change.",
     ),
     "isr_may_become_empty": Rule("966.3", "The last member can leave the ISR."),
     "min_isr_change_empties_elr": Rule(
@@ -103,12 +105,13 @@ RULES = {
     ),
     "last_known_leader": Rule(
         "966.11",
-        "The last ISR member that leaves becomes the last known leader until a leader is elected; it can be "
-        "elected.",
+        "The last member that leaves the ISR becomes the last known leader until a leader is elected. The last known "
+        "leader can be elected.",
     ),
     "last_known_leader_kept": Rule(
         "966.11",
-        "The last known leader is a broker; it stays when a leaderless partition loses its last ISR member.",
+        "The last known leader is always a broker; it stays set when a leaderless partition loses its last ISR "
+        "member.",
     ),
     "last_known_leader_unfenced": Rule(
         "966.15", "The last known leader is elected only while it is unfenced."
@@ -138,7 +141,7 @@ RULES = {
     ),
     "elr_off_empties_elr": Rule(
         "966.18",
-        "While the ELR is off, the next change of the partition empties it. Off: the recorded ELR stays.",
+        "While the ELR is off, the next change of the partition empties the ELR. Off: the recorded ELR stays.",
     ),
     "elr_off_forgets_last_known": Rule(
         "966.18",
@@ -156,7 +159,8 @@ RULES = {
     ),
     "min_isr_by_first_partition": Rule(
         "K10",
-        "The controller computes min ISR from the replicas of the topic's first partition, a leader from its own.",
+        "The controller computes min ISR from the replicas of the topic's first partition; a leader computes it from "
+        "its own partition's replicas.",
     ),
     "unassigned_candidate_fails": Rule(
         "K11", "A decision fails as a whole if a live candidate for leader is not a replica of the partition."
@@ -168,8 +172,8 @@ RULES = {
     ),
     "fenced_broker_has_session": Rule(
         "K13",
-        "A fenced broker that sends heartbeats has a session: while it lives no other incarnation can register, "
-        "and its end fences the broker again.",
+        "A fenced broker that sends heartbeats has a session. While the session lives, no other incarnation can "
+        "register. When it ends, the broker is fenced again.",
     ),
     "registration_may_be_split": Rule(
         "K14",
@@ -181,8 +185,8 @@ RULES = {
     ),
     "min_isr_is_the_clusters": Rule(
         "K15",
-        "With the ELR on, min.insync.replicas is set for the cluster and for topics, not for a broker, and the "
-        "cluster's is not removed; turning the ELR on enforces this.",
+        "With the ELR on, min.insync.replicas can be set for the cluster and for topics, not for a broker, and the "
+        "cluster's value cannot be removed. Turning the ELR on enforces this.",
     ),
     # Log directories.
     "offline_directory_check": Rule(
@@ -194,17 +198,18 @@ RULES = {
     ),
     # Reassignment.
     "replication_factor_check": Rule(
-        "860.1", "A reassignment that must keep the replication factor is refused if it would change it."
+        "860.1",
+        "The controller refuses a reassignment that would change the replication factor, if the request forbids that.",
     ),
     "reassignment_needs_min_isr": Rule(
         "966.9",
-        "A reassignment completes with all adding replicas in the ISR and min ISR members left, and is cancelled "
-        "only with min ISR members left. Off: it completes with every remaining replica in the ISR.",
+        "A reassignment completes only if all adding replicas are in the ISR and min ISR members are left. It is "
+        "cancelled only if min ISR members are left. Off: it completes once every remaining replica is in the ISR.",
     ),
     "cancellation_is_whole": Rule(
         "966.9",
-        "A cancelled reassignment has no adding or removing replicas. Off: the adding replicas only leave replicas "
-        "and ISR.",
+        "A cancelled reassignment has no adding or removing replicas. Off: the adding replicas leave replicas and "
+        "ISR, but the reassignment stays in progress.",
     ),
     "elr_within_replicas": Rule(
         "966.9", "The ELR contains replicas of the partition only, also after a reassignment."
@@ -257,8 +262,8 @@ PROFILES = {
         *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR,
     ),
     "kafka_4_2_mended": Profile.of(
-        "no release: kafka_4_2 with what closes its losses by a clean election, its failing registrations, and what "
-        "changes of the ELR feature's level leave without a leader",
+        "no release: kafka_4_2 with rules that prevent its losses by clean elections, its failing registrations, and "
+        "leaderless partitions after changes of the ELR feature's level",
         *_KAFKA_4_2_ELR_OFF, *_KAFKA_4_2_ELR, "level_change_empties_elr", "level_changes_with_leader",
         "reassignment_needs_min_isr", "elr_within_replicas",
     ),
@@ -271,7 +276,7 @@ PROFILES = {
         "KIP-966 without unclean recovery (966.15)", *_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE
     ),
     "kip_966_letter": Profile.of(
-        "the text of KIP-966 and nothing else: any candidate can be elected, and what goes without saying is not said",
+        "the text of KIP-966 only: any candidate can be elected, and the rules that the text only implies are off",
         *(rule for rule in (*_BEFORE_KIP_966, *_KIP_966_FIRST_PHASE) if rule not in _NOT_IN_THE_TEXT),
         "clean_election_picks_any", "unclean_election_picks_any", "unclean_recovery",
     ),

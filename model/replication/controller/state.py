@@ -219,8 +219,8 @@ class ControllerBase(Protocol):
     def controllers_min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR that the controller uses.
 
-        Kafka's controller uses the number of replicas of the topic's first partition, which a reassignment can make
-        different.
+        Kafka's controller uses the replica count of the topic's first partition. After a reassignment it can differ
+        from this partition's replica count.
         """
         of_first = effective_min_isr(s.min_insync_replicas, s.first_partition_replicas)
         return where(s.first_partition_replicas > 0, of_first, self.min_isr(s))
@@ -246,7 +246,7 @@ class ControllerBase(Protocol):
         )
 
     def leads(self, s: State, broker: Number) -> Truth:
-        """True if a broker leads a partition: this partition or, with ``leads_elsewhere``, possibly another."""
+        """True if a broker leads this partition or, with ``leads_elsewhere``, possibly another partition."""
         return s.partition.leader.is_(broker) | self.p.leads_elsewhere
 
     # --- the effects of decisions -------------------------------------------------------------------
@@ -280,7 +280,7 @@ class ControllerBase(Protocol):
         self.store(s, decision)
 
     def own_next(self, s: State) -> Any:
-        """The place of the partition's own fields after the step. A protocol of several partitions overrides this."""
+        """This partition's part of the next state. A protocol of several partitions overrides this."""
         return s.next
 
     def store(self, s: State, decision: Decision) -> None:
@@ -295,7 +295,7 @@ class ControllerBase(Protocol):
             self.own_next(s).requested = decision.requested
 
     def _with_directories(self, decision: Decision) -> Decision:
-        """The decision with the replicas whose directory is offline after it; a removed replica is in no directory."""
+        """The decision with its offline replicas updated; a removed replica is in no directory."""
         offline = (decision.new.offline | decision.offline) - decision.online
         return replace(decision, new=decision.new.replace(offline=offline & self.assigned(decision.new)))
 
@@ -309,7 +309,7 @@ class ControllerBase(Protocol):
     def _carry_logs(self, s: State, decision: Decision) -> None:
         """Record the brokers that hold every committed record after the decision (966.6)."""
         before = AbstractLogs(s.complete, s.diminished)
-        if self.p.elr_changes:  # by turning the ELR off, the operator accepts an empty one
+        if self.p.elr_changes:  # by turning the ELR off, the operator accepts an empty ELR
             decision = replace(decision, chosen=decision.chosen | ~self.elr_is_on(s))
         after = outlook.after_decision(self.t, before, decision)
         holding = after.complete
@@ -321,7 +321,7 @@ class ControllerBase(Protocol):
     def index(self, s: State, new: StructValue) -> None:
         """Update the index of ELR members for the change to ``new``.
 
-        Entries that go astray move to the topic's first partition.
+        Entries that go astray (``elr_index_entries``) move to the topic's first partition.
         """
         for b in self.t.broker:
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)

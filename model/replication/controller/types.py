@@ -42,7 +42,7 @@ MAX_INT, MAX_LONG = 2**31 - 1, 2**63 - 1
 
 ElectionType = Enum("ElectionType", "ONLINE PREFERRED UNCLEAN")
 RecoveryRequest = Enum("RecoveryRequest", "DESIGNATION LONGEST_LOG_BALANCED LONGEST_LOG_AGGRESSIVE")
-"""966.17. The election types that an operator can request beside ElectionType."""
+"""966.17. The election types that an operator can request, besides those of ElectionType."""
 
 RecoveryStrategy = Enum("RecoveryStrategy", "NONE BALANCED AGGRESSIVE")
 """966.13. unclean.recovery.strategy: the controller's own reaction if no ISR or ELR member can lead."""
@@ -75,8 +75,8 @@ class EpochBounds:
 class ControllerTypes:
     """The controller's types for a number of brokers, and the rules that are on.
 
-    Epochs and offsets have the bounds of an exploration or, without bounds, those of Kafka's fields.
-    ``in_any_order``: no rule depends on the order of replicas, so they are sorted.
+    Epochs and offsets have the bounds of an exploration or, without bounds, the bounds of Kafka's fields. With
+    ``in_any_order`` replicas are sorted, because no rule depends on their order.
     """
 
     picked: Number | None = None
@@ -106,7 +106,7 @@ class ControllerTypes:
         self.replicas = Seq(self.broker, brokers, ascends=in_any_order)
         self.broker_epoch = epoch("broker_epoch", most.broker)
         self.offset = Int(0, most.broker)
-        # The last known leader as it is written: a broker, or NO_LEADER where there was none to remember.
+        # A last known leader: a broker, or NO_LEADER if the partition had no leader to record.
         self.node = Int(NO_LEADER, brokers - 1, names=self.broker)
 
         self.registration = Struct(
@@ -127,7 +127,6 @@ class ControllerTypes:
         self._define_requests(most, bounded)
 
     def _define_partition(self, leader_epoch: Int, partition_epoch: Int) -> None:
-        """Define the type of a partition in the controller's metadata."""
         self.partition = Struct(
             "Partition",
             replicas=self.replicas,
@@ -161,10 +160,10 @@ class ControllerTypes:
         """Define the types of AlterPartition and heartbeat requests, and of the controller's broker sessions."""
         # A recorded request can contain any number.
         least = 0 if bounded else -MAX_INT
-        # A member of a proposed ISR; without an epoch (−1 in the request) it is not checked.
+        # A member of a proposed ISR. The controller does not check the epoch of a member without one (−1).
         said_epoch = self.offset if bounded else Int(least, MAX_LONG)
         self.isr_member = Struct("IsrMember", broker=self.broker, epoch=Option(said_epoch))
-        # One more than there are brokers: a list that long has some broker twice.
+        # The list can be longer by one than the number of brokers, so that it can have a broker twice.
         self.proposed_isr = Seq(self.isr_member, self.broker.size + 1)
         self.alter_partition = Struct(
             "AlterPartitionRequest",
@@ -235,7 +234,7 @@ class ControllerTypes:
         return other
 
     def under_any_features(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """The types, with rules that depend on features: ``on`` raises LanguageError for them."""
+        """The types with ``rules`` that depend on features: ``on`` raises LanguageError for these rules."""
         other = copy.copy(self)
         other.of_features = frozenset(rules)
         return other
@@ -303,7 +302,7 @@ class ControllerContext:
     unclean_election: Truth
     """unclean.leader.election.enable of the topic."""
     by_features: tuple[tuple[Truth, ControllerTypes], ...] = ()
-    """966.18. Conditions, and the types under the rules that are then on; the last condition that holds applies."""
+    """966.18. Pairs of a condition and the types under the rules that it turns on; the last that holds applies."""
     topic_known: Truth | bool = True
     partition_known: Truth | bool = True
 

@@ -1,9 +1,9 @@
-"""The controller and a topic of two partitions: the actions of ``controller/``, over brokers that both have.
+"""The controller and a topic of two partitions on the same brokers; the actions are those of ``controller/``.
 
-This module states no rule. An action about a partition applies to one of the two. An action about a broker, or about
-the topic's configuration, applies to both in one batch; only a registration can be written in part. Two effects cross
-partitions: min ISR is computed from the first partition's replicas, and index entries of the second partition can
-move to the first.
+This module adds no rule. An action about a partition applies to one of the two. An action about a broker, or about the
+topic's configuration, applies to both in one batch; only a registration can be written in part. Two effects cross
+partitions: min ISR is computed from the first partition's replicas, and index entries of the second partition can move
+to the first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FIRST, SECOND = 0, 1
 """The partitions of the topic."""
 
 OWN = ("partition", "complete", "diminished", "needless", "elr_entries", "requested")
-"""The fields that each partition has: the first in the state itself, the second below ``second``."""
+"""The fields that exist for each partition: the first partition's in the state, the second's below ``second``."""
 
 _OF_ONE = frozenset({
     "alter_partition", "lose_directory", "assign_directory", "elect_leader", "maybe_elect_unclean_leader",
@@ -46,11 +46,10 @@ _OF_BOTH = frozenset({
     "change_min_isr", "change_elr_level",
 })  # fmt: skip
 _LEFT_OUT = frozenset({"change_first_partition"})
-"""The action that replaces a first partition that is not modelled."""
+"""The action that stands for a first partition outside the model; here the first partition is in the model."""
 
 
 def _of_topic(one: Action) -> Action:
-    """The topic's version of an action of the controller."""
     if one.name in _OF_ONE:
         says = f"partition {{partition}}: {one.says}"
         return replace(
@@ -88,7 +87,7 @@ def _for_both(step: Callable[..., None]) -> Callable[..., None]:
 class IndexEntries:
     """The changes of the ELR index in one step.
 
-    ``own`` has the entries of each partition by (partition, broker), ``astray`` the entries that move from the second
+    ``own`` has each partition's entries by (partition, broker). ``astray`` has the entries that move from the second
     partition to the first, by broker.
     """
 
@@ -108,7 +107,7 @@ class IndexEntries:
 
 
 class Topic(Controller):
-    """A topic of two partitions as the controller sees it, under every history of brokers and operator."""
+    """A topic of two partitions as the controller sees it, with arbitrary actions of brokers and the operator."""
 
     name = "replication.topic"
     drawing = TOPIC_DRAWING
@@ -169,14 +168,11 @@ class Topic(Controller):
     # --- effects across partitions --------------------------------------------------------------------
 
     def controllers_min_isr(self, s: Any) -> Number:
-        """The effective min ISR that the controller uses.
-
-        With K10 it comes from the first partition's replicas, otherwise from the partition's own.
-        """
+        """The effective min ISR that the controller uses: with K10 the first partition's, else the partition's own."""
         return super().controllers_min_isr(s) if self.on("min_isr_by_first_partition") else self.min_isr(s)
 
     def leads(self, s: Any, broker: Number) -> Truth:
-        """True if a broker leads one of the partitions or, with ``leads_elsewhere``, another."""
+        """True if a broker leads a partition of the topic or, with ``leads_elsewhere``, possibly another partition."""
         leaders = (s.whole.partition.leader, s.whole.second.partition.leader)
         return any_of(leader.is_(broker) for leader in leaders) | self.p.leads_elsewhere
 
