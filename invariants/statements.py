@@ -17,7 +17,6 @@ from highwater.model.language import all_of, any_of, implies, size
 from highwater.model.language.errors import first_paragraph
 from highwater.model.language.protocol import Invariant
 from highwater.model.language.values import Number, SetValue, StructValue, Truth
-from highwater.model.replication import logs
 
 
 @dataclass(frozen=True)
@@ -187,24 +186,6 @@ def hwm_never_moves_back(before: Number, after: Number) -> Truth:
     return after >= before
 
 
-@statement("966.1")
-def hwm_stands_under_min_isr(isr_size: Number, min_isr: Number) -> Truth:
-    """The HWM does not advance while the committed ISR has fewer than min ISR members."""
-    return logs.gate_is_open(isr_size, min_isr)
-
-
-@statement("B4")
-def hwm_waits_for_isr(leo: Number, hwm: Number) -> Truth:
-    """A leader's HWM does not exceed the LEO of any ISR member."""
-    return logs.is_held(leo, hwm)
-
-
-@statement("B5")
-def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth:
-    """A replica joins the ISR only once its LEO has reached the leader's HWM and LESO."""
-    return logs.has_caught_up(leo, hwm, epoch_start)
-
-
 # --- messages -------------------------------------------------------------------------------------------------
 
 
@@ -264,9 +245,6 @@ STATEMENTS = (
     elr_only_under_min_isr,
     one_leader_per_epoch,
     hwm_never_moves_back,
-    hwm_stands_under_min_isr,
-    hwm_waits_for_isr,
-    isr_joined_caught_up,
     leader_answers_in_its_epoch,
     stale_epochs_are_refused,
     proposals_name_fetched_epochs,

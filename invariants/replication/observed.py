@@ -10,9 +10,11 @@ import re
 from collections.abc import Set
 
 from highwater.invariants import statements
+from highwater.invariants.statements import statement
 from highwater.model.language import State, invariant, size
 from highwater.model.language.protocol import Invariant
-from highwater.model.language.values import Truth
+from highwater.model.language.values import Number, Truth
+from highwater.model.replication import logs
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import LeaderRecoveryState
 
@@ -56,6 +58,24 @@ def has_leader(m: Controller, s: State) -> Truth:
     return s.partition.leader.is_some
 
 
+@statement("966.1")
+def hwm_stands_under_min_isr(isr_size: Number, min_isr: Number) -> Truth:
+    """The HWM does not advance while the committed ISR has fewer than min ISR members."""
+    return logs.gate_is_open(isr_size, min_isr)
+
+
+@statement("B4")
+def hwm_waits_for_isr(leo: Number, hwm: Number) -> Truth:
+    """A leader's HWM does not exceed the LEO of any ISR member."""
+    return logs.is_held(leo, hwm)
+
+
+@statement("B5")
+def isr_joined_caught_up(leo: Number, hwm: Number, epoch_start: Number) -> Truth:
+    """A replica joins the ISR only once its LEO has reached the leader's HWM and LESO."""
+    return logs.has_caught_up(leo, hwm, epoch_start)
+
+
 FINDINGS = (leader_elected_cleanly, leader_completeness, somebody_is_electable)
 """Properties whose violation is reported."""
 
@@ -68,17 +88,17 @@ OF_BROKERS = (
     statements.electable_completeness,
     statements.consumers_read_consistently,
     statements.hwm_never_moves_back,
-    statements.hwm_stands_under_min_isr,
-    statements.hwm_waits_for_isr,
-    statements.isr_joined_caught_up,
+    hwm_stands_under_min_isr,
+    hwm_waits_for_isr,
+    isr_joined_caught_up,
 )
 """Statements checked on brokers' logs."""
 
 OF_REQUESTS = (
     statements.hwm_never_moves_back,
-    statements.hwm_stands_under_min_isr,
-    statements.hwm_waits_for_isr,
-    statements.isr_joined_caught_up,
+    hwm_stands_under_min_isr,
+    hwm_waits_for_isr,
+    isr_joined_caught_up,
     statements.leader_answers_in_its_epoch,
     statements.stale_epochs_are_refused,
     statements.proposals_name_fetched_epochs,

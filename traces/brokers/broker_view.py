@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from highwater.invariants import statements
+from highwater.invariants.replication import observed
 from highwater.invariants.statements import Statement
 from highwater.traces.kafka import broker_log as events
 from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent
@@ -426,7 +427,7 @@ class BrokerView:
             f"{list(known.isr)} (partition epoch {known.partition_epoch}) and min ISR {min_isr}"
         )
         moved = event.after - event.before
-        stands = statements.hwm_stands_under_min_isr
+        stands = observed.hwm_stands_under_min_isr
         seen = self._said.get((stands.name, known.partition_epoch))
         if seen is not None:
             moved += seen.lost
@@ -454,7 +455,7 @@ class BrokerView:
         if moved is not None and not self._has(at_most, moved.after):
             missing = moved.after - at_most
             self._see(
-                statements.hwm_waits_for_isr, replica, moved,
+                observed.hwm_waits_for_isr, replica, moved,
                 f"the HWM of leader {self.broker} moved to {moved.after}, but the LEO of ISR member {replica} was "
                 f"at most {at_most}", missing, f"{records(at_most, moved.after)} are "
                 f"not on replica {replica}, which can be elected",
@@ -469,7 +470,7 @@ class BrokerView:
             return
         needed = max(hwm, epoch_start)
         self._see(
-            statements.isr_joined_caught_up, replica, event,
+            observed.isr_joined_caught_up, replica, event,
             f"leader {self.broker} proposed replica {replica} for the ISR at LEO {leo}, below the required {needed}",
             needed - leo, f"{count(needed - leo, 'record')} (offsets {offsets(leo, needed)}) are not on "
             f"replica {replica}, which can be elected once it is in the ISR",
@@ -487,7 +488,7 @@ class BrokerView:
         for replica, leo in event.out_of_sync:
             if leo >= 0 and not self._has(leo, event.hwm):
                 self._see(
-                    statements.hwm_waits_for_isr, replica, event,
+                    observed.hwm_waits_for_isr, replica, event,
                     f"the LEO of ISR member {replica} was {leo}, below the HWM of leader {self.broker}, {event.hwm}",
                     event.hwm - leo, f"{records(leo, event.hwm)} are not on "
                     f"replica {replica}, which could be elected until it left the ISR", True,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from highwater.invariants import statements
+from highwater.invariants.replication import observed
 from highwater.traces.messages.context import (
     ACKNOWLEDGED,
     ANSWERED,
@@ -97,7 +98,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
         size, least = under
         text = f"{what} while its ISR had {size} members, under min ISR {least}"
         context.finding(
-            statements.hwm_stands_under_min_isr, "966.1", claim.line, led.name, text, risk, facts=facts
+            observed.hwm_stands_under_min_isr, "966.1", claim.line, led.name, text, risk, facts=facts
         )
         return
     waiting = _not_reached(led, claim)
@@ -108,7 +109,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
         f"{what} in leader epoch {led.epoch}, but has to wait for {', '.join(waiting)}"
         f"{', proposed for the ISR' if rule != 'B4' else ''}: at most {high}"
     )
-    context.finding(statements.hwm_waits_for_isr, rule, claim.line, led.name, text, risk, facts=facts)
+    context.finding(observed.hwm_waits_for_isr, rule, claim.line, led.name, text, risk, facts=facts)
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:

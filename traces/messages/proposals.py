@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from highwater.invariants import statements
+from highwater.invariants.replication import observed
 from highwater.traces.messages.context import CLOCKS_MS, DECIDED, OWN_MS, PROPOSED, Context
 from highwater.traces.messages.leaders import LINES_MS, MAX_SLOTS, Leadership, Stage, acting
 from highwater.traces.messages.metadata_index import History, Version
@@ -152,7 +153,7 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
         return
     at = f"its fetches reached {leo}" if f in wanted.best else "it had not fetched in this leader epoch"
     context.finding(
-        statements.isr_joined_caught_up, "B5", line, led.name,
+        observed.isr_joined_caught_up, "B5", line, led.name,
         f"leader {led.broker} proposed broker {f} for the ISR in leader epoch {led.epoch}: {at}, the HWM was at "
         f"least {hwm}, and the leader epoch starts at {start} or later",
         "committed records are missing if it is elected", facts={"leo": leo, "hwm": hwm, "epoch_start": start},

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from highwater.invariants import statements
+from highwater.invariants.replication import observed
 from highwater.model.language import Index, Int, Option, Struct
 from highwater.model.language.function import Function
 from highwater.model.language.protocol import rules_on
@@ -307,11 +308,11 @@ is_held = AskedRule(logs.is_held, end=_OFFSET, hwm=_OFFSET)
 end_is_told = AskedRule(logs.end_is_told, hwm=_OFFSET, epoch_start=_OFFSET)
 hwm_never_moves_back = AskedRule(statements.hwm_never_moves_back.function, before=_OFFSET, after=_OFFSET)
 hwm_stands_under_min_isr = AskedRule(
-    statements.hwm_stands_under_min_isr.function, isr_size=_COUNT, min_isr=_COUNT
+    observed.hwm_stands_under_min_isr.function, isr_size=_COUNT, min_isr=_COUNT
 )
-hwm_waits_for_isr = AskedRule(statements.hwm_waits_for_isr.function, leo=_OFFSET, hwm=_OFFSET)
+hwm_waits_for_isr = AskedRule(observed.hwm_waits_for_isr.function, leo=_OFFSET, hwm=_OFFSET)
 isr_joined_caught_up = AskedRule(
-    statements.isr_joined_caught_up.function, leo=_OFFSET, hwm=_OFFSET, epoch_start=_OFFSET
+    observed.isr_joined_caught_up.function, leo=_OFFSET, hwm=_OFFSET, epoch_start=_OFFSET
 )
 leader_answers_in_its_epoch = AskedRule(
     statements.leader_answers_in_its_epoch.function, asked=_OFFSET, leads=_OFFSET
