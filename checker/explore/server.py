@@ -33,6 +33,7 @@ class Application:
         self.views, self.page, self.token = views, page, token
 
     def __call__(self, environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer one WSGI request."""
         request = Request(environment)
         try:
             response = self.answer(request)

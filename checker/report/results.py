@@ -77,7 +77,7 @@ class Violation:
 
     @property
     def depth(self) -> int:
-        """The number of states in the run; 1 if an initial state violates. The last step may be the violation."""
+        """The number of states in the run, the violating state or step included; 1 for an initial state."""
         return self.example.depth
 
     @property
@@ -135,7 +135,7 @@ class Result:
     outside_states: int | None = None
     """With ``outside``: how many of the states are outside the bounds."""
     explored_at: str | None = None
-    """When a kept result was explored, as 2026-11-22T10:15:00Z; None if it was explored now."""
+    """When a stored result was explored, as 2026-11-22T10:15:00Z; None if it was explored now."""
     model: Model | None = None
     """The traced protocol; None if Ctrl-C came before it was traced, or another process explored."""
 
@@ -273,9 +273,9 @@ class Result:
 
     @property
     def checked(self) -> Checked:
-        """The properties that were checked, and those that were not.
+        """The properties that were checked, and the properties that were not.
 
-        It is the request's list without the liveness properties that the search did not get to.
+        Liveness properties that the search did not get to count as not checked.
         """
         found = {e.name for e in self.examples}
         missed = {p.name for p in self.request.liveness} - self.search.premises.keys() - found
@@ -443,7 +443,7 @@ class Result:
         return [name for name, met in self.search.premises.items() if not met]
 
     def warning_lines(self) -> Iterator[str]:
-        """The warnings for a terminal: one line for all with the same reason, and how to accept them."""
+        """The warnings for a terminal: one line for each reason, with the table entry that accepts it."""
         alike: dict[tuple[str, str], list[str]] = {}
         for warning in self.vacuous:
             alike.setdefault((warning.kind, warning.text.removeprefix(warning.name)), []).append(warning.name)

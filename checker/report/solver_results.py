@@ -24,7 +24,7 @@ ENGINE = "z3"
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DepthResult(Result):
-    """The result of a bounded check of a scenario. An expectation that needs a greater depth stays undecided."""
+    """The result of a bounded check of a scenario. Expectations at greater depths stay undecided."""
 
     form: ClassVar[str] = "proof"
 
@@ -33,7 +33,7 @@ class DepthResult(Result):
 
     @property
     def reached_end(self) -> bool:
-        """True if every depth up to the requested one is decided, or all states were explored before."""
+        """True if every depth up to the requested depth is decided, or if fewer depths reach all states."""
         return self.stopped_by in (None, "depth", "violation")
 
     @property
@@ -112,9 +112,9 @@ def _count(number: int, one: str, many: str) -> str:
 class DifferenceResult:
     """The result of comparing two requests, action by action.
 
-    ``rule`` is the only rule that was changed in the first request; empty if all rules were changed. ``apart`` are
-    the scalars that only one of the two states has: they were not compared. With ``any_state`` states need not
-    satisfy the invariants.
+    - ``rule``: the only rule that was changed in the first request; empty if all rules were changed
+    - ``apart``: the scalars that only one of the models has, and that were not compared
+    - ``any_state``: True if states that violate invariants were compared, too
     """
 
     requests: tuple[Request, Request]
@@ -223,7 +223,7 @@ class DifferenceResult:
 
 @dataclass(frozen=True)
 class ProofResult:
-    """The result of a proof by induction. ``helpers`` are the names of the helper invariants proved with it."""
+    """The result of a proof by induction. ``helpers`` are the names of the helper invariants that are also proved."""
 
     request: Request
     model: Model
