@@ -343,7 +343,7 @@ class Request:
         return request.safety_only("a random walk has no end; use `highwater check`")
 
     def for_first(self) -> Request:
-        """This request for a search that ends at its first violation. Goals are kept only if there are no properties."""
+        """This request for a search that ends at its first violation. It has goals only if it has no properties."""
         return self.without_goals() if self.properties else self
 
     def without_goals(self) -> Request:

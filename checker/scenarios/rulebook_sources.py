@@ -254,7 +254,7 @@ def outlines() -> dict[str, dict[str, Any]]:
 
 
 def _once(found: Iterable[tuple[Definition, str, str, str | None]]) -> list[Entry]:
-    """One entry for each name and place, with all protocols that have it. ``found``: definition, name, meaning, place."""
+    """One entry for each name and place, with all its protocols. ``found`` has (definition, name, meaning, place)."""
     by_place: dict[tuple[str, str | None], Entry] = {}
     for definition, name, meaning, place in found:
         entry = by_place.setdefault(
