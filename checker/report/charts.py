@@ -66,7 +66,7 @@ class Lanes:
         self.titles: list[str] = []
         self.called: list[tuple[str, int]] = []
         self.own: list[str] = []  # by lane: the path of the lane's part of the state
-        self.first: dict[str, int] = {}  # the first lane, by the name of an index or the title of a single lane
+        self.first: dict[str, int] = {}  # by an index or the title of a single lane: its first lane
         self.outside: set[int] = set()
         for lane in self.drawing.lanes:
             if lane.outside and not outside:

@@ -87,7 +87,7 @@ class _Explanation:
         return node.value if node.is_const else self._values[node.id]
 
     def why(self, node: Node, value: bool, deep: int) -> PropertyPart:
-        """The part of a condition because of which its value is ``value``; ``deep`` limits the nesting of parts."""
+        """The part that explains why a condition is ``value``, True or False; ``deep`` limits the nesting of parts."""
         if node.op == "not" and node.args[0].op not in _NEGATED:
             return self.why(node.args[0], not value, deep)
         if deep and node.op == "select":

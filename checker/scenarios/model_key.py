@@ -148,7 +148,7 @@ class Sources:
         found = []
         for place, inner, names in os.walk(self._package / folder):
             inner[:] = [name for name in inner if name != "__pycache__"]
-            if os.path.basename(place) == "scenarios":  # a request contains the content of its scenario's file
+            if os.path.basename(place) == "scenarios":  # a request contains its scenario's content
                 names = [name for name in names if name.endswith(".py")]
             relative = os.path.relpath(place, self._package)
             found += [f"{relative}/{name}" for name in names if name.endswith(kinds)]

@@ -471,7 +471,7 @@ def chosen(definition: Definition, absent: Absent, names: Iterable[str] | None) 
 
 
 def goals_among(definition: Definition, names: Iterable[str]) -> tuple[str, ...]:
-    """Those of ``names`` that are reachability goals, or ``REACHABLE``, which stands for all goals."""
+    """The reachability goals in ``names``, and ``REACHABLE`` if it is there (it stands for all goals)."""
     known = {REACHABLE, *(g.name for g in definition.reachable)}
     return tuple(name for name in names if name in known)
 

@@ -1,4 +1,4 @@
-"""The bakery algorithm, from every state in which Lamport's invariant holds, to show that the invariant is inductive."""
+"""The bakery algorithm, from every state in which Lamport's invariant holds, to check that it is inductive."""
 
 from highwater.language import *
 
