@@ -48,9 +48,8 @@ def cores() -> int:
 class Pool(Generic[Job]):
     """Processes that run jobs: ``do(job, say)`` returns the answer to a job, and ``say`` reports its progress.
 
-    Jobs, progress and answers are sent between processes, so they must be picklable, and ``do`` too. With ``copied``
-    each job runs in its own fork of this process: then ``do`` can be any function, and no answer depends on earlier
-    jobs.
+    ``do``, jobs, progress and answers are sent between processes, so they must be picklable. With ``copied`` each job
+    runs in its own fork of this process: then ``do`` can be any function, and no answer depends on earlier jobs.
     """
 
     def __init__(self, do: Callable[[Job, Say], object], *, copied: bool = False) -> None:
@@ -167,8 +166,8 @@ def answers(
 ) -> Iterator[tuple[Job, Answer]]:
     """Call ``ask`` for each task in a fork of this process; yield each task with its answer, as answers arrive.
 
-    The first exception of a task is raised here and ends the other tasks; a defect is raised as InternalError. With
-    ``processes`` 1, or on a system without fork, the tasks run in this process, one after the other.
+    The first exception of a task is raised here and ends the other tasks; an unexpected exception is raised as
+    InternalError. With ``processes`` 1, or on a system without fork, the tasks run in this process, in order.
     """
     if processes <= 1 or "fork" not in multiprocessing.get_all_start_methods():
         yield from ((task, ask(task)) for task in tasks)
@@ -231,7 +230,7 @@ def _end_with_the_parent() -> None:
 
 
 def _answer(do: Callable[[Job, Say], object], job: Job, say: Say) -> object:
-    """The answer to a job, or the exception that the job raised. A defect becomes an InternalError."""
+    """The answer to a job, or the exception that it raised. An unexpected exception becomes an InternalError."""
     try:
         return do(job, say)
     except (HighwaterError, InternalError, MemoryError) as wrong:

@@ -132,7 +132,7 @@ allow_code_option = click.option(
 
 
 def limit_states_option(default: int | None = None) -> Callable[[Command], Command]:
-    """The option ``--limit-states`` with the number of states that is the default; None means no limit."""
+    """The option ``--limit-states``. ``default`` is a number of states; None means no limit."""
     return click.option(
         "--limit-states",
         type=click.IntRange(1),

@@ -314,7 +314,7 @@ def uses(model: Model, states: Words) -> list[RuleUse]:
 
 @dataclass
 class _Asked:
-    """An instance of an action, and its counterpart without each rule that changes it; None: no such instance."""
+    """An instance of the model, with its counterparts when a rule is off. None means that there is no instance."""
 
     action: str
     step: Instance | None

@@ -134,7 +134,7 @@ class Session:
         return [number for number, fate in enumerate(self.fates(state)) if fate == POSSIBLE]
 
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
-        """The names of all guards that refuse an instance in a state."""
+        """The names of all guards of an instance that are false in a state."""
         return self.interpreter.refusals(state, instance)
 
     def violated(self, state: Scalars) -> list[str]:
@@ -169,7 +169,7 @@ class Session:
         return bool(holds)
 
     def value(self, state: Scalars, text: str) -> Any:
-        """The plain value of an expression in a state. Raises InputError if the text is invalid."""
+        """The value of an expression in a state. Raises InputError if the expression is invalid."""
         type_, nodes = condition.value(self.model, text)
         found = compile_nodes(nodes)(state)
         if type_ is not None:
@@ -177,7 +177,7 @@ class Session:
         return found[0]
 
     def said(self, state: Scalars, text: str) -> str:
-        """The value of an expression in a state, as text for people. Raises InputError if the text is invalid."""
+        """The value of an expression in a state, as text. Raises InputError if the expression is invalid."""
         type_, nodes = condition.value(self.model, text)
         found = [int(v) for v in compile_nodes(nodes)(state)]
         if type_ is not None:

@@ -535,7 +535,7 @@ class Abstract:
     ) -> tuple[NearestAction, ...]:
         """The actions that make most of a step's changes, each once.
 
-        Actions with fewer refusing guards and fewer other changes come first.
+        Actions with fewer false guards and fewer other changes come first.
         """
         changed = self._changed(before, after)
         best: dict[str, tuple[tuple[int, int, int], _Attempt]] = {}

@@ -77,7 +77,7 @@ class Violation:
 
     @property
     def depth(self) -> int:
-        """The number of states in the run, the violating state or step included; 1 for an initial state."""
+        """The number of states in the run; 1 if an initial state violates the property."""
         return self.example.depth
 
     @property
@@ -208,7 +208,7 @@ class Result:
 
     @property
     def generated_states(self) -> int:
-        """The number of initial states and of targets of steps, each target counted as often as it was reached."""
+        """The number of initial states, plus the number of steps that reached a state, new or known."""
         return self.search.generated_states
 
     @property
@@ -257,7 +257,7 @@ class Result:
         return () if self.model is None else tuple(Violation(self, self.model, e) for e in self.examples)
 
     def violation(self, name: str) -> Violation | None:
-        """The violation of the property of this name; None if it is not violated."""
+        """The violation of the property with this name; None if the property is not violated."""
         return next((v for v in self.violations if v.name == name), None)
 
     @property

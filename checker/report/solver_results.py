@@ -38,13 +38,13 @@ class DepthResult(Result):
 
     @property
     def verdict(self) -> str:
-        """The verdict as for other engines; ``holds`` also if every property holds up to the requested depth."""
+        """The verdict as in ``Result``. It is also ``holds`` if every property holds up to the requested depth."""
         verdict = super().verdict
         to_depth = self.reached_end and bool(self.request.properties or not self.request.goals)
         return "holds" if verdict == "inconclusive" and to_depth else verdict
 
     def to_json(self) -> dict[str, Any]:
-        """The result as for other engines, without counts of states, and with the verdicts at each depth."""
+        """The JSON data of ``Result``, without counts of states, and with the verdicts at each depth."""
         assert isinstance(self.search, BoundedResult)
         said = super().to_json()
         for uncounted in ("distinct_states", "generated_states"):
@@ -112,7 +112,7 @@ def _count(number: int, one: str, many: str) -> str:
 class DifferenceResult:
     """The result of comparing two requests, action by action.
 
-    - ``rule``: the only rule that was changed in the first request; empty if all rules were changed
+    - ``rule``: with ``--each-rule``, the rule in which the second request differs from the first; otherwise ""
     - ``apart``: the scalars that only one of the models has, and that were not compared
     - ``any_state``: True if states that violate invariants were compared, too
     """
@@ -161,7 +161,7 @@ class DifferenceResult:
 
     @cached_property
     def _changed(self) -> dict[str, tuple[bool, bool]]:
-        """The rules that are on in one request and off in the other: name to (on in the first, on in the second)."""
+        """The rules that differ between the requests, each with (on in the first, on in the second)."""
         first, second = (request.rules for request in self.requests)
         return {rule: (on, second[rule]) for rule, on in first.items() if second[rule] != on}
 
@@ -257,7 +257,7 @@ class ProofResult:
         return self.request.checked.without(self.model.safety)
 
     def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:
-        """The lines that state the verdict, after the failures if ``failures``.
+        """The lines that state the verdict. With ``failures``, the lines about each failure come first.
 
         With ``full`` every verdict is listed.
         """
@@ -330,7 +330,7 @@ class ProofResult:
         yield ""
 
     def meaning(self, name: str) -> str:
-        """The meaning of the property of this name, as a sentence."""
+        """The meaning of the property with this name, as a sentence."""
         if name == induction.WITHIN_TYPES:
             return "A step leaves a type only at a declared bound."
         return self.model.stated(name).meaning

@@ -235,8 +235,8 @@ class _Other:
 def _shared_others(request: Request) -> Iterator[_Other]:
     """The protocol with small parameters that allow almost every action, cached for all its scenarios.
 
-    The parameters are the defaults, or 1 for a default of 0. First come no rules, then the scenario's rules. Steps may
-    write other values than in the scenario.
+    The parameters are the defaults, or 1 for a default of 0. The first result has no rules, the second has the
+    scenario's rules. Steps may write other values than in the scenario.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable

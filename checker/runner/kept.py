@@ -81,7 +81,7 @@ class TracedKey:
 
 
 def now() -> str:
-    """The present time in UTC, as text, for a result that is explored now."""
+    """The present time in UTC, as text such as ``2026-11-22T10:15:00Z``."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -74,7 +74,7 @@ class ProgressReporter:
                 self._status.start()
 
     def say(self, line: str) -> None:
-        """Print a line that stays, in place of the live line."""
+        """Remove the live line, and print a line that stays."""
         if self._quiet:
             return
         self._take_away()
@@ -184,7 +184,7 @@ class TogetherProgress:
 
 
 def size(number: int) -> str:
-    """A number of bytes with its unit, for people."""
+    """A number of bytes as text with a unit, such as ``1.5 GiB``."""
     value, unit = float(number), "B"
     for larger in ("KiB", "MiB", "GiB"):
         if value < 1024:

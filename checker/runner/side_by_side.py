@@ -200,7 +200,7 @@ class _Together:
             return wrong
 
     def _be_helped(self) -> None:
-        """Give scenarios to helpers until none is left, and record their results. It runs in the timer's thread."""
+        """Give scenarios to helpers until none is left, and record the results. Runs in the timer's thread."""
         if not self.left:
             return
         try:

@@ -157,7 +157,7 @@ class Sources:
     def _imported(self, modules: list[str], every: set[str]) -> set[str]:
         """The files of these modules and of all modules that they import.
 
-        If a file computes the name of a module that it imports, all of ``every``.
+        If a file computes the name of a module that it imports, the result is ``every``.
         """
         found: set[str] = set()
         left = list(modules)

@@ -363,7 +363,7 @@ class Request:
         )
 
     def safety_only(self, why: str) -> Request:
-        """This request without liveness properties. ``why`` is the reason.
+        """This request with its liveness properties not checked, for the reason ``why``.
 
         Raises InputError if only liveness properties were named.
         """

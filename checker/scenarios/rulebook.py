@@ -32,12 +32,12 @@ def names() -> list[str]:
 
 
 def listed() -> list[Entry]:
-    """Every rule of the rulebook, in short."""
+    """The short entry of every rule in the rulebook."""
     return [_short(rule, RULEBOOK) for rule in RULEBOOK.values()]
 
 
 def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -> Entry | None:
-    """A rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``) in full; None if there is none.
+    """The full entry of a rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``), or None.
 
     ``own`` is a protocol from a user's file; then its rulebook is used. Without ``with_tests``, no test is listed, and
     no test file is read.
@@ -66,7 +66,7 @@ def unknown_number(name: str) -> str | None:
 
 
 def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests: bool = True) -> Entry:
-    """A rule of the book in full, with the places in the protocols ``within`` that state or mention it."""
+    """The full entry of a rule, with the places in the protocols ``within`` that state or mention the rule."""
     rule = book[name]
     switches = sources.switches(name, within)
     actions, invariants, of_steps, liveness = (

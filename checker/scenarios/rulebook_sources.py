@@ -47,9 +47,10 @@ def names_number(text: str, number: str) -> bool:
 
 
 def functions(number: str) -> list[Entry]:
-    """The functions and classes whose docstring names the number. If its first sentence does, they come first.
+    """The functions and classes whose docstring names the number.
 
-    Actions and properties are left out, because their ``source`` has the numbers of their rules.
+    If the first sentence of a docstring names the number (``states``), the function comes first. Actions and
+    properties are left out, because their ``source`` has the numbers of their rules.
     """
     found = []
     for path, text in _texts(FOLDERS):
@@ -187,7 +188,7 @@ def switches(number: str, within: Definitions) -> list[Entry]:
 
 
 def named(kind: str, number: str, within: Definitions) -> list[Entry]:
-    """The parts of these protocols that have this number, of one kind.
+    """The actions or properties of one kind that have this number in these protocols.
 
     ``kind`` is ``actions``, ``invariants``, ``step_properties`` or ``liveness``.
     """

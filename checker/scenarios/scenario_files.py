@@ -65,7 +65,7 @@ FIELD = "procedure"
 class ProcedureStep:
     """A step of an operator's procedure: an action with parameters.
 
-    If it ``waits``, it is taken only while the partition has a leader: broker ``leader``, or any if that is None.
+    If it ``waits``, it is taken only while broker ``leader`` leads the partition (None: while any broker leads it).
     """
 
     action: str
@@ -268,9 +268,9 @@ class Scenario:
         return self.definition.protocol
 
     def rule_values(self, profile: str | None, *changes: Mapping[str, bool]) -> dict[str, bool]:
-        """True or False for every rule of the protocol, if it is on.
+        """For each rule of the protocol, True if the rule is on.
 
-        On are the rules of the profile, or all rules if ``profile`` is None; ``changes`` override them.
+        The profile's rules are on (all rules if ``profile`` is None), and ``changes`` override that.
         """
         on = rules_on(self.protocol, profile, *changes)
         return {name: name in on for name in self.protocol.rules}

@@ -118,8 +118,8 @@ class SearchResult:
       "violation" (all properties are violated, or one with ``stop_at_first``)
     - ``trouble``: an error of the disk, also if only the last checkpoint failed
     - ``unspilled``: the reason why levels stayed in memory
-    - ``premises``: for each property, the number of states that satisfy its premise; for a step property, of steps,
-      without steps that cannot violate the property
+    - ``premises``: for each property, the number of states that satisfy its premise; for a step property, the number
+      of steps that satisfy its premise and can violate it
     - ``collision_probability``: a bound on the probability that two states share a fingerprint, so that one of them
       is never explored; 0 if the engine stores whole states
     - ``graph``: the explored graph (``engines/state_graph.py``), if it was requested and built

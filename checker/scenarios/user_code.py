@@ -77,8 +77,8 @@ def _is_inside(real: str, folder: Path) -> bool:
 class AsItIs(SourceFileLoader):
     """Loads a Python file from its text, without cached bytecode.
 
-    Python compares only the size and the second of the last change with the bytecode. So the second of two edits
-    within a second could be ignored.
+    Python uses cached bytecode if the file has the same size, and the same time of change in whole seconds. So two
+    edits in quick succession could go unnoticed.
     """
 
     def source_to_code(self, data: Any, path: Any, *arguments: Any, **named: Any) -> CodeType:  # type: ignore[override]

@@ -87,7 +87,7 @@ def column(type_: Type, values: Sequence[Scalar]) -> pa.Array:
 
 
 def _numbers(type_: Type, values: Scalar, none: NDArray[np.bool_] | None = None) -> pa.Array:
-    """The Arrow column of numbers or of names, with null where ``none`` is set."""
+    """The Arrow column of an integer, index or enumeration type, with null where ``none`` is set."""
     assert isinstance(type_, (IntType, Index, Enum))
     kind = smallest(type_.low, type_.high)
     numbers = pa.array(values.astype(kind), mask=none)
@@ -292,9 +292,9 @@ class StepVerdicts:
         self._holds = Evaluation(layout, [judged.node for _, judged in own]) if own else None
 
     def __call__(self, states: Words, sources: VerdictNumbers, instances: VerdictNumbers) -> Words:
-        """For each step, a bit for each step property that it violates.
+        """A bit mask for each step: bit n is set if the step violates step property n.
 
-        A step starts from the state with the index in ``sources``, by the instance with this number in the model.
+        ``sources`` are indices in ``states``, and ``instances`` are numbers of the model's instances.
         """
         broken: Words = np.zeros(len(sources), dtype=np.uint64)
         if self._holds is None or not len(sources):

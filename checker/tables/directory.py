@@ -42,7 +42,7 @@ class WrittenTables:
 class TableDirectory:
     """The directory for the tables, created if missing. It is a context manager for one run.
 
-    New tables are written to a hidden folder of the directory. Once complete, they replace those of an earlier run.
+    New tables are written to a hidden folder of the directory. When complete, they replace tables of an earlier run.
     Raises InputError in these cases:
 
     - The directory cannot be written to, or it is not empty and ``force`` is not set.

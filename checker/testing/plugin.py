@@ -77,7 +77,7 @@ def search(
 
 
 def told(result: Result, names: Iterable[str]) -> Iterator[str]:
-    """The lines of the counterexamples of these properties, and a line about the search."""
+    """The lines of the counterexamples of the properties ``names``, and a line about the search."""
     for violation in result.violations:
         if violation.name in names:
             yield ""

@@ -196,7 +196,7 @@ def results() -> list[dict[str, Any]]:
 
 
 def cell_of(result: Mapping[str, Any]) -> Cell:
-    """The cell of a result."""
+    """The cell to which a result belongs."""
     return Cell(result["protocol"], *(tuple(result[key]) for key in ("size", "epochs", "steps")))
 
 

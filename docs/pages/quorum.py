@@ -127,7 +127,7 @@ def live_row(off: tuple[str, ...], parameters: Mapping[str, int]) -> str:
 def failing(
     off: tuple[str, ...], parameters: tuple[tuple[str, int], ...]
 ) -> tuple[Mapping[str, int], int, bool]:
-    """The depth of each violated invariant with these rules off, the number of states, and True if these are all."""
+    """With these rules off: the depth of each violated invariant, the number of states, True if complete."""
     model = Model(Quorum(dict(parameters), _rules(off)), INVARIANTS)
     found = search(model, SearchOptions(workers=1, limit_states=LIMIT))
     return {v.property: v.depth for v in found.violations}, found.distinct_states, found.complete

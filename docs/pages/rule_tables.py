@@ -149,7 +149,7 @@ def _replication_row(off: tuple[str, ...], scenario: str) -> str:
 
 @once
 def _explore(off: tuple[str, ...], parameters: Parameters) -> tuple[Mapping[str, int], int, bool]:
-    """The depth of each violated property with these rules off, the number of states, and True if these are all."""
+    """With these rules off: the depth of each violated property, the number of states, True if complete."""
     model = Model(Replication(dict(parameters), _on() - set(off)), replication.INVARIANTS)
     found = search(model, SearchOptions(workers=1, limit_states=LIMIT))
     return {v.property: v.depth for v in found.violations}, found.distinct_states, found.complete

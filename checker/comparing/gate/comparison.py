@@ -71,7 +71,7 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that changed; None if the fact is missing. ``table`` is empty for a fact of the whole entry."""
+    """A changed fact. ``before`` or ``after`` is None if it is missing. ``table`` is "" for a fact of the entry."""
 
     table: str
     name: str
@@ -309,7 +309,7 @@ def seek(
 
 
 def _search(other: GateEntry, image: Image, changes: Sequence[ActionChange], seconds: float) -> None:
-    """Search another scenario for the shallowest state in which one of the actions differs."""
+    """Search another scenario for the shallowest state in which each action differs, and add it to ``changes``."""
     with suppress(InputError, LanguageError, EngineError, UnknownImageError):
         new = other.request().model()
         old, order = restored(image, new)

@@ -69,7 +69,10 @@ class GateEntry:
         return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
 
     def asked(self, scenario: str | None = None) -> Asked:
-        """The request for an image of the entry's model in another revision, where ``scenario`` is its name."""
+        """The request for an image of the entry's model in another revision.
+
+        ``scenario`` is the scenario's name there; None if it is the same.
+        """
         over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
         return {"scenario": scenario or self.scenario, **over}
 

@@ -112,7 +112,7 @@ class Gate:
 
 
 def with_baseline(baseline: Baseline, options: Options) -> Gate:
-    """Run a baseline's entries, compare, and explain differences by the revision that wrote the baseline.
+    """Run a baseline's entries, compare the results, and explain differences by the baseline's git revision.
 
     Raises InputError for a baseline without facts, which would always pass.
     """

@@ -178,7 +178,10 @@ class SourceChanges:
         return self.texts
 
     def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
-        """The verdicts of the entries whose protocols use one of the files; all verdicts if none uses some file."""
+        """The verdicts of the entries whose protocols use one of the files.
+
+        If no protocol uses one of the files, because the file is gone, these are all verdicts.
+        """
         own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
         everything = set[str]().union(*self.files.values())
         return [v for v, name in self.verdicts if name in own or not everything.issuperset(files)]

@@ -168,7 +168,7 @@ def _levels(explored: Explored) -> int:
 
 
 def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
-    """A shortest run to state number ``state``, replayed by the interpreter. The chart is drawn for ``drawn``."""
+    """A shortest run to state number ``state``, replayed by the interpreter. The protocol of ``drawn`` draws it."""
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
     scalars = explored.scalars(first)

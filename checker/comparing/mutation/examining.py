@@ -301,7 +301,7 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """The verdict over all scenarios, one of four. A mutant that no scenario compared survives."""
+        """The verdict over all scenarios, one of ``VERDICTS``. A mutant that no scenario compared survives."""
         kinds = {r.kind for r in self.results.values()}
         if kinds == {EQUIVALENT}:
             return EQUIVALENT

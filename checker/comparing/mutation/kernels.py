@@ -112,7 +112,7 @@ class MutantKernels(CutKernels):
         plain: list[tuple[int, Instance]],
         output: Output,
     ) -> str:
-        """Write code for the instances of one bit, and return the name of the end of the output."""
+        """Write code for the instances of one bit, and return the name of the pointer to the end of the output."""
         here, ask, other, usual, done = (f.block, *map(f.fresh, ("ask", "other", "usual", "done")))
         f.branch(_bit(f, asked, bit), ask, done)
         f.start(ask)

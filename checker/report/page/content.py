@@ -359,7 +359,10 @@ def _same(texts: Sequence[Sequence[int]], cell: int | None) -> bool:
 
 
 class PageOutput:
-    """The target of ``--html``. It is checked immediately, so that a long search does not end without its page."""
+    """The target of ``--html``.
+
+    The constructor checks that the target can be written, so that a long search does not end without its page.
+    """
 
     def __init__(self, target: str | None) -> None:
         self.target = target

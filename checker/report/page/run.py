@@ -66,7 +66,7 @@ class ShownRun:
 
     @property
     def drawn(self) -> Protocol:
-        """The protocol whose drawing the run uses: the model's, unless the model is of another revision."""
+        """The protocol whose drawing the run uses: ``protocol`` or, if it is None, the model's protocol."""
         return self.protocol or self.model.protocol
 
     @property
@@ -199,7 +199,7 @@ _NOTE = "Marked: differs from the initial state."
 
 
 def failures(result: ProofResult) -> Iterator[ShownRun]:
-    """The failures of a proof for a page: a step for each action and property that is not preserved.
+    """The failures of a proof for a page: for each action that does not preserve a property, a step of the action.
 
     In the state before the step all invariants hold; in the state after it the property is false.
     """
