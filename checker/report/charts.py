@@ -269,6 +269,5 @@ def escape(text: str) -> str:
 
 
 def _paragraphs(texts: Sequence[str], width: int = _WIDTH) -> str:
-    """The texts folded to lines of a Mermaid note."""
     folded = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
     return "<br/>".join(escape(line) for line in folded)

@@ -309,7 +309,6 @@ def read_by(model: Model, example: Counterexample) -> list[str] | None:
 
 
 def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None) -> Iterator[str]:
-    """The lines about a run's loop."""
     stays = loop.start == example.depth - 1
     again = f"and so on from state {loop.start + 1}" if not stays else "and nothing that is fair can be done"
     yield click.style(f"      {again}", bold=True)

@@ -376,7 +376,6 @@ class Request:
         return replace(self, liveness=(), withheld=(*self.withheld, *((p, why) for p in self.liveness)))
 
     def __repr__(self) -> str:
-        """The scenario and its settings as text; rules are listed if they are off."""
         settings = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
         off = ", ".join(name for name, on in self.rules.items() if not on)
         return f"<{self.scenario.name}: {settings}{f'; without {off}' if off else ''}>"

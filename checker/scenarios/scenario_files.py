@@ -415,7 +415,6 @@ def read(path: Path, name: str) -> Scenario:
 
 
 def _expectation(expect: Mapping[str, Any]) -> Expectation:
-    """The expected results in the table [expect] of a scenario's file."""
     return Expectation(
         frozenset(expect.get("violated", ())),
         expect.get("distinct_states"),

@@ -255,7 +255,6 @@ class Examination:
 
 
 def _limit(states: int) -> int:
-    """The limit of states for a mutant's search. ``states`` is the protocol's number of states."""
     return _TIMES * states + _MORE
 
 

@@ -44,7 +44,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
-        """Carry out an operation to its end, and return its outcome. ``operation`` is the name of the model's action."""
+        """Carry out an operation to its end, and return its outcome. ``operation`` names the model's action."""
 
     @abstractmethod
     def observe(self) -> Mapping[str, Any]:
