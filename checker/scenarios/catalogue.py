@@ -275,7 +275,7 @@ def _files(definition: Definition) -> Iterator[Path]:
 
 
 def _mentioned(file: Path) -> set[str]:
-    """All texts in the code of a file, except the keys of ``rules = {…}`` and the arguments of a Profile."""
+    """All string constants of a file, except the keys of ``rules = {…}`` and the arguments of a Profile."""
     try:
         left: list[ast.AST] = [ast.parse(file.read_bytes())]
     except (OSError, SyntaxError, ValueError):

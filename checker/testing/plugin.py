@@ -39,7 +39,7 @@ def overrides(config: pytest.Config) -> Overrides:
 
 
 def fitted(config: pytest.Config, request: Request, engine: str | None = None) -> Request:
-    """The request. For the interpreter, which has no symmetry reduction, without symmetry and expected counts."""
+    """The request; for the interpreter, which cannot use symmetry, without symmetry and expected counts."""
     return request.without_symmetry() if _engine(config, engine) == "interpreter" else request
 
 

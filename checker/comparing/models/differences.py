@@ -324,7 +324,7 @@ def _values(instance: Instance) -> str:
 def questions_of_both(
     a: Instance | None, b: Instance | None, inputs: Sequence[Node]
 ) -> tuple[Node, Node, Node]:
-    """Three conditions on a state: the step is enabled only now, only before, or both times to different states.
+    """Three conditions on a state: the step is enabled only now; only before; in both, but leads to different states.
 
     ``a`` is the former instance and ``b`` the present instance; None if it does not exist.
     """

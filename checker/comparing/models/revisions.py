@@ -40,7 +40,7 @@ Asked = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Revision:
-    """A revision whose files are in ``directory``. ``prefix`` is the path of the baseline's root in it."""
+    """A revision whose files are in ``directory``. ``prefix`` is the path of the baseline's root in ``directory``."""
 
     name: str
     commit: str
