@@ -27,7 +27,7 @@ from highwater.checker.base.problems import InputError
 
 LOCK = "lock"
 HEADS = {"native": "manifest.json", "spark": "run.json"}
-"""By engine the manifest without which there is no checkpoint."""
+"""The manifest that makes a directory a checkpoint, by engine."""
 _MOST_MANIFEST = 1 << 28
 
 
@@ -38,11 +38,11 @@ class CheckpointDirectory:
     format: ClassVar[int]
     """The version of the files. Other versions are refused."""
     files: ClassVar[re.Pattern[str]]
-    """The names of its files, beside the lock and the manifest of ``HEADS``."""
+    """A pattern for the names of files in the directory, other than the lock and the manifest of ``HEADS``."""
     folders: ClassVar[re.Pattern[str] | None] = None
-    """The names of its folders."""
+    """A pattern for the names of folders in the directory."""
     inside: ClassVar[re.Pattern[str] | None] = None
-    """The names of the files in them."""
+    """A pattern for the names of files in the folders."""
 
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
@@ -50,7 +50,7 @@ class CheckpointDirectory:
 
     @property
     def head(self) -> str:
-        """The name of the manifest without which there is no checkpoint."""
+        """The name of the manifest that makes the directory a checkpoint."""
         return HEADS[self.engine]
 
     def __enter__(self) -> Self:
@@ -62,9 +62,9 @@ class CheckpointDirectory:
     # --- its owner --------------------------------------------------------------------------------
 
     def take(self, *, resume: bool) -> None:
-        """Lock the directory until ``close``: for a new search or, with ``resume``, for the search that it holds.
+        """Lock the directory until ``close``, for a new search or, with ``resume``, for the search stored there.
 
-        Raises InputError if another process has locked it, it holds other files, or there is no search to resume.
+        Raises InputError if the directory is locked or holds other files, or if there is no search to resume.
         """
         try:
             if not resume:
@@ -119,9 +119,9 @@ class CheckpointDirectory:
             yield from entries
 
     def _is_own(self, name: str, mode: int) -> bool:
-        """True if a file of this name and mode may lie in a checkpoint's directory.
+        """True if the directory of a checkpoint may contain a file with this name and mode.
 
-        Hidden files may: the file system can have made them.
+        Hidden files are allowed, because the file system may have created them.
         """
         if self.folders is not None and self.folders.fullmatch(name):
             return stat.S_ISDIR(mode)
@@ -132,7 +132,7 @@ class CheckpointDirectory:
     # --- manifests --------------------------------------------------------------------------------
 
     def write_manifest(self, name: str, plain: Mapping[str, Any]) -> None:
-        """Write a manifest. The files that it lists must be on the disk already. Raises OSError."""
+        """Write a manifest. The files that the manifest lists must be on the disk already. Raises OSError."""
         text = json.dumps({**plain, "format": self.format}, sort_keys=True)
         with aside(self.directory / name, synced=True) as beside:
             beside.write_text(f"{text}\n{_digest(text)}\n", encoding="utf-8")
@@ -170,9 +170,10 @@ class CheckpointDirectory:
     # --- leftovers --------------------------------------------------------------------------------
 
     def remove(self, name: str) -> None:
-        """Remove a file or a folder with one of the checkpoint's names; in a folder, only files with such names.
+        """Remove a file or a folder if its name matches ``files`` or ``folders``.
 
-        No link is followed, and a missing file is no error. Raises OSError.
+        In a folder, only files that match ``inside`` are removed. No link is followed, and a missing file is no
+        error. Raises OSError.
         """
         path = self.directory / name
         if self.folders is not None and self.folders.fullmatch(name):
@@ -219,7 +220,7 @@ def _remove_folder(folder: Path, inside: re.Pattern[str] | None) -> None:
         return
     if inside is not None:
         remove_files(folder, inside)
-    with suppress(OSError):  # something else is in it: that is not ours to remove
+    with suppress(OSError):  # the folder holds files of other programs: keep it
         folder.rmdir()
 
 

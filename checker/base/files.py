@@ -1,4 +1,4 @@
-"""Files: written as a whole or not at all, checksums, the target of ``--json``, and untrusted TOML and JSON."""
+"""Atomic writes, checksums, the target of ``--json``, and bounded reading of untrusted TOML and JSON."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ import click
 from highwater.checker.base.problems import InputError
 from highwater.traces.reading import distinct, refuse_constant
 
-# --- files written as a whole: beside their place, then moved there in one step -----------------------
+# --- atomic writes: a new file beside the target, then one rename -------------------------------------
 
 LEFT = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")
-"""The name of a file that is being written, or whose process ended meanwhile; the group is its final name."""
+"""The name of a file that is not completely written; the group is its final name."""
 
 
 @contextmanager
 def aside(target: Path, *, synced: bool = False) -> Iterator[Path]:
-    """A path beside a file for the file's new content. At the end the new content replaces the file in one step.
+    """Yield a path for a file's new content. At the end the new content replaces the file in one step.
 
-    With ``synced`` the new content is on the disk before that. After an error, or if the process ends meanwhile, the
-    file is unchanged. If the file is a link, its target is replaced. A pipe or a device, or a file whose directory
-    cannot be written, is written in place. Raises OSError.
+    With ``synced`` the new content is on the disk before the replacement. After an error, or if the process ends
+    early, the file is unchanged. If the file is a link, its target is replaced. A pipe, a device, or a file in an
+    unwritable directory is written in place. Raises OSError.
     """
     beside = None if _in_place(target) else _begun(Path(os.path.realpath(target)))
     if beside is None:
@@ -57,9 +57,9 @@ def _in_place(target: Path) -> bool:
 
 
 def _begun(place: Path) -> Path | None:
-    """Create a file beside ``place``, with the permissions of the file there.
+    """Create a file beside ``place``, with the permissions of ``place``, and return its path.
 
-    None if the directory cannot be written and the file exists.
+    None if ``place`` exists and its directory cannot be written.
     """
     beside = place.with_name(f".{place.name}.{os.urandom(8).hex()}.new")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -78,7 +78,7 @@ def _begun(place: Path) -> Path | None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on the disk. Raises OSError."""
+    """Wait until a file's content, or the list of names in a directory, is on the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -86,14 +86,14 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# --- CRC-32C of files: it detects each flipped bit, and each run of up to 32 of them ------------------
+# --- CRC-32C of files: detects every burst of up to 32 wrong bits -------------------------------------
 
 _PIECE = 1 << 22
 
 
 def checksum(data: bytes | memoryview, before: int = 0) -> int:
-    """The CRC-32C of some bytes. ``before`` is the CRC-32C of the bytes before them; 0 if there are none."""
-    import crc32c  # most commands check no file, and it takes a tenth of what they need to start
+    """The CRC-32C of some bytes. ``before`` is the CRC-32C of all bytes before ``data``; 0 if there are none."""
+    import crc32c  # imported late: it takes a tenth of the start time, and most commands check no file
 
     return int(crc32c.crc32c(data, before))
 
@@ -108,9 +108,9 @@ def of_descriptor(descriptor: int) -> tuple[int, int]:
 
 
 def is_file_with(path: Path, size: int, value: int) -> bool:
-    """True if the path is a file of this size with the CRC-32C ``value``. If the size differs, nothing is read.
+    """True if the path is a file with this size in bytes and the CRC-32C ``value``.
 
-    Raises OSError if the file cannot be read, or is a link.
+    If the size differs, the content is not read. Raises OSError if the file cannot be read, or is a link.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -141,9 +141,9 @@ def write_text(option: str, target: str | Path, text: str) -> None:
 
 @contextmanager
 def written(option: str, target: str | Path) -> Iterator[Path]:
-    """A path at which to write the file that an option names. It replaces the file when complete (``aside``).
+    """Yield a path for the new content of the file that an option names, and at the end replace it (``aside``).
 
-    Raises InputError if it cannot be written; the file is then unchanged.
+    Raises InputError if the file cannot be written; it is then unchanged.
     """
     try:
         with aside(Path(target)) as beside:
@@ -157,8 +157,8 @@ def written(option: str, target: str | Path) -> Iterator[Path]:
 class JsonOutput:
     """The target of ``--json``: a file or standard output.
 
-    A target that cannot be written is refused immediately, not after a long search. ``quiet`` prints fewer lines for
-    people.
+    An unwritable target raises InputError in the constructor, not after a long search. With ``quiet``, ``note`` and
+    ``progress`` print nothing.
     """
 
     def __init__(self, target: str | None, *, quiet: bool = False) -> None:
@@ -178,12 +178,12 @@ class JsonOutput:
             write_text("--json", self.target, text + "\n")
 
     def say(self, line: str) -> None:
-        """Print a line for people on standard output, unless that is the target of ``--json``."""
+        """Print a line on standard output, unless standard output is the target of ``--json``."""
         if not self.to_stdout:
             click.echo(line, file=sys.stdout)
 
     def note(self, line: str) -> None:
-        """Print a line for people, unless ``--quiet`` is given."""
+        """Print a line like ``say``, unless ``--quiet`` is given."""
         if not self.quiet:
             self.say(line)
 
@@ -195,25 +195,25 @@ class JsonOutput:
 
 # --- untrusted small files: TOML and JSON, read in bounded memory -------------------------------------
 #
-# A pipe, a device or a directory is refused before it is read. A file that is too large, nested too deeply, no text,
-# or holds a number of more than 64 bits is refused, too. Each is an InputError, one line.
+# A pipe, a device or a directory is refused before it is read. A file is refused if it is too large, nested too
+# deeply, not text, or has a number of more than 64 bits. Each refusal is an InputError with a one-line message.
 
 MOST_BYTES = 16 << 20
-"""The largest file that is read as a whole. The baseline of all scenarios has a hundredth of it."""
+"""The largest file that is read, in bytes: about a hundred times the gate's baseline of all scenarios."""
 MOST_VALUES = 1_000_000
-"""Values in a file: each takes up to a hundred bytes of memory, and two of its text."""
+"""The most values in a file. A value of two bytes of text can take a hundred bytes of memory."""
 MOST_DEPTH = 50
-"""Tables and lists within each other."""
+"""The deepest nesting of tables and lists."""
 _INT64 = 1 << 63
 
 
 def read_text(path: Path) -> str:
     """The text of a file.
 
-    Raises FileNotFoundError if there is none, and InputError if it is no file, too large, or no text.
+    Raises FileNotFoundError if there is no file, and InputError if it is not regular, too large, or not UTF-8.
     """
     try:
-        # Without waiting for a writer: it might be a pipe.
+        # O_NONBLOCK: if the path is a pipe, do not wait for its writer.
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(opened, "rb") as file:
             mode = os.fstat(opened).st_mode
@@ -251,12 +251,12 @@ def toml(path: Path, text: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file. Raises InputError if it is invalid, and FileNotFoundError if there is none."""
+    """The tables of a TOML file. Raises InputError if the file is invalid, and FileNotFoundError if it is missing."""
     return toml(path, read_text(path))
 
 
 def read_json(path: Path) -> Any:
-    """The one JSON value in a file. Raises InputError if it is invalid, and FileNotFoundError if there is none."""
+    """The JSON value in a file. Raises InputError if the file is invalid, and FileNotFoundError if it is missing."""
     text = read_text(path)
     _refuse_many(path, text)
     try:
@@ -270,7 +270,7 @@ def read_json(path: Path) -> Any:
 
 
 def _refuse_many(path: Path, text: str) -> None:
-    """Raises InputError if a text can have more values than fit in memory: each value has one of these signs."""
+    """Raises InputError if a text can have too many values; the count of ``{[,=.`` bounds their number."""
     if sum(map(text.count, "{[,=.")) > MOST_VALUES:
         raise InputError(f"{path}: more than {MOST_VALUES:,} values")
 
@@ -320,6 +320,6 @@ def write(wrong: BaseException) -> str | None:
         path = Path(tempfile.gettempdir()) / name
         with aside(path) as beside:
             beside.write_text(json.dumps(report_of(wrong), indent=1, default=str) + "\n", encoding="utf-8")
-    except Exception:  # the same error may come again here: the message matters more
+    except Exception:  # a failure here must not hide the internal error
         return None
     return str(path)

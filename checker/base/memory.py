@@ -1,4 +1,4 @@
-"""The memory that this process has used, and the memory that machine, control groups and limits leave it."""
+"""The peak memory of this process, and the memory that is still available to it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ _GROUP_FILES = {
     "cgroup2": (("memory.max", "memory.high"), "memory.current", "inactive_file"),
     "cgroup": (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_inactive_file"),
 }
-"""By version of control groups: the files with a limit, that with what is used, and what of it can be given up."""
+"""By cgroup version: the files with a limit, the file with the usage, and the statistic of reclaimable memory."""
 
 
 def peak_memory() -> int:
-    """The largest number of resident bytes that this process has had since its program began.
+    """The peak resident memory of this process in bytes, since its program began (``exec``).
 
-    On Linux getrusage and wait4 include the peak of the parent process, whose memory a process shares until its own
-    program begins. VmHWM restarts with the program. Only a running process can read it.
+    On Linux this is VmHWM. The peak of getrusage also includes the memory shared with the parent before ``exec``.
     """
     found = _status().get("VmHWM")
     if found is not None:
@@ -32,15 +31,15 @@ def peak_memory() -> int:
 
 
 def collect_garbage_rarely() -> None:
-    """Make this process collect garbage less often, because the many nodes of expression graphs are never garbage.
+    """Collect garbage less often: expression graphs have many nodes, and none of the nodes is garbage.
 
-    With Python's default a tenth of the time of tracing is spent on it.
+    With Python's defaults, garbage collection takes a tenth of the time of tracing a protocol.
     """
     gc.set_threshold(100_000, 50, 100)
 
 
 def available_memory() -> int:
-    """The bytes of memory that this process can still use: the least that machine, control groups and limits leave."""
+    """The memory still available to this process in bytes: the least of machine, control groups and limits."""
     return max(0, min([_of_machine(), *_of_groups(), *_of_limits()]))
 
 
@@ -53,7 +52,7 @@ def _of_machine() -> int:
 
 
 def _of_limits() -> Iterator[int]:
-    """For each limit on this process's address space or data, the bytes that it leaves."""
+    """The bytes left under each limit on the address space or the data of this process."""
     used = _status()
     for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
         most, _ = resource.getrlimit(limit)
@@ -73,9 +72,9 @@ def _status() -> dict[str, int]:
 
 
 def _of_groups(proc: Path = Path("/proc/self")) -> Iterator[int]:
-    """For each control group of this process and each group above it, the bytes of memory that it leaves.
+    """The bytes of memory left in each control group of this process and in each of their parents.
 
-    ``proc`` is the folder that lists the groups.
+    ``proc`` is the folder with the files ``cgroup`` and ``mountinfo``.
     """
     try:
         groups = [line.split(":", 2) for line in (proc / "cgroup").read_text().splitlines()]
@@ -93,7 +92,7 @@ def _of_groups(proc: Path = Path("/proc/self")) -> Iterator[int]:
 
 
 def _below(path: str, root: str) -> PurePosixPath:
-    """The path of a control group below the mounted one; the mounted group itself if it is not below."""
+    """The path of a control group relative to ``root``, the mounted group; empty if the group is not below it."""
     with suppress(ValueError):
         return PurePosixPath(path).relative_to(root)
     return PurePosixPath()
@@ -112,7 +111,7 @@ def _of_group(kind: str, point: Path, path: PurePosixPath) -> Iterator[int]:
 
 
 def _number(file: Path) -> int | None:
-    """The number in a file; None if there is no such file, or it has "max"."""
+    """The number in a file; None if the file is missing or contains "max"."""
     with suppress(OSError, ValueError):
         return int(file.read_text(encoding="ascii"))
     return None

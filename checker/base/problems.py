@@ -23,7 +23,7 @@ class InputError(HighwaterError):
 class InternalError(RuntimeError):
     """The checker contradicts itself: a defect of the checker or of the machine, so there is no result.
 
-    It is no HighwaterError, so no handler of bad input catches it. ``facts`` are plain values for its report.
+    It is no HighwaterError, so no handler of bad input catches it. ``facts`` are further fields of the error report.
     """
 
     def __init__(self, message: str, facts: Mapping[str, Any] | None = None) -> None:
@@ -54,11 +54,11 @@ _WORST_FIRST = (
 
 
 def worst(statuses: Iterable[Status]) -> Status:
-    """The exit status of a run of several scenarios: interrupted before violated before inconclusive."""
+    """The most severe of the statuses (first in ``_WORST_FIRST``); OK if there is none."""
     return min(statuses, key=_WORST_FIRST.index, default=Status.OK)
 
 
-# Ctrl-C keeps the states found so far: the first one stops a search, the second one aborts.
+# The first Ctrl-C stops a search and keeps the states found so far; the second aborts the command.
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def interruption(ask: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# Libraries and modules that are missing or cannot be loaded are named, instead of reported as internal errors.
+# A library that cannot be loaded is an error with the library's name, not an internal error.
 
 PACKAGES = {
     "cramjam": "cramjam",
@@ -101,15 +101,15 @@ PACKAGES = {
     "werkzeug": "werkzeug",
     "z3": "z3-solver",
 }
-"""The libraries by their modules, with the packages that they come in."""
+"""The name of each library's package, by the name of its module."""
 _LONGEST = 300
 
 
 def missing_library(wrong: BaseException) -> str | None:
     """One line about a library that cannot be loaded; None if the error has another cause.
 
-    A missing package is a ModuleNotFoundError. For a damaged package, or one that lacks another library or memory, it
-    is any error that a library raises while it is imported, or an OSError without a number from its loader.
+    A missing package raises ModuleNotFoundError. A damaged package raises any error during its import, or an OSError
+    without ``errno`` in its loader.
     """
     if isinstance(wrong, ModuleNotFoundError) and wrong.name is not None:
         name = wrong.name.partition(".")[0]
@@ -128,7 +128,7 @@ def missing_library(wrong: BaseException) -> str | None:
 
 
 def module_cut_short(wrong: EOFError) -> str:
-    """One line about a truncated compiled module: on a full disk Python leaves such a file, and reads it later."""
+    """One line about an EOFError from a truncated ``.pyc`` file, which Python leaves when the disk is full."""
     places = [frame.f_locals.get("bytecode_path") for frame in _frames(wrong.__traceback__)]
     named = [str(place) for place in places if place]
     if named:

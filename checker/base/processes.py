@@ -1,9 +1,9 @@
-"""Jobs done side by side by processes: how they start, are interrupted, fail and end.
+"""A pool of processes that run jobs in parallel.
 
-A process takes job after job, and may report the progress of each. A terminal's Ctrl-C reaches only the parent
-process. ``Pool.interrupt`` ends the running jobs, which may answer with what they have so far. If a job raises an
-exception, that is its answer. All processes end with the pool, busy or not, with their own children, and also if the
-parent is killed.
+A process runs one job after another, and may report the progress of each. A terminal's Ctrl-C reaches only the parent
+process. ``Pool.interrupt`` interrupts the running jobs, which may then answer with a partial result. If a job raises
+an exception, the exception is the job's answer. All processes and their children end with the pool, even busy ones,
+and also if the parent process is killed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Say = Callable[[object], None]
 
 
 class ProcessEnded(HighwaterError):
-    """A process was ended from outside while it had a job, so the job has no answer."""
+    """A process was killed before it answered its job."""
 
 
 class News(NamedTuple, Generic[Job]):
-    """A message about a job: its progress or, with ``done``, its answer or the exception that it raised."""
+    """A message about a job: its progress or, with ``done``, its answer, which may be an exception."""
 
     job: Job
     said: Any
@@ -46,11 +46,10 @@ def cores() -> int:
 
 
 class Pool(Generic[Job]):
-    """Processes that do jobs: ``do(job, say)`` returns the answer to a job, and ``say`` reports its progress.
+    """Processes that run jobs: ``do(job, say)`` returns the answer to a job, and ``say`` reports its progress.
 
-    Jobs, progress and answers are plain data. ``do`` is a function of a module, or a partial of one, because
-    processes are started anew. With ``copied`` each job has a copy of this process instead, so ``do`` can be any
-    function, and no answer depends on earlier jobs.
+    ``do``, jobs, progress and answers are sent between processes, so they must be picklable. With ``copied`` each job
+    runs in its own fork of this process: then ``do`` can be any function, and no answer depends on earlier jobs.
     """
 
     def __init__(self, do: Callable[[Job, Say], object], *, copied: bool = False) -> None:
@@ -61,9 +60,9 @@ class Pool(Generic[Job]):
         self._under_way: dict[Connection, Job] = {}
 
     def run(self, jobs: Iterable[Job], count: int, every: float | None = None) -> Iterator[News[Job] | None]:
-        """Do jobs in ``count`` processes, and yield their messages; None after ``every`` seconds without a message.
+        """Run jobs in ``count`` processes and yield their messages; None after ``every`` seconds without a message.
 
-        The next job is taken when a process is free. Raises ProcessEnded if no process can be started.
+        ``jobs`` is advanced when a process is free. Raises ProcessEnded if no process can be started.
         """
         left = iter(jobs)
         for _ in range(count):
@@ -100,7 +99,7 @@ class Pool(Generic[Job]):
         self.close()
 
     def _hear(self, connection: Connection, left: Iterator[Job]) -> Iterator[News[Job]]:
-        """Receive a message of a process, and give it its next job if it is free."""
+        """Receive a message from a process and yield it; if the process is free, send it the next job."""
         ended: ProcessEnded | None = None
         try:
             said, done = connection.recv()
@@ -121,12 +120,12 @@ class Pool(Generic[Job]):
             self._give(connection, left)
 
     def _give(self, connection: Connection, left: Iterator[Job]) -> None:
-        """Give a process its next job; if there is none, end the process."""
+        """Send a process the next job; if no job is left, end the process."""
         for job in left:
             self._under_way[connection] = job
             if self._interrupted:
                 self._interrupt(connection)
-            with suppress(OSError):  # it has ended: the next message says so
+            with suppress(OSError):  # the process has ended: ``_hear`` finds out next
                 connection.send(job)
             return
         self._end(connection)
@@ -156,7 +155,7 @@ class Pool(Generic[Job]):
         process = self._processes.pop(connection, None)
         if process is not None:
             if process.exitcode is None and process.pid is not None:
-                with suppress(ProcessLookupError):  # it has no group of its own yet
+                with suppress(ProcessLookupError):  # the process has not created its process group yet
                     os.killpg(process.pid, signal.SIGTERM)
             process.terminate()
             process.join()
@@ -165,10 +164,10 @@ class Pool(Generic[Job]):
 def answers(
     tasks: Sequence[Job], ask: Callable[[Job], Answer], processes: int
 ) -> Iterator[tuple[Job, Answer]]:
-    """Call ``ask`` for each task in a copy of this process, and yield the answers as they arrive.
+    """Call ``ask`` for each task in a fork of this process; yield each task with its answer, as answers arrive.
 
-    The first exception is raised here and ends the other tasks; a defect is raised as InternalError. With one
-    process, or on a system that cannot copy a process, the tasks run in this process, one after the other.
+    The first exception of a task is raised here and ends the other tasks; an unexpected exception is raised as
+    InternalError. With ``processes`` 1, or on a system without fork, the tasks run in this process, in order.
     """
     if processes <= 1 or "fork" not in multiprocessing.get_all_start_methods():
         yield from ((task, ask(task)) for task in tasks)
@@ -182,13 +181,13 @@ def answers(
 
 
 class _Interruption:
-    """Handles Ctrl-C in a process of a pool: it ends the running job, or else the next one before it begins."""
+    """Handles Ctrl-C in a process of a pool: it ends the running job or, if none is running, the next job."""
 
     def __init__(self) -> None:
         self.came = False
         self._under_way = False
         signal.signal(signal.SIGINT, self._handle)
-        os.setpgid(0, 0)  # so that a terminal's reaches only the parent, which passes it on
+        os.setpgid(0, 0)  # a terminal's Ctrl-C then reaches only the parent, which forwards it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def _handle(self, number: int, frame: object) -> None:
@@ -209,7 +208,7 @@ class _Interruption:
 
 
 def _serve(do: Callable[[Job, Say], object], connection: Connection) -> None:
-    """The loop of a process: report readiness, then receive jobs and send progress and answers."""
+    """The main loop of a process: report that it is ready, then receive jobs and send progress and answers."""
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     collect_garbage_rarely()
     interruption = _Interruption()
@@ -231,7 +230,7 @@ def _end_with_the_parent() -> None:
 
 
 def _answer(do: Callable[[Job, Say], object], job: Job, say: Say) -> object:
-    """The answer to a job, or the exception that the job raised. A defect becomes an InternalError."""
+    """The answer to a job, or the exception that it raised. An unexpected exception becomes an InternalError."""
     try:
         return do(job, say)
     except (HighwaterError, InternalError, MemoryError) as wrong:

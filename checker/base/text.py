@@ -1,4 +1,4 @@
-"""Lines for people: how wide they may be, how texts are folded, and rows of cells in columns."""
+"""Text output: the width of lines, folding, columns, and the values of a state as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
 from highwater.traces.reports.text import WIDEST, fold
 
 _LEAST = 32
-"""Columns that a folded text is given at least."""
+"""The least width of a folded text, in columns."""
 
 
 def width() -> int | None:
@@ -27,7 +27,7 @@ def width() -> int | None:
 
 
 def folded(lines: Iterable[str]) -> Iterator[str]:
-    """The lines folded at ``width``, each with its own indent. Continuation lines are indented by two more columns."""
+    """The lines, folded at ``width``. Continuation lines are indented by two more columns than their first line."""
     columns = width()
     for line in lines:
         text = line.lstrip()
@@ -36,9 +36,9 @@ def folded(lines: Iterable[str]) -> Iterator[str]:
 
 
 def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:
-    """Rows of cells, aligned in columns. The last cell of a row is folded in its column.
+    """Lines with the cells of ``rows`` aligned in columns. The last cell of a row is folded in its column.
 
-    If the columns before it leave too little room, the last cell is on lines of its own.
+    If the other columns leave too little room, the last cell goes to the lines below.
     """
     if not rows:
         return
@@ -56,7 +56,7 @@ def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> It
             yield head.rstrip()
 
 
-# Plain values of a state as a person reads them: ``{0,2}`` for a set, ``[…]`` for a sequence, ``none``.
+# Values of a state as text: ``{0,2}`` for a set, ``[…]`` for a sequence, ``none`` for None.
 
 
 def at(type: Type, path: str) -> Type:
@@ -73,7 +73,7 @@ def at(type: Type, path: str) -> Type:
 
 
 def say(type: Type, value: Any, *, brief: bool = False) -> str:
-    """A plain value of a type, on one line. ``brief`` leaves out fields of structs that are None or False."""
+    """A value of a state as one line of text. ``brief`` leaves out fields of structs that are None or False."""
     if isinstance(type, Option):
         return "none" if value is None else say(type.content_type, value, brief=brief)
     if isinstance(type, Set):
@@ -97,7 +97,7 @@ def _message(type: Struct, value: Any) -> str:
 
 
 def fields(type: Struct, value: Any, *, brief: bool = False) -> str:
-    """The fields of a struct's value, on one line; see ``say``."""
+    """A struct's fields with their values, on one line. ``brief`` is as in ``say``."""
     told = [n for n in type.fields if not (brief and (value[n] is None or value[n] is False))]
     return ", ".join(f"{name} {say(type.fields[name], value[name], brief=brief)}" for name in told)
 
@@ -112,7 +112,7 @@ def lines(
 ) -> Iterator[tuple[str, str]]:
     """A state as pairs (path, text): one for each field, or for each element of a field that is an array.
 
-    ``only`` has paths of scalars: rows and fields of structs that contain none of these scalars are left out.
+    ``only`` is a collection of paths of scalars: fields that contain none of these scalars are left out.
     """
     for name, inner in type.fields.items():
         value = state[name]

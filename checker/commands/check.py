@@ -66,9 +66,9 @@ def check(
     A SCENARIO is a name from `highwater list`, a pattern such as 'truncation/*', or the path of a .toml file.
     The default is the standard scenarios. More than 12 scenarios are summed up by protocol; --verbose lists each.
 
-    A scenario can expect violations: one that shows a known defect is a success. Options that override its
-    parameters, rules or properties turn its expectations off; then every violation counts. Limits apply to each
-    scenario.
+    A scenario can expect violations, for example of a known defect; an expected violation is a success. Options that
+    override parameters, rules or properties turn the expectations off; then every violation counts. Limits apply to
+    each scenario.
 
     A scenario that has not changed since it was explored is not explored again; its result is marked as unchanged.
     --fresh explores every scenario, and so does the environment variable CI.
@@ -90,7 +90,7 @@ def check(
     reuse = Reuse.of(engine, asked, fresh=fresh)
     found: dict[int, Result] = {}
     if reuse is Reuse.REUSE and trace_out is None and html is None:
-        # A run is shown with its model: then the search alone is reused.
+        # To show a run its model is needed: then only the search is reused, not the whole result.
         shown = not quiet and (verbose or len(requests) == 1)
         found = kept.results(requests, asked, runs=not shown)
     left = [number for number in range(len(requests)) if number not in found]
@@ -156,7 +156,7 @@ def _refuse_several(names: Sequence[str], trace_out: str | None, html: str | Non
 def _written(
     request: Request, result: Result, model: Model, trace: TraceOutput, html: str | None
 ) -> Iterator[str]:
-    """Write the requested trace and page, and yield a line about each. Raises InputError if one cannot be written."""
+    """Write the requested trace and page; yield a line about each. Raises InputError if a file cannot be written."""
     if trace.target is not None:
         if result.runs:
             yield trace.write_violation(request, model, result.search.violations, result.runs[0])
@@ -173,7 +173,7 @@ def _written(
 def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:
     """The number of scenarios to explore at a time.
 
-    It is 1 under --limit-seconds, so that scenarios do not slow each other down.
+    With --limit-seconds the number is 1, so that scenarios do not slow each other down.
     """
     if engine.name == "spark" or options.limit_seconds is not None:
         return 1

@@ -171,7 +171,7 @@ def _kafka(bridge: Bridge) -> dict[str, str]:
 
 
 class _Run:
-    """The comparisons of one ``highwater conform``, all through one bridge to Kafka's code."""
+    """The comparisons of one ``highwater conform`` command, all through one bridge to Kafka's code."""
 
     def __init__(
         self,
@@ -230,9 +230,9 @@ class _Run:
         return self._status(result.stopped_by, whole, bool(result.differences)), content
 
     def walk(self, request: Request, model: Model) -> tuple[Status, dict[str, Any]]:
-        """Compare a scenario of whole clusters with Kafka's code by walks.
+        """Compare a scenario of the replication protocol with Kafka's code, along walks from the initial state.
 
-        ``--sample`` is the number of random walks.
+        ``--sample`` is the number of random walks. Returns the exit status and the scenario's part of the JSON.
         """
         if self.test is not None:
             self.test.refuse_walks()
@@ -271,9 +271,9 @@ class _Run:
         return self._status(result.stopped_by, whole, bool(result.differences)), content
 
     def reproduce(self, request: Request) -> tuple[Status, dict[str, Any]]:
-        """Run the shortest counterexample of each violation by Kafka's code.
+        """Replay the shortest counterexample of each violation in Kafka's code.
 
-        The status is VIOLATED if Kafka's code behaves differently.
+        Returns the exit status, VIOLATED if Kafka's code behaves differently, and the scenario's part of the JSON.
         """
         name = request.scenario.name
         with ProgressReporter(name, quiet=self.output.quiet) as progress:
@@ -339,7 +339,7 @@ class _Run:
             result.stopped_by = "limit_seconds"
 
     def _save(self, number: int, content: RequestFile | WalkFile) -> None:
-        """Write a file that repeats a difference for ``--save``, and the first difference as a test for ``--junit``."""
+        """Write a difference to a file for ``--save``, and the first difference as a Java test for ``--junit``."""
         if self.test is not None:
             self.test.write(content)
         if self.save is not None:

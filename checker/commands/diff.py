@@ -152,10 +152,9 @@ def _is_scenario(name: str) -> bool:
 
 
 def _written_for(profile: str, other: str | None) -> Scenario:
-    """The standard scenario whose parameters a comparison of a profile uses; its protocol must have ``other`` too.
+    """The standard scenario that gives the parameters to compare ``profile`` with the profile ``other``.
 
-    Of the scenarios written for the profile it is the largest that changes no rule and checks every invariant.
-    Scenarios that change a rule are about one fault.
+    Preferably it is the profile's largest scenario that changes no rule and checks every invariant.
     """
     known = scenario_files.standard()
     found = [s for s in known if s.profile == profile and (other is None or other in s.protocol.profiles)]
@@ -169,10 +168,7 @@ def _written_for(profile: str, other: str | None) -> Scenario:
 
 
 def _preference(scenario: Scenario) -> tuple[bool, bool, int]:
-    """A sort key for scenarios of a profile; the least is preferred.
-
-    No rule is changed, every invariant is checked, and the number of states is largest.
-    """
+    """A sort key: first scenarios that change no rule, then those that check every invariant, then the largest."""
     checks_all = scenario.properties is None or scenario_files.INVARIANTS in scenario.properties
     return bool(scenario.rules), not checks_all, -(scenario.expectation.distinct_states or 0)
 

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     "--open/--no-open", "browse", default=True, help="Whether to open a browser, or only print the address."
 )
 def explore(name: str | None, trace: Path | None, overrides: Overrides, port: int, browse: bool) -> Status:
-    """Step through SCENARIO by hand in a browser: enabled actions, the guards that refuse others, and changes.
+    """Step through SCENARIO in a browser.
 
-    The page goes back, branches, walks at random, searches for the nearest state in which a condition holds, watches
-    expressions, shows the effect of another rule, and writes a run as a test. The page's address restores the run.
-    It is served to this machine only, under a secret address, until Ctrl-C.
+    The page shows the enabled actions, the guards that refuse other actions, and the changes of each step. It goes
+    back, branches, walks at random, searches for the nearest state in which a condition holds, watches expressions,
+    shows the effect of another rule, and writes a run as a test. The page's address restores the run. The page is
+    served to this machine only, under a secret address, until Ctrl-C.
 
     Exit status: 0, 2 bad request.
     """

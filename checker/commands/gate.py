@@ -80,7 +80,7 @@ def gate(
     html: str | None,
     quiet: bool,
 ) -> Status:
-    """Run the baseline's scenarios and proofs, and compare verdicts, counts, depths, actions and premises with it.
+    """Run the scenarios and proofs of a baseline, and compare verdicts, counts, depths, actions and premises.
 
     A NAME is a scenario or a pattern; the default is the whole baseline. A definition that is only renamed or
     rewritten passes. A difference is explained by comparing with the git revision that wrote the baseline.
@@ -121,7 +121,7 @@ def gate(
 
 
 def _nearest() -> Path:
-    """The path of the baseline in this directory, or in the nearest directory above that has one."""
+    """The path of the baseline in this directory, or else in the nearest parent directory that has a baseline."""
     for directory in (Path(), *Path.cwd().parents):
         if (directory / baselines.DEFAULT).is_file():
             return directory / baselines.DEFAULT
@@ -134,9 +134,10 @@ def _only(path: Path, names: tuple[str, ...]) -> Baseline:
 
 
 def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -> tuple[Gate, list[str]]:
-    """Run everything and write the baseline, unless an entry cannot run or does not meet its own expectations.
+    """Run everything and write the baseline.
 
-    Returns the new gate and the lines to print.
+    If an entry cannot run or does not meet its expectations, nothing is written. Returns the new gate and the lines
+    to print.
     """
     before = baselines.read(path) if path.exists() else Baseline(path, Selection())
     before.select.scenarios += [name for name in names if name not in before.select.scenarios]

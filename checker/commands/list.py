@@ -69,7 +69,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """The lines of the listing: a group for each protocol that has entries, each with columns of its own."""
+    """The lines of the listing: the entries of each protocol under a heading, aligned in columns."""
     for number, (group, own) in enumerate(groupby(entries, key=_group)):
         if group is not None:
             if number:

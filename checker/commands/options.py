@@ -1,7 +1,7 @@
 """Options that several commands share.
 
-Options that belong together are one decorator, and reach the command as one argument: ``overrides`` has the settings
-that override the scenario's file, ``engine`` the engine, and ``options`` the bounds of a search.
+A decorator adds a group of options, and passes their values as one argument: ``overrides`` has the settings that
+override the scenario's file, ``engine`` has the engine, and ``options`` has the bounds of a search.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Function = Callable[..., Status]
 
 MOST_WORKERS = 1024
-"""More threads or processes than any one machine has use for."""
+"""The most threads or processes that ``--workers`` accepts."""
 
 
 class Positive(click.FloatRange):
@@ -89,7 +89,7 @@ verbose_option = click.option(
 
 
 def html_option(what: str) -> Callable[[Command], Command]:
-    """The option ``--html``; ``what`` names the runs on the page in the help."""
+    """The option ``--html``. ``what`` is the help's name for the runs on the page."""
     return click.option(
         "--html", "html", metavar="FILE", help=f"Write {what} as an HTML page to step through."
     )
@@ -132,7 +132,7 @@ allow_code_option = click.option(
 
 
 def limit_states_option(default: int | None = None) -> Callable[[Command], Command]:
-    """The option ``--limit-states`` with this default; None: no limit."""
+    """The option ``--limit-states``. ``default`` is a number of states; None means no limit."""
     return click.option(
         "--limit-states",
         type=click.IntRange(1),
@@ -144,16 +144,16 @@ def limit_states_option(default: int | None = None) -> Callable[[Command], Comma
 
 
 def quiet_option(left: str) -> Callable[[Command], Command]:
-    """The option ``--quiet``; ``left`` names in the help what is still printed."""
+    """The option ``--quiet``. ``left`` is the help's name for the output that is still printed."""
     return click.option("--quiet", is_flag=True, help=f"Print {left} only, without progress.")
 
 
 def model_options(
     *, deadlock: bool = True, symmetry: bool = False, outside: bool = False
 ) -> Callable[[Function], Function]:
-    """The options that override the scenario's file, as the argument ``overrides``.
+    """A decorator for the options that override the scenario's file, as the argument ``overrides``.
 
-    Options for deadlock, symmetry and outside are included only if requested.
+    ``deadlock``, ``symmetry`` and ``outside`` include the options of these names.
     """
     options = [
         click.option(
@@ -186,7 +186,7 @@ def model_options(
 
 
 def search_options(function: Function) -> Function:
-    """The options for the bounds of a search, as the argument ``options``; the command adds the scenario's bounds."""
+    """A decorator for the options that bound a search, as the argument ``options``."""
     spill = click.option(
         "--spill",
         "spill_directory",
@@ -205,7 +205,7 @@ def search_options(function: Function) -> Function:
 
 
 def search_engine_options(function: Function) -> Function:
-    """The options for the engine, Spark's master and the checkpoint of a search, as the argument ``engine``."""
+    """A decorator for the options of the engine, Spark's master and the checkpoint, as the argument ``engine``."""
     options = [
         engine_option,
         spark_master_option,
@@ -227,9 +227,9 @@ def _as_one(
     names: list[str],
     options: Sequence[Callable[[Function], Function]],
 ) -> Callable[[Function], Function]:
-    """A decorator that adds options and passes their values as one argument, made by ``make(**values)``.
+    """A decorator that adds ``options`` and passes ``make(**values)`` to the command as ``argument``.
 
-    ``names`` are the options' parameter names.
+    ``names`` are the parameter names of the options, and the keys of ``values``.
     """
 
     def decorate(function: Function) -> Function:

@@ -110,7 +110,7 @@ def prove(
 
 
 def _unbounded(request: Request) -> Request:
-    """The request with types in which epochs and offsets have no upper bound."""
+    """The request with a protocol in which epochs and offsets have no upper bound."""
     from highwater.checker.engines.solver.terms import unbounded
 
     scenario = request.scenario

@@ -170,7 +170,7 @@ def _on_spark(
     out: Path | None,
     quiet: bool,
 ) -> Iterator[Report]:
-    """The reports of the Spark engine. The first Ctrl-C ends the jobs and then raises KeyboardInterrupt."""
+    """The Spark engine's report of each input. The first Ctrl-C ends the jobs, then raises KeyboardInterrupt."""
     asked = engines.spark_options(master, None, False, 1)
     from highwater.checker.engines.spark.replay import ReplayInterrupted, SparkReplay
     from highwater.checker.engines.spark.session import session
@@ -211,7 +211,7 @@ def _end(
     skipped: Sequence[str] = (),
     interrupted: bool = False,
 ) -> Status:
-    """Print the summaries, the worst first, and the last line; write JSON and page; return the exit status."""
+    """Print the reports, the worst first, and the last line; write JSON and page; return the exit status."""
     interrupted = interrupted or any(r.interrupted for r in reports)
     ordered = sorted(reports, key=_severity)
     if not quiet:
@@ -226,7 +226,7 @@ def _end(
         elif page is not None:
             with written("--html", page) as beside:
                 write_page(ordered, beside)
-    finally:  # what was found is said, whatever becomes of the files
+    finally:  # print the result even if a file cannot be written
         for damage in (found for report in reports for found in report.damage):
             click.echo(
                 printable(f"highwater: {damage.message}; replayed up to offset {damage.offset}", 1000),
@@ -239,14 +239,14 @@ def _end(
 
 
 def _severity(report: Report) -> tuple[int, bool, int]:
-    """A sort key for reports: the severity of the worst incident, then conformance, then lost records."""
+    """A sort key: worst incident first, then reports that do not conform, then those with the most lost records."""
     found = report.incidents
     lost = sum(i.lost or 0 for i in found if i.certain)
     return SEVERITIES.index(found[0].severity) if found else len(SEVERITIES), report.explained, -lost
 
 
 def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHistory]) -> None:
-    """Write a page to step through replayed runs of the model, if the input has nothing else."""
+    """Write a page to step through replayed runs of the model."""
     from highwater.checker.report.page.content import write_page as write_runs
     from highwater.checker.report.page.run import replayed
 
@@ -275,7 +275,7 @@ def _status(report: Report, fail_on: str) -> Status:
 
 
 def _progress() -> Callable[[Report], None] | None:
-    """A function that shows a report's progress on the terminal; None if there is no terminal."""
+    """A function that shows the progress of a replay on the terminal; None if there is no terminal."""
     if not sys.stderr.isatty():
         return None
 

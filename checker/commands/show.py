@@ -28,11 +28,11 @@ from highwater.traces.reports.text import fold
 def show(name: str, json_file: str | None) -> Status:
     """Show what NAME is: a scenario, a protocol, a rule, a property of states, steps or runs, or an action.
 
-    Of a property it says which scenarios ask it, and whether it is a helper of proofs or a
-    replay's. Of a reachability goal it says which scenarios expect it to be reached.
+    A property is shown with the scenarios that check it, and with its role if it is a helper of proofs or is checked
+    by replay. A reachability goal is shown with the scenarios that expect it to be reached.
 
-    Where two protocols have the same name, PROTOCOL:NAME chooses. NAME is also a number of the rulebook, such as
-    966.4 or B4, or a proposal, such as KIP-966: what it states, why, and what in the model goes with it.
+    If two protocols have the same name, PROTOCOL:NAME chooses. NAME is also a number of the rulebook, such as 966.4
+    or B4, or a proposal, such as KIP-966: its statement, its reason, and the parts of the model that refer to it.
     """
     output = JsonOutput(json_file)
     found = listing.find(name)
@@ -114,7 +114,7 @@ _ONLY_NAMED = {
     "helper properties": "helpers",
     "reachability goals": "reachable",
 }
-"""The declarations of a protocol beside its checked properties."""
+"""Kinds of a protocol's properties that a scenario checks only if it names them, by title."""
 
 
 def _rule(entry: Entry) -> Iterator[str]:
@@ -221,11 +221,11 @@ def _section(title: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 WIDEST = 100
-"""Lines are no longer, however wide the terminal is."""
+"""The longest line, in columns, on a terminal of any width."""
 
 
 def number_lines(entry: Entry) -> Iterator[str]:
-    """The lines for a rule: its statement, reason and proposal, then the parts of the model that refer to it."""
+    """The lines for a rulebook number: statement, reason and proposal, then the parts of the model that refer to it."""
     yield from _title(entry["name"], entry["title"])
     yield from _text("", entry["states"])
     yield ""
@@ -263,7 +263,7 @@ def number_lines(entry: Entry) -> Iterator[str]:
 
 
 def family_lines(entry: Entry) -> Iterator[str]:
-    """The lines for a family or a proposal: its subject, and its rules by title."""
+    """The lines for a family of rulebook numbers or a proposal: its subject, and the titles of its rules."""
     yield from _title(entry["name"], entry["title"])
     if entry["about"]:
         yield from _text("", entry["about"])
@@ -290,7 +290,7 @@ def _text(label: str, text: str) -> Iterator[str]:
 
 
 def _origin(entry: Entry) -> Iterator[str]:
-    """The lines for a rule's source: the proposals with their links, the section, and the proposal's words."""
+    """The lines for the source of a rule: proposals with their links, the section, and the quoted text."""
     if not entry["from"]:
         yield "  no proposal: it is what the rules are held against"
         return

@@ -113,7 +113,7 @@ def simulate(
 
 
 def _walk(model: Model, depth: int, seed: int) -> ShownRun:
-    """A random walk by the interpreter. No engine stores a walk that violates nothing."""
+    """A random walk made by the interpreter, because engines store only walks that violate a property."""
     from highwater.traces.runs.writing import random_walk
 
     walk = random_walk(model, depth, seed)

@@ -1,1 +1,1 @@
-"""Comparison of two models: of two revisions, of two sets of rules, or of mutants. Also coverage of a search."""
+"""Comparison of two models (revisions, sets of rules, or mutants), and coverage of a model by a search."""

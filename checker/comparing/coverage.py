@@ -1,6 +1,6 @@
 """Coverage of a protocol: the guards, branches and rules that a set of states exercises.
 
-The states are those of explored scenarios and of replayed traces.
+The states come from explored scenarios and from replayed traces.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from highwater.traces.runs.replay import LIMIT_STATES, Carrier, model_for
 
 @dataclass
 class Coverage:
-    """The counts over all ``sources``. A site has three counts, one for each condition of its ``SiteQuestion``.
+    """Counts of how often the parts of a protocol are exercised, summed over all ``sources``.
 
-    ``steps`` counts, for each action, the pairs (state, choice of parameters) in which it is enabled. ``premises``
-    counts, for each property, the states in which its premise holds (for a step property: the steps). ``ruled_out``
-    has the actions that the parameters of every source exclude.
+    - ``sites``: three counts for each site, one for each condition of its ``SiteQuestion``
+    - ``steps``: for each action, the number of pairs (state, parameter values) in which the action is enabled
+    - ``premises``: for each property, the number of states in which its premise holds (step property: of steps)
+    - ``ruled_out``: the actions that the parameters of some source exclude
     """
 
     sources: list[str] = field(default_factory=list)
@@ -53,10 +54,10 @@ class Coverage:
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     rulebook: Rulebook | None = None
-    """The rulebook with the numbers that the protocol names."""
+    """The rulebook of the protocol; None if the protocol has none."""
 
     def add(self, source: str, model: Model, states: Words, *, rules: bool = True) -> None:
-        """Add the counts of all sites, steps, premises and (with ``rules``) rules of a model in packed states."""
+        """Add the counts of a model in packed states: sites, steps, premises and, with ``rules``, rules."""
         self.sources.append(source)
         self.states += len(states)
         book = model.protocol.rulebook
@@ -95,14 +96,14 @@ class Coverage:
 
     @property
     def never_possible(self) -> set[str]:
-        """The actions that the parameters of every source exclude."""
+        """The actions that the parameters of a source exclude, and that are enabled in no state of any source."""
         return {name for name in self.ruled_out if not self.steps[name]}
 
 
 def add_scenario(
     coverage: Coverage, request: Request, options: SearchOptions, *, rules: bool, quiet: bool
 ) -> None:
-    """Explore a scenario up to the limits, and add the counts in its states."""
+    """Explore a scenario up to the limits in ``options``, and add the counts in the states found."""
     from highwater.checker.engines.native.state_graph import explore
 
     model = request.without_goals().model()
@@ -162,7 +163,7 @@ TOGETHER = 128
 MANY = 1 << 18
 """The number of states above which optimized code pays off."""
 STATES = 1 << 14
-"""The number of states evaluated at a time: the values of both models are in memory together."""
+"""The number of states that are evaluated at a time."""
 
 
 def count(layout: Layout, nodes: Sequence[Node], states: Words) -> list[int]:
@@ -194,7 +195,7 @@ GUARD, BRANCH = "guard", "branch"
 
 @dataclass(frozen=True)
 class Site:
-    """A place in the source with counts: a guard by its name, or a ``where``. ``place`` is ``file:line``."""
+    """A place in the source that has counts: a guard, or a branch (``where``). ``place`` is ``file:line``."""
 
     kind: str
     place: str
@@ -204,10 +205,10 @@ class Site:
 
 @dataclass(frozen=True)
 class SiteQuestion:
-    """Three conditions on a state, for a site and one choice of its action's parameters.
+    """Three conditions on a state, for a site and one combination of its action's parameter values.
 
-    For a guard: it holds; it refuses; it alone refuses. For a branch whose earlier guards all hold: its condition
-    holds; its condition does not hold; false.
+    For a guard: the guard is true; it is false; it is the only false guard. For a branch, if all guards before the
+    branch are true: its condition is true; its condition is false; (unused).
     """
 
     site: Site
@@ -215,7 +216,7 @@ class SiteQuestion:
 
 
 def questions(model: Model) -> Iterator[SiteQuestion]:
-    """The conditions to count for all guards and branches of a model's actions."""
+    """The conditions to count for each guard and each branch of a model's actions."""
     for instance in model.instances:
         yield from _guards(instance)
         yield from _branches(model, instance)
@@ -231,7 +232,7 @@ def _guards(instance: Instance) -> Iterator[SiteQuestion]:
 
 
 def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
-    """Trace the action again to find every ``where`` with a condition that is not known while tracing."""
+    """The conditions to count for each ``where`` whose condition is not constant; traces the action again."""
     found: dict[tuple[str, int], SiteQuestion] = {}
     name = instance.action.name
 
@@ -257,11 +258,14 @@ def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
 
 @dataclass
 class RuleUse:
-    """How often a rule decides, in numbers of pairs (state, choice of an action's parameters).
+    """How often a rule makes a difference, in numbers of pairs (state, parameter values of an action).
 
-    ``forbids``: a step is possible only without the rule; ``allows``: only with it; ``changes``: the step leads
-    elsewhere. ``actions`` are the actions that the rule affects in some state. ``asked`` is false if the protocol
-    without the rule has other state fields, or cannot be traced; nothing is counted then.
+    - ``forbids``: the step is enabled only without the rule
+    - ``allows``: the step is enabled only with the rule
+    - ``changes``: the step leads to another state with the rule than without it
+    - ``actions``: the actions that the rule affects in some state
+    - ``asked``: False if nothing is counted, because the protocol without the rule has other state fields or cannot
+      be traced
     """
 
     name: str
@@ -286,7 +290,7 @@ class RuleUse:
 
 
 def uses(model: Model, states: Words) -> list[RuleUse]:
-    """For each rule that is on, how often it decides in packed states."""
+    """For each rule that is on, how often the rule makes a difference in packed states."""
     found, prints = [], Fingerprints()
     asked: dict[tuple[str, int], _Asked] = {}
     for name in sorted(model.protocol.rules_on):
@@ -310,7 +314,7 @@ def uses(model: Model, states: Words) -> list[RuleUse]:
 
 @dataclass
 class _Asked:
-    """A step of the model (None: there is none), and the same step without each rule that affects it."""
+    """An instance of the model, with its counterparts when a rule is off. None means that there is no instance."""
 
     action: str
     step: Instance | None
@@ -328,7 +332,7 @@ def _without(model: Model, rule: str) -> Model | None:
 
 
 def _ask(asked: _Asked, model: Model, layout: Layout, states: Words) -> None:
-    """Count one step in all states, for all rules together: the rules' expressions share most of their nodes."""
+    """Add the counts of one instance in all states to the ``RuleUse`` of each rule that changes the instance."""
     here, there = _split(asked.step, layout, states)
     without = [graph.FALSE if a is None else a.leads_on for _, a in asked.others]
     elsewhere = [

@@ -14,7 +14,7 @@ from highwater.model.versions import versions
 from highwater.traces.reports.page import policy
 
 Row = tuple[int, str, str, str]
-"""A line's number, its class (empty: no counts), its text and its counts, both as HTML."""
+"""A source line: its number, its CSS class (empty: no counts), its text as HTML, and its counts as HTML."""
 
 
 def document(title: str, body: Iterable[str]) -> str:
@@ -36,7 +36,7 @@ def document(title: str, body: Iterable[str]) -> str:
 
 
 def folded(heading: str, texts: Iterable[str]) -> Iterator[str]:
-    """A folded HTML list of texts under a heading with their number."""
+    """A collapsed HTML list of texts. The heading shows the number of texts."""
     texts = list(texts)
     yield f"<details><summary>{escape(heading)} ({len(texts)})</summary><ul>"
     yield from (f"<li>{escape(text)}</li>" for text in texts)
@@ -53,7 +53,7 @@ def source(file: str, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def gaps(coverage: Coverage) -> Iterator[tuple[str, list[str]]]:
-    """The parts that no state exercised: pairs of a heading and its entries (never empty)."""
+    """Pairs (heading, entries) that list the parts not exercised by any state. Empty headings are left out."""
     sites = coverage.sites
     guards = {s: c for s, c in sites.items() if s.kind == GUARD}
     branches = {s: c for s, c in sites.items() if s.kind == BRANCH}
@@ -241,7 +241,7 @@ def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> 
 def _kind(sites: list[Site], coverage: Coverage) -> str:
     """How well a line is exercised: "full", "part" or "none".
 
-    If several actions share the line, the best of each count applies.
+    If several actions share the line, it is enough that one of them exercises it.
     """
     counts = [coverage.sites[s] for s in sites]
     wanted = 3 if any(s.kind == GUARD for s in sites) else 2

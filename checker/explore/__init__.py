@@ -1,1 +1,1 @@
-"""Manual exploration: a session over states, conditions in the protocol's terms, and the page's server."""
+"""Manual exploration of a model: sessions, conditions that a user types, and the server of the page."""

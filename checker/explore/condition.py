@@ -4,7 +4,7 @@ The text is parsed, never executed. Names are fields of the state, indices and e
 variables of ``any(… for b in broker)``. Values are the language's own, so a condition means the same as in a
 property. The grammar is a subset of Python's expressions:
 
-* numbers, text (a member of an enumeration), ``true``, ``false``, ``none`` (also as in Python), ``[0, 2]`` for a set;
+* numbers, text (a member of an enumeration), ``true``, ``false``, ``none`` (or ``True`` …), ``[0, 2]`` for a set;
 * ``.field``, ``[index]``, and the attributes and methods in ``ATTRIBUTES`` and ``METHODS``;
 * ``+ - * // %``, comparisons (also ``a < b < c``), ``in``, ``is none``, ``and``, ``or``, ``not``, ``| & -`` of sets;
 * ``size(set)``, ``any(… for i in index)``, ``all(… for i in index)``, ``count(… for i in index)``,
@@ -56,7 +56,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def condition(model: Model, text: str) -> Node:
     """Parse a condition to an expression over the model's scalars.
 
-    If the text is not a condition, raises an InputError of one line with the place in the text.
+    Raises InputError, with the place in the text, if the text is not a condition.
     """
     found = _read(model, text)
     if not isinstance(found, (Truth, bool)):
@@ -65,9 +65,9 @@ def condition(model: Model, text: str) -> Node:
 
 
 def value(model: Model, text: str) -> tuple[Type | None, tuple[Node, ...]]:
-    """Parse a text that reads a value: its type and its expressions. The type of a number or condition can be None.
+    """Parse a text to a value of the state: its type, and an expression for each of its scalars.
 
-    Raises as ``condition``.
+    The type can be None for a number or a condition. Raises InputError if the text is invalid.
     """
     found = _read(model, text)
     if isinstance(found, bool):
@@ -94,7 +94,7 @@ def _read(model: Model, text: str) -> Any:
         except LanguageError as wrong:
             raise InputError(f"{_short(text)!r}: {wrong.message}") from None
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as wrong:
-            # Parts that do not fit: a text with a number, an element of nothing.
+            # The types do not fit, as in a text plus a number.
             raise InputError(f"{_short(text)!r} does not fit together: {wrong}") from None
 
 
@@ -111,7 +111,7 @@ class _Reading:
         self._bound: dict[str, Any] = {}
 
     def of(self, tree: ast.expr) -> Any:
-        """The value of a part of the syntax tree. Raises InputError if the grammar does not have it."""
+        """The value of a part of the syntax tree. Raises InputError if the part is not in the grammar."""
         make = getattr(self, f"_{type(tree).__name__.lower()}", None)
         if make is None:
             raise _refuse(tree, "has no meaning here")

@@ -1,7 +1,7 @@
 """The server of the explorer's page: only for this machine, with a secret in the address, and read-only.
 
-A reader with the address can only look: every answer is a function of the request. The host name in a request must be
-this machine's own, so no other site's page can redirect its name to this server.
+No request changes anything: an answer depends only on the request. The server accepts only the host names 127.0.0.1
+and localhost, so that a web page on another site cannot read answers by DNS rebinding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from highwater.checker.report.page.content import about, page
 
 HOST = "127.0.0.1"
 _MOST = 64 << 10
-"""The most bytes of an address."""
+"""The most bytes in the query string of a request."""
 
 
 class Application:
@@ -33,7 +33,7 @@ class Application:
         self.views, self.page, self.token = views, page, token
 
     def __call__(self, environment: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer one request in the form of WSGI."""
+        """Answer one WSGI request."""
         request = Request(environment)
         try:
             response = self.answer(request)
@@ -45,7 +45,7 @@ class Application:
         return response(environment, start)
 
     def answer(self, request: Request) -> Response:
-        """The page, or data as JSON. Raises HTTPException for an unknown address."""
+        """The page, or data as JSON. Raises HTTPException for an unknown address, host or method."""
         if request.host.rpartition(":")[0] not in (HOST, "localhost"):
             raise NotFound
         token, _, name = request.path.removeprefix("/").partition("/")

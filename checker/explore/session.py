@@ -1,7 +1,7 @@
 """Manual exploration of one model: take a step, see why another is refused, search for a state.
 
-A path is the number of an initial state followed by the numbers of the instances taken. Its text is the address of a
-state: ``0.17.3``. Every answer is a function of a path, so the address is enough to go back, to branch and to restore
+A path is the index of an initial state followed by the indices of the instances taken. As text it is the address of a
+state: ``0.17.3``. Every answer depends only on a path, so the address is enough to go back, to branch and to restore
 the exploration.
 """
 
@@ -41,7 +41,7 @@ _SOUGHT = "the state that is looked for"
 
 @dataclass(frozen=True)
 class Path:
-    """A path to a state: the number of an initial state, and the numbers of the instances taken from there."""
+    """A path to a state: the index of an initial state, and the indices of the instances taken from there."""
 
     initial: int = 0
     steps: tuple[int, ...] = ()
@@ -80,7 +80,7 @@ class Session:
         self.choices = Choices(model)
 
     def states(self, path: Path) -> list[Scalars]:
-        """The states along a path, the initial one first. Raises InputError if the model has no such path."""
+        """The states along a path, the initial state first. Raises InputError if the model has no such path."""
         initial = self.model.initial
         if path.initial >= len(initial):
             raise InputError(
@@ -110,7 +110,7 @@ class Session:
         return step.state
 
     def number(self, action: str, parameters: Mapping[str, Any]) -> int:
-        """The number of the instance of an action with these plain parameters.
+        """The index of the instance of an action with these parameter values.
 
         Raises InputError unless exactly one instance fits.
         """
@@ -126,15 +126,15 @@ class Session:
         return fitting[0]
 
     def fates(self, state: Scalars) -> list[int]:
-        """For each instance, whether it can be taken in a state, as ``Choices.fates`` codes it."""
+        """A code for each instance, as in ``Choices.fates``: whether the instance can be taken in a state."""
         return self.choices.fates(state)
 
     def possible(self, state: Scalars) -> list[int]:
-        """The numbers of the instances that can be taken in a state and are not pruned at a bound."""
+        """The indices of the instances that can be taken in a state and are not pruned at a bound."""
         return [number for number, fate in enumerate(self.fates(state)) if fate == POSSIBLE]
 
     def refusals(self, state: Scalars, instance: Instance) -> list[str]:
-        """The names of all guards that refuse an instance in a state."""
+        """The names of all guards of an instance that are false in a state."""
         return self.interpreter.refusals(state, instance)
 
     def violated(self, state: Scalars) -> list[str]:
@@ -169,7 +169,7 @@ class Session:
         return bool(holds)
 
     def value(self, state: Scalars, text: str) -> Any:
-        """The plain value of an expression in a state. Raises InputError if the text is invalid."""
+        """The value of an expression in a state. Raises InputError if the expression is invalid."""
         type_, nodes = condition.value(self.model, text)
         found = compile_nodes(nodes)(state)
         if type_ is not None:
@@ -177,7 +177,7 @@ class Session:
         return found[0]
 
     def said(self, state: Scalars, text: str) -> str:
-        """The value of an expression in a state, as text for people. Raises InputError if the text is invalid."""
+        """The value of an expression in a state, as text. Raises InputError if the expression is invalid."""
         type_, nodes = condition.value(self.model, text)
         found = [int(v) for v in compile_nodes(nodes)(state)]
         if type_ is not None:
@@ -202,9 +202,9 @@ class Session:
 
 
 def pytest_of(session: Session, path: Path, scenario: str, changed: Mapping[str, Mapping[str, Any]]) -> str:
-    """A path as the text of a pytest test, which repeats the steps and checks the same verdicts at the end.
+    """The text of a pytest test that repeats a path and checks that its last state violates the same invariants.
 
-    ``changed`` are the parameters and rules that differ from the scenario's.
+    ``changed`` has the parameters and rules that differ from the scenario's.
     """
     states = session.states(path)
     lines = [
@@ -235,7 +235,7 @@ def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def read_trace(file: File) -> tuple[Request, list[StepLine]]:
-    """The request and the lines of a trace. Raises InputError if it cannot be read, or a step has no action."""
+    """The request and the lines of a trace. Raises InputError if the trace is unreadable or a step has no action."""
     try:
         trace = read_run(file)
         meta = trace.meta
@@ -253,7 +253,7 @@ def read_trace(file: File) -> tuple[Request, list[StepLine]]:
             f"{file}: only a run from an initial state on, without hidden steps, can be explored"
         )
     try:
-        registry.protocol_of(meta.protocol)  # by its name only: a path would be a program to execute
+        registry.protocol_of(meta.protocol)  # only a built-in name: a path would be executed as a program
     except ChoiceError as wrong:
         raise InputError(str(meta.place.at("protocol").wrong(str(wrong)))) from None
     request = asked(meta.protocol, parameters=meta.parameters, rules=meta.rules, profile=meta.profile)
@@ -261,7 +261,7 @@ def read_trace(file: File) -> tuple[Request, list[StepLine]]:
 
 
 def path_of(session: Session, lines: list[StepLine]) -> Path:
-    """The path that the lines of a trace describe. Raises InputError, with the line, if one is no step of the model."""
+    """The path that the lines of a trace describe. Raises InputError, with the line, if the model has no such step."""
     path = Path(_initial(session, lines))
     state = session.states(path)[-1]
     for line in lines:
@@ -277,7 +277,7 @@ def path_of(session: Session, lines: list[StepLine]) -> Path:
 
 
 def _initial(session: Session, lines: list[StepLine]) -> int:
-    """The number of the initial state in line 0 of a trace; 0 if the trace has no such line."""
+    """The index of the initial state that line 0 of a trace describes; 0 if the trace has no such line."""
     first = next((line for line in lines if line.step == 0 and line.has_state), None)
     if first is None:
         return 0
@@ -296,7 +296,7 @@ Arguments = Mapping[str, str]
 
 
 class Answers:
-    """The answers to the page's requests about one scenario. Each answer is a function of the request."""
+    """The answers to the page's requests about one scenario. Each answer depends only on the request."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -311,7 +311,7 @@ class Answers:
         }
 
     def _with(self, switched: frozenset[str]) -> Session:
-        """The session of the scenario with these rules switched on or off."""
+        """The session of the scenario, with each of these rules switched to the opposite value."""
         if switched not in self._sessions:
             rules = {name: not self.request.rules[name] for name in switched}
             if switched:
@@ -348,7 +348,7 @@ class Answers:
         }
 
     def _watched(self, states: list[Any], text: str) -> tuple[bool, list[str]]:
-        """The values of an expression in the shown states, after True. If the text is invalid: False and the error."""
+        """True and the values of an expression in the states; if the text is invalid, False and the error."""
         try:
             values = [self.session.said(state, text) for state in states]
         except InputError as wrong:
@@ -356,7 +356,7 @@ class Answers:
         return True, values
 
     def nearest(self, arguments: Arguments) -> dict[str, Any]:
-        """The path to the nearest state in which the condition ``where`` holds, continued from ``path``."""
+        """The shortest continuation of ``path`` to a state in which the condition ``where`` holds."""
         options = SearchOptions(stop_at_first=True, limit_seconds=SEARCH_SECONDS)
         found = self.session.nearest(self._path(arguments), arguments.get("where", ""), options)
         return {
@@ -367,14 +367,14 @@ class Answers:
         }
 
     def random(self, arguments: Arguments) -> dict[str, Any]:
-        """The path extended by ``steps`` random steps; ``seed`` determines them."""
+        """The path extended by ``steps`` random steps, which ``seed`` determines."""
         steps, seed = (_number(arguments, name, default) for name, default in (("steps", 10), ("seed", 0)))
         return {"path": str(self.session.walk(self._path(arguments), steps, seed))}
 
     def rule(self, arguments: Arguments) -> dict[str, Any]:
-        """The instances that the rule ``name`` affects in the state of ``path``.
+        """The instances whose effect in the state of ``path`` changes if the rule ``name`` is switched.
 
-        The fate of such an instance differs if the rule is switched.
+        ``more`` become enabled, ``less`` become disabled, and ``otherwise`` lead to another state.
         """
         name = arguments.get("name", "")
         if name not in self.request.rules:
@@ -427,7 +427,7 @@ def _number(arguments: Arguments, name: str, default: int) -> int:
 
 
 def examples(state: Struct) -> tuple[str, str]:
-    """An example of a condition, and of an expression to watch; "" if the state has no simple field for it."""
+    """An example of a condition, and one of an expression to watch; "" if the state has no simple field for it."""
     every = sorted(_simple(state, ""), key=lambda found: found[0].count("."))
     of_someone = sorted(every, key=lambda found: "[" not in found[0])
     number = next((f"{path} > {type.low}" for path, type in of_someone if isinstance(type, IntType)), "")

@@ -44,7 +44,7 @@ class InFlight:
 class Delivered:
     """A delivery that a step makes from one lane to another.
 
-    ``left`` is the element of the state that held the value, as (field, place); None if the step itself sent it.
+    ``left`` is the element of the state that held the delivered value, as (field, index); None if the step sent it.
     """
 
     title: str
@@ -54,9 +54,9 @@ class Delivered:
 
 
 class Lanes:
-    """The lanes of one protocol's chart, each known by its number, counted from 0.
+    """The lanes of one protocol's chart, one for each party. Lanes are numbered from 0.
 
-    With ``outside``, parties that are no part of the state have lanes too.
+    With ``outside``, parties that are not part of the state also have lanes.
     """
 
     def __init__(self, protocol: Protocol, *, outside: bool = False) -> None:
@@ -65,8 +65,8 @@ class Lanes:
         self.drawing = protocol.drawing or _NOWHERE
         self.titles: list[str] = []
         self.called: list[tuple[str, int]] = []
-        self.own: list[str] = []  # the path of the part of the state that is the lane's own
-        self.first: dict[str, int] = {}  # an index, or the title of a single lane: the first lane of it
+        self.own: list[str] = []  # by lane: the path of the lane's part of the state
+        self.first: dict[str, int] = {}  # by an index or the title of a single lane: its first lane
         self.outside: set[int] = set()
         for lane in self.drawing.lanes:
             if lane.outside and not outside:
@@ -95,9 +95,9 @@ class Lanes:
         return next(iter(self.named(sentence)), None)
 
     def sent(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[InFlight]:
-        """The messages that a step sent and that are in flight after it.
+        """The messages that a step sent and that are in flight after the step.
 
-        In a queue, messages equal to earlier ones are not distinguished from these.
+        Equal messages in a queue are not distinguished; only their number counts.
         """
         earlier = _by_place(self.in_flight(before))
         for place, now in _by_place(self.in_flight(after)).items():
@@ -118,7 +118,7 @@ class Lanes:
                 yield from self._in_field(state, name, message, field)
 
     def delivered(self, action: str, parameters: Mapping[str, Any]) -> Delivered | None:
-        """The delivery of a step with these parameters, according to the protocol's drawing; None if it has none."""
+        """The delivery that a step makes, according to the protocol's drawing; None if the action delivers nothing."""
         found = self.drawing.deliveries.get(action)
         if found is None:
             return None
@@ -147,7 +147,7 @@ class Lanes:
                     if one is not None:
                         receiver = self._receiver(message, array, i, content, one)
                         said = _shown(message, content, one)
-                        # Of those in a queue a reader knows only what is shown.
+                        # A reader cannot tell queued messages apart if their shown fields are equal.
                         known_by = [one[shown] for shown in message.shows or one] if queued else one
                         yield InFlight(name, i, receiver, message.title, said, known_by)
 
@@ -161,7 +161,7 @@ class Lanes:
         return self.lane_of(type.fields[message.to], value[message.to])
 
     def lane_of(self, index: Type, value: int | str) -> int:
-        """The lane of a value of an index."""
+        """The lane of the party with this value of an index."""
         assert isinstance(index, (Index, Enum))
         number = (
             index.members.index(value) if isinstance(index, Enum) and isinstance(value, str) else int(value)
@@ -204,7 +204,7 @@ _WIDTH = 44
 
 
 class SequenceChart:
-    """The chart of runs of one protocol."""
+    """Draws runs of one protocol as charts."""
 
     def __init__(self, protocol: Protocol) -> None:
         self.lanes = Lanes(protocol)
@@ -269,6 +269,5 @@ def escape(text: str) -> str:
 
 
 def _paragraphs(texts: Sequence[str], width: int = _WIDTH) -> str:
-    """The texts folded to lines of a Mermaid note."""
     folded = [line for text in texts for line in textwrap.wrap(text, width, break_on_hyphens=False)]
     return "<br/>".join(escape(line) for line in folded)

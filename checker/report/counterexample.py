@@ -1,7 +1,7 @@
 """Counterexamples: a run that violates a property, step by step.
 
-An engine reports instance numbers. This module replays the run with the interpreter, so the reference has checked
-every run that is reported, whichever engine found it.
+An engine reports instance numbers. This module replays the run with the interpreter. So the reference engine has
+checked every reported run, whichever engine found it.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ class Step:
 
 @dataclass(frozen=True)
 class LoopBack:
-    """The loop of a run: its last state equals the state of step ``start``.
+    """The loop at the end of a run that violates a liveness property. Steps count from 0.
 
-    ``start`` and ``due``, the step from which on the goal is missed, count from 0. If ``start`` is the last step, the
-    run stays there. ``kind`` is the property's. ``fairness`` has, for each assumption, the reason why the loop is
-    fair. If the goal must last, ``missed`` has for each of its alternatives a step of the loop in whose state it is
-    false.
+    - ``start``: the step whose state equals the last state; if it is the last step, the run stays in this state
+    - ``due``: the step from which on the goal must be reached, and is not
+    - ``kind``: the kind of the property
+    - ``fairness``: for each fairness assumption, the reason why the loop meets it
+    - ``missed``: for each alternative of a goal that must last, a step of the loop at which the alternative is false
     """
 
     start: int
@@ -66,10 +67,10 @@ class LoopBack:
 class Counterexample:
     """A run that violates a property. The first of ``steps`` is the initial state.
 
-    A run that violates a liveness property has a ``loop``. If the property has parameters, ``parameters`` are the
-    values of this run and ``others`` the other values that violate it. With ``of_step`` the last step violates a step
-    property. ``abstract`` is the run as the abstract protocol of a refinement sees it, where the last step is no
-    step.
+    - ``loop``: the loop of a run that violates a liveness property
+    - ``parameters``: the property's parameter values for this run; ``others``: other values that violate the property
+    - ``of_step``: True if the last step violates a step property
+    - ``abstract``: for a refinement, the run mapped to the abstract protocol, which does not allow the last step
     """
 
     name: str
@@ -82,7 +83,7 @@ class Counterexample:
     of_step: bool = False
     abstract: AbstractRun | None = None
     goal: bool = False
-    """Whether the run reaches a goal, and violates nothing."""
+    """True if the run reaches a goal instead of violating a property."""
 
     @property
     def verb(self) -> str:
@@ -120,7 +121,7 @@ class Counterexample:
 
 
 def follow(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> Counterexample:
-    """Replay a run with the interpreter. Raises BrokenRunError if it is not a run to a violation."""
+    """Replay a run with the interpreter. Raises BrokenRunError if the run is invalid or violates nothing."""
     try:
         return _followed(model, interpreter, violation)
     except BrokenRunError as wrong:
@@ -129,7 +130,7 @@ def follow(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> C
 
 
 def _asked(model: Model, violation: ViolatingRun) -> dict[str, Any]:
-    """The facts about a broken run, for the report of the internal error."""
+    """Facts about an invalid run, for the report of the internal error."""
     return {
         "protocol": model.protocol.name,
         "parameters": dict(sorted(model.protocol.parameter_values.items())),
@@ -188,7 +189,7 @@ def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -
 def _as_abstract(
     model: Model, found: StepProperty, states: list[Scalars], parameters: list[Mapping[str, Any]]
 ) -> AbstractRun | None:
-    """The run as the abstract protocol of a refinement sees it; None if the property is no refinement.
+    """The run mapped to the abstract protocol of a refinement; None if the property is no refinement.
 
     Raises BrokenRunError if the abstract protocol allows the last step.
     """
@@ -225,7 +226,7 @@ def _follow_loop(
 
 
 def follow_all(model: Model, violations: Iterable[ViolatingRun]) -> tuple[Counterexample, ...]:
-    """Replay all runs. The shortest come first; runs of one length are in the order of the model's properties."""
+    """Replay all runs. The shortest run comes first; equally long runs are in the order of the model's properties."""
     violations = list(violations)
     if not violations:
         return ()
@@ -241,8 +242,8 @@ def tell(
 ) -> Iterator[str]:
     """The lines of a counterexample: the property, one line a step, and the state that violates it.
 
-    A run with a loop ends with the state that repeats. With a ``width`` (a terminal's) changes are folded below their
-    step; without it a step is one line. ``full`` adds the whole state after each step, and why the loop is fair.
+    A run with a loop ends with the state that repeats. With ``width`` (in columns), changes that do not fit are
+    folded below their step. ``full`` adds the whole state after each step, and the reasons why the loop is fair.
     """
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
@@ -308,7 +309,6 @@ def read_by(model: Model, example: Counterexample) -> list[str] | None:
 
 
 def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None) -> Iterator[str]:
-    """The lines about a run's loop."""
     stays = loop.start == example.depth - 1
     again = f"and so on from state {loop.start + 1}" if not stays else "and nothing that is fair can be done"
     yield click.style(f"      {again}", bold=True)
@@ -324,12 +324,12 @@ def _loop(example: Counterexample, loop: LoopBack, full: bool, width: int | None
 
 
 def plain(model: Model, example: Counterexample) -> Iterator[str]:
-    """The lines of ``tell`` without colours, a step each: for messages, and for reports of other programs."""
+    """The lines of ``tell`` without colours, and with each step on one line."""
     return map(click.unstyle, tell(model, example))
 
 
 def _changes(type: Any, changes: Mapping[str, tuple[Any, Any]]) -> Iterator[str]:
-    """The changes of a step as texts, fields of one struct together.
+    """The changes of a step as texts, one for each struct with changed fields.
 
     For example: ``quorum: leader none → 0, leader_epoch none → 0``.
     """
@@ -338,7 +338,7 @@ def _changes(type: Any, changes: Mapping[str, tuple[Any, Any]]) -> Iterator[str]
         place, _, name = path.rpartition(".")
         inner = at(type, path)
         gone = isinstance(inner, Option) and after is None and isinstance(inner.content_type, Struct)
-        # The step that sent a message showed it, so its receipt does not.
+        # The content of a received message is left out: the step that sent it showed it.
         old = "" if gone else f"{say(inner, before, brief=True)} "
         groups.setdefault(place, []).append(f"{name} {old}→ {say(inner, after, brief=True)}")
     for place, texts in groups.items():
@@ -368,7 +368,7 @@ def _said(parameters: Mapping[str, Any]) -> str:
 def _both_states(
     type: Any, before: Any, after: Any, indent: str, width: int | None, *, same_too: bool = True
 ) -> Iterator[str]:
-    """The lines of two states beside each other.
+    """The lines of two states: for each path, the value before and the value after.
 
     Equal values are shown once or, without ``same_too``, not at all.
     """
@@ -382,7 +382,7 @@ def _both_states(
 
 
 def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[str]:
-    """The lines of a step as the abstract protocol sees it; none if the step changes nothing there."""
+    """The lines for the abstract step of step ``number``; none if the abstract state does not change."""
     step = run.steps[number]
     if step.changes or step.leaves:
         told = (
@@ -393,7 +393,7 @@ def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[
 
 
 def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
-    """The lines about the last step: its abstract states before and after, and the abstract actions nearest to it."""
+    """The lines about a last step that is not allowed: its abstract states, and the most similar abstract actions."""
     step = run.steps[-1]
     before = run.steps[-2].state if len(run.steps) > 1 else run.initial
     if step.leaves:
@@ -409,7 +409,7 @@ def no_abstract_step(run: AbstractRun, width: int | None) -> Iterator[str]:
 
 
 def _nearly(run: AbstractRun, near: NearestAction) -> str:
-    """A nearest action as text: the guards that refuse it, and how its result differs from the step's."""
+    """A similar action as text: its false guards, and how its result differs from the result of the step."""
     told = [f"{near.sentence} ({near.action})"]
     if near.refused_by:
         told.append(f"refused by {', '.join(repr(name) for name in near.refused_by)}")
@@ -427,14 +427,14 @@ def _count(number: int, noun: str) -> str:
 
 
 MOST = 3
-"""At most so many nearest abstract actions are shown."""
+"""The most abstract actions that are shown as similar to a step."""
 
 
 @dataclass(frozen=True)
 class NearestAction:
-    """An abstract action that does part of what a step does: the guards that refuse it, and how it differs.
+    """An abstract action that makes part of a step's changes. ``refused_by`` are its false guards.
 
-    ``differs`` maps a path to a pair: the value that the action would leave, and the value that the step leaves.
+    ``differs`` maps a path to a pair: the value after the action, and the value after the step.
     """
 
     action: str
@@ -446,11 +446,11 @@ class NearestAction:
 
 @dataclass(frozen=True)
 class AbstractStep:
-    """A step as the abstract protocol sees it: one of its actions, or no action if nothing changes.
+    """A step mapped to the abstract protocol. ``action`` is None if nothing changes or the step is not ``allowed``.
 
-    ``changes`` maps the path of each changed value to a pair: the value before and the value after. ``near`` are the
-    actions nearest to a step that is not ``allowed``. ``leaves`` are the types of the abstract protocol that the state
-    after the step leaves.
+    - ``changes``: for the path of each changed value, a pair: the value before and the value after
+    - ``near``: if the step is not allowed, the actions most similar to it
+    - ``leaves``: the types of the abstract protocol that the state after the step is outside of
     """
 
     action: str | None
@@ -465,7 +465,7 @@ class AbstractStep:
 
 @dataclass(frozen=True)
 class AbstractRun:
-    """A run as the abstract protocol sees it: the protocol's name and state type, the initial state, and the steps."""
+    """A run mapped to the abstract protocol, with this protocol's name and state type."""
 
     name: str
     type: Any
@@ -474,7 +474,7 @@ class AbstractRun:
 
 
 class _Attempt:
-    """The result of an abstract instance in an abstract state, whether or not its guards allow it."""
+    """The result of an abstract instance in an abstract state, even if its guards are false."""
 
     def __init__(self, instance: Instance, before: Scalars) -> None:
         guards, checks, writes = instance.guards, instance.checks, instance.writes
@@ -491,14 +491,14 @@ class _Attempt:
 
 
 class Abstract:
-    """Shows the steps of a protocol as the abstract protocol that it implements sees them."""
+    """Maps the steps of a protocol to steps of the abstract protocol that it implements."""
 
     def __init__(self, implementation: Implementation) -> None:
         self.implementation = implementation
         self.model = implementation.model
 
     def run(self, states: Sequence[Scalars], parameters: Sequence[Mapping[str, Any]]) -> AbstractRun:
-        """A run of the implementing protocol as the abstract protocol sees it; ``parameters`` has each step's."""
+        """The abstract run of a run of the protocol. ``parameters`` has the parameter values of each step."""
         seen = [self.implementation.state(state) for state in states]
         pairs = zip(itertools.pairwise(seen), parameters, strict=True)
         steps = tuple(self.step(a, b, given) for (a, b), given in pairs)
@@ -512,7 +512,7 @@ class Abstract:
     ) -> AbstractStep:
         """The abstract step from one abstract state to another.
 
-        If several abstract instances take it, the result is the instance that shares most parameters with ``given``.
+        If several abstract instances make this step, the result has the one with most parameter values of ``given``.
         """
         if leaves := self.implementation.left(after):
             return AbstractStep(None, {}, "", {}, {}, False, (), tuple(leaves))
@@ -534,7 +534,7 @@ class Abstract:
     ) -> tuple[NearestAction, ...]:
         """The actions that make most of a step's changes, each once.
 
-        Actions with fewer refusing guards and fewer other changes come first.
+        Actions with fewer false guards and fewer other changes come first.
         """
         changed = self._changed(before, after)
         best: dict[str, tuple[tuple[int, int, int], _Attempt]] = {}

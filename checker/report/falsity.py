@@ -36,8 +36,8 @@ _NEGATED = {"eq": "!=", "lt": ">="}
 class PropertyPart:
     """A part of a property: its expression, its value, and the values of the scalars in it.
 
-    ``parts`` are the parts that decide its value, and ``says`` introduces them. A part that is only ``given`` is a
-    premise.
+    ``parts`` are the inner parts that decide the value, and ``says`` is the text before them. A part that is
+    ``given`` is a premise.
     """
 
     says: str = ""
@@ -48,7 +48,7 @@ class PropertyPart:
     given: bool = False
 
     def as_data(self) -> dict[str, Any]:
-        """The part as plain data for a page."""
+        """The part as JSON data for the page."""
         return {
             "says": self.says,
             "text": self.text,
@@ -58,7 +58,7 @@ class PropertyPart:
         }
 
     def leaves(self, given: bool = False) -> Iterator[tuple[PropertyPart, bool]]:
-        """The parts that have no parts of their own, each with True if it is only given."""
+        """The innermost parts, each with True if it is in a premise."""
         given = given or self.given
         if not self.parts:
             yield self, given
@@ -87,7 +87,7 @@ class _Explanation:
         return node.value if node.is_const else self._values[node.id]
 
     def why(self, node: Node, value: bool, deep: int) -> PropertyPart:
-        """The part of a condition that makes it ``value`` (True or False); ``deep`` limits the nesting of parts."""
+        """The part that explains why a condition is ``value``, True or False; ``deep`` limits the nesting of parts."""
         if node.op == "not" and node.args[0].op not in _NEGATED:
             return self.why(node.args[0], not value, deep)
         if deep and node.op == "select":
@@ -189,7 +189,7 @@ class _Explanation:
         return node
 
     def _is_fixed(self, node: Node) -> bool:
-        """True if an expression reads no scalar of the state once its choices are resolved."""
+        """True if an expression reads no scalar of the state after its choices are resolved."""
         node = self._resolved(node)
         return node.is_const or (node.op != "input" and all(map(self._is_fixed, node.args)))
 

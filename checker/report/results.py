@@ -77,7 +77,7 @@ class Violation:
 
     @property
     def depth(self) -> int:
-        """The number of states in the run; 1 if an initial state violates. The last step may be the violation."""
+        """The number of states in the run; 1 if an initial state violates the property."""
         return self.example.depth
 
     @property
@@ -135,7 +135,7 @@ class Result:
     outside_states: int | None = None
     """With ``outside``: how many of the states are outside the bounds."""
     explored_at: str | None = None
-    """When a kept result was explored, as 2026-11-22T10:15:00Z; None if it was explored now."""
+    """When a stored result was explored, as 2026-11-22T10:15:00Z; None if it was explored now."""
     model: Model | None = None
     """The traced protocol; None if Ctrl-C came before it was traced, or another process explored."""
 
@@ -208,7 +208,7 @@ class Result:
 
     @property
     def generated_states(self) -> int:
-        """The number of initial states and of targets of steps, each target counted as often as it was reached."""
+        """The number of initial states, plus the number of steps that reached a state, new or known."""
         return self.search.generated_states
 
     @property
@@ -257,7 +257,7 @@ class Result:
         return () if self.model is None else tuple(Violation(self, self.model, e) for e in self.examples)
 
     def violation(self, name: str) -> Violation | None:
-        """The violation of the property of this name; None if it is not violated."""
+        """The violation of the property with this name; None if the property is not violated."""
         return next((v for v in self.violations if v.name == name), None)
 
     @property
@@ -273,9 +273,9 @@ class Result:
 
     @property
     def checked(self) -> Checked:
-        """The properties that were checked, and those that were not.
+        """The properties that were checked, and the properties that were not.
 
-        It is the request's list without the liveness properties that the search did not get to.
+        Liveness properties that the search did not get to count as not checked.
         """
         found = {e.name for e in self.examples}
         missed = {p.name for p in self.request.liveness} - self.search.premises.keys() - found
@@ -443,7 +443,7 @@ class Result:
         return [name for name, met in self.search.premises.items() if not met]
 
     def warning_lines(self) -> Iterator[str]:
-        """The warnings for a terminal: one line for all with the same reason, and how to accept them."""
+        """The warnings for a terminal: one line for each reason, with the table entry that accepts it."""
         alike: dict[tuple[str, str], list[str]] = {}
         for warning in self.vacuous:
             alike.setdefault((warning.kind, warning.text.removeprefix(warning.name)), []).append(warning.name)

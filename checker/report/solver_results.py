@@ -24,7 +24,7 @@ ENGINE = "z3"
 
 @dataclass(frozen=True, repr=False, eq=False)
 class DepthResult(Result):
-    """The result of a bounded check of a scenario. An expectation that needs a greater depth stays undecided."""
+    """The result of a bounded check of a scenario. Expectations at greater depths stay undecided."""
 
     form: ClassVar[str] = "proof"
 
@@ -33,18 +33,18 @@ class DepthResult(Result):
 
     @property
     def reached_end(self) -> bool:
-        """True if every depth up to the requested one is decided, or all states were explored before."""
+        """True if every depth up to the requested depth is decided, or if fewer depths reach all states."""
         return self.stopped_by in (None, "depth", "violation")
 
     @property
     def verdict(self) -> str:
-        """The verdict as for other engines; ``holds`` also if every property holds up to the requested depth."""
+        """The verdict as in ``Result``. It is also ``holds`` if every property holds up to the requested depth."""
         verdict = super().verdict
         to_depth = self.reached_end and bool(self.request.properties or not self.request.goals)
         return "holds" if verdict == "inconclusive" and to_depth else verdict
 
     def to_json(self) -> dict[str, Any]:
-        """The result as for other engines, without counts of states, and with the verdicts at each depth."""
+        """The JSON data of ``Result``, without counts of states, and with the verdicts at each depth."""
         assert isinstance(self.search, BoundedResult)
         said = super().to_json()
         for uncounted in ("distinct_states", "generated_states"):
@@ -112,9 +112,9 @@ def _count(number: int, one: str, many: str) -> str:
 class DifferenceResult:
     """The result of comparing two requests, action by action.
 
-    ``rule`` is the only rule that was changed in the first request; empty if all rules were changed. ``apart`` are
-    the scalars that only one of the two states has: they were not compared. With ``any_state`` states need not
-    satisfy the invariants.
+    - ``rule``: with ``--each-rule``, the rule in which the second request differs from the first; otherwise ""
+    - ``apart``: the scalars that only one of the models has, and that were not compared
+    - ``any_state``: True if states that violate invariants were compared, too
     """
 
     requests: tuple[Request, Request]
@@ -161,7 +161,7 @@ class DifferenceResult:
 
     @cached_property
     def _changed(self) -> dict[str, tuple[bool, bool]]:
-        """The rules that are on in one request and off in the other: name to (on in the first, on in the second)."""
+        """The rules that differ between the requests, each with (on in the first, on in the second)."""
         first, second = (request.rules for request in self.requests)
         return {rule: (on, second[rule]) for rule, on in first.items() if second[rule] != on}
 
@@ -223,7 +223,7 @@ class DifferenceResult:
 
 @dataclass(frozen=True)
 class ProofResult:
-    """The result of a proof by induction. ``helpers`` are the names of the helper invariants proved with it."""
+    """The result of a proof by induction. ``helpers`` are the names of the helper invariants that are also proved."""
 
     request: Request
     model: Model
@@ -257,7 +257,7 @@ class ProofResult:
         return self.request.checked.without(self.model.safety)
 
     def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:
-        """The lines that state the verdict, after the failures if ``failures``.
+        """The lines that state the verdict. With ``failures``, the lines about each failure come first.
 
         With ``full`` every verdict is listed.
         """
@@ -330,7 +330,7 @@ class ProofResult:
         yield ""
 
     def meaning(self, name: str) -> str:
-        """The meaning of the property of this name, as a sentence."""
+        """The meaning of the property with this name, as a sentence."""
         if name == induction.WITHIN_TYPES:
             return "A step leaves a type only at a declared bound."
         return self.model.stated(name).meaning

@@ -21,12 +21,12 @@ from highwater.checker.scenarios.scenario_files import is_path
 from highwater.traces.reports.text import count, fold
 
 WIDTH = 100
-"""Columns, where there is no terminal that has fewer."""
+"""The most columns of a line; a narrower terminal has fewer."""
 LISTED = 12
-"""Up to so many scenarios are listed one by one; more are summed up by protocol."""
+"""The most scenarios that are listed one by one; more are summed up by protocol."""
 _GAP = 2
 _LONGEST_PATH = 40
-"""Columns of a file's path; of a longer one its end is given."""
+"""The most columns of a file's path; a longer path loses its beginning."""
 _COLOURS = {
     "violated": "red",
     NOT_REACHED: "red",
@@ -159,7 +159,7 @@ def _table_lines(results: Sequence[Result]) -> Iterator[_Line]:
 
 
 def short_name(name: str) -> str:
-    """The name of a scenario; a long path is cut to the last parts that fit, and at least to the file's name."""
+    """The name of a scenario. A long path is cut to the last parts that fit, or to the file's name."""
     parts = name.split("/")
     if len(name) <= _LONGEST_PATH or not is_path(name):
         return name
@@ -262,7 +262,7 @@ def _lines(
 
 
 def attention(results: Sequence[Result]) -> Iterator[str]:
-    """The notes about several scenarios: what they check, and how many of them check less than it seems."""
+    """The notes about several scenarios: the checked properties, and how many scenarios are vacuous or pruned."""
     yield total([result.checked for result in results])
     counted = {
         "check a property vacuously (its premise never holds)": sum(bool(o.never_met) for o in results),

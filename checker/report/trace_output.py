@@ -1,4 +1,4 @@
-"""The output of ``--trace-out``: one run as a file in the format of docs/trace-format.md, or of ``itf``."""
+"""The output of ``--trace-out``: one run as a file in the format of docs/trace-format.md, or as ITF."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
-    """The option ``--trace-out``; ``what`` names in the help the run that it writes."""
+    """The option ``--trace-out``. ``what`` is the help's name for the run that is written."""
     return click.option(
         "--trace-out",
         metavar="FILE",
@@ -29,7 +29,7 @@ def trace_option(what: str) -> Callable[[Command], Command]:
 class TraceOutput:
     """The target of ``--trace-out``.
 
-    It is checked immediately, so that a long search does not end without its trace.
+    The constructor checks that the target can be written, so that a long search does not end without its trace.
     """
 
     def __init__(self, target: str | None) -> None:
@@ -46,9 +46,9 @@ class TraceOutput:
         return self._write(request, model, run.initial, run.path, violated, {}, run.loop_start)
 
     def write_walk(self, request: Request, model: Model, depth: int, seed: int) -> str:
-        """Write a random walk of the interpreter, because no engine stores a walk that violates nothing.
+        """Write a random walk of the interpreter, and return a line with its length.
 
-        Returns a line with its length.
+        Engines store only walks that violate a property.
         """
         from highwater.traces.runs.writing import random_walk
 

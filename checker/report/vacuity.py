@@ -1,10 +1,10 @@
 """Vacuity in a scenario: actions that are never enabled, and properties that are constant.
 
-A mistake in a protocol's text often has no other sign: the action vanishes, and the verdict is "holds". But most
-vacuous actions are intended, because a scenario grants no budget or leaves a feature out. So the same text is traced
-with other parameters, and without rules. The scenario withholds each action that is possible there, and each action
-that waits for a field that only withheld actions write. The remaining vacuous actions give a warning, unless the
-scenario expects them.
+A mistake in a protocol's text often has no other sign: an action is never enabled, and the verdict is "holds". But
+most vacuous actions are intended, because a scenario grants no budget or leaves a feature out. So the protocol is also
+traced with other parameters, and without rules. Actions that are possible there are withheld by the scenario. So are
+actions whose guards read values that only withheld actions write. Every other vacuous action gives a warning, unless
+the scenario expects it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def idle(model: Model, request: Request, result: SearchResult) -> Idle:
 
 
 def constant_properties(model: Model) -> dict[str, str]:
-    """The properties that are constant, name to how ("is true in every state"). Goals are left out."""
+    """The constant properties by name, each with a predicate such as "is true in every state". Goals are left out."""
     found = {}
     for prop in model.properties:
         if prop.invariant.goal:
@@ -89,8 +89,8 @@ def constant_properties(model: Model) -> dict[str, str]:
 def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuous, ...]:
     """Warnings about vacuous actions and properties that the scenario does not expect.
 
-    A warning is given only if neither parameters nor rules explain the vacuity. An action counts as never enabled
-    only if every state was explored.
+    There is no warning about an action that other parameters or rules allow. An action counts as never enabled only
+    if every state was explored.
     """
     expectation = request.scenario.expectation
     told = [
@@ -127,7 +127,7 @@ def _impossible(model: Model, name: str) -> Vacuous:
 
 
 def _refusing(model: Model, action: Action) -> Iterator[str]:
-    """For each choice of the action's parameters, the name of the first guard that is constant false."""
+    """For each combination of the action's parameter values, the name of the first guard that is constant false."""
     domains = [parameter_values(model.protocol, action, p) for p in action.domains]
     for choice in itertools.product(*domains):
         arguments = {p: value for p, (value, _) in zip(action.domains, choice, strict=True)}
@@ -145,14 +145,13 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
 def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
     """The names of the actions that the scenario withholds: other parameters or rules would allow them.
 
-    Of the actions in ``idle``, those are included that wait for such an action. An action waits for another if its
-    guards read a field to which no taken action writes the other's values.
+    The result includes actions of ``idle`` whose guards read a field with values that only withheld actions write.
     """
     left = {action.name: action for action in model.actions if action.name in model.ruled_out}
     withheld: set[str] = set()
     missing = _Written()
     others = [_shared_others(request), _others(request)]
-    if idle:  # what is written counts: first the scenario's own
+    if idle:  # written values matter: first use the protocols with the scenario's own parameters
         others.reverse()
     for other in itertools.chain(*others):
         for name, action in list(left.items()):
@@ -178,7 +177,7 @@ def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
 
 
 class _Written:
-    """The values that steps write to each field; ``anything`` has the fields whose values are unknown."""
+    """The values that steps write, by field. ``anything`` has the fields with written values that are unknown."""
 
     def __init__(self) -> None:
         self.values: dict[str, set[int]] = {}
@@ -226,7 +225,7 @@ class _Other:
                 parameters = dict(zip(action.domains, choice, strict=True))
                 own = trace_instances(self._protocol, self.leaves, self._inputs, action, parameters)
                 instance = next(own, None)
-            except LanguageError:  # these parameters are ours, so no error of the user
+            except LanguageError:  # the user did not choose these parameters, so this is not the user's error
                 return None
             if instance is not None:
                 return instance
@@ -234,10 +233,10 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """Small protocols that can do almost every action; all scenarios of one protocol share them.
+    """The protocol with small parameters that allow almost every action, cached for all its scenarios.
 
-    They have the default parameters, or 1 for a default of 0: first without rules, then with the scenario's rules.
-    They may write other values than the scenario.
+    The parameters are the defaults, or 1 for a default of 0. The first result has no rules, the second has the
+    scenario's rules. Steps may write other values than in the scenario.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable
@@ -248,10 +247,12 @@ def _shared_others(request: Request) -> Iterator[_Other]:
 
 
 def _others(request: Request) -> Iterator[_Other]:
-    """Protocols that could allow what a scenario withholds: with larger parameters, or without rules.
+    """The scenario's protocol with larger parameters, or without rules.
 
-    First all parameters are one larger. Then the parameters that are 0 are one larger, or at their maximum. Last come
-    the same parameters without rules.
+    1. all parameters are one larger
+    2. the parameters that are 0 are one larger
+    3. the parameters that are 0 have their maximum
+    4. the parameters that are 0 are one larger, and there are no rules
     """
     definition, given = request.scenario.definition, dict(request.parameters)
     rules = [name for name, on in request.rules.items() if on]
@@ -260,7 +261,7 @@ def _others(request: Request) -> Iterator[_Other]:
     zero = [name for name, value in given.items() if not value]
     a_step, all_ = ({name: chosen[name] for name in zero} for chosen in (larger, most))
     for raised, on in ((larger, rules), (a_step, rules), (all_, rules), (a_step, [])):
-        with suppress(LanguageError):  # as above
+        with suppress(LanguageError):  # the user did not choose these parameters
             yield _Other(definition.protocol({**given, **raised}, on))
 
 

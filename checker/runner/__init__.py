@@ -1,1 +1,1 @@
-"""How scenarios are run: one, or several side by side, with progress."""
+"""Running scenarios: one, or several in parallel, with progress and stored results."""

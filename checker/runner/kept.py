@@ -1,9 +1,9 @@
 """Stored results of `check`: an unchanged scenario is not explored again.
 
-A result is stored under the key of its request, so that an unchanged protocol is not even traced. Its search is
-stored under the key of the traced model, too, so that a change of text alone explores nothing. Both keys have
-everything else that a result depends on: expectations, workers, libraries and environment variables. Only whole
-searches are stored: no limit ended them, and no option stopped them early.
+A result is stored under the key of its request, so that an unchanged protocol is not even traced. The search is also
+stored under the key of the traced model, so that a change of text that leaves the model equal needs no search. Both
+keys include everything else that a result depends on: expectations, workers, libraries and environment variables. A
+search that a limit or an option ended early is not stored.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language.model import Model
 
 CI = "CI"
-"""The environment variable of continuous integration: where it is set, everything is explored."""
+"""The environment variable of continuous integration. If it is set, everything is explored."""
 _VARIABLES = ("HIGHWATER_", "LD_", "LLVM", "NPY_", "OMP_", "OPENBLAS_", "PYTHON")
-"""How the environment variables begin that can change the code that runs."""
+"""The prefixes of environment variables that can change the code that runs."""
 _WITHOUT_EFFECT = (cache.VARIABLE, "OPENBLAS_MAIN_FREE")
-"""The cache's place, and a variable that numpy sets while it is imported: a process started meanwhile inherits it."""
+"""Variables that change no result: the cache's directory, and a variable that numpy sets during its import."""
 
 
 class Reuse(Enum):
@@ -43,20 +43,20 @@ class Reuse(Enum):
 
     @classmethod
     def of(cls, engine: Engine, options: SearchOptions, *, fresh: bool) -> Reuse:
-        """How far the user's options allow reuse of stored results."""
+        """The reuse of stored results that the user's options allow."""
         if engine != Engine(engines.DEFAULT) or options != SearchOptions(workers=options.workers):
             return cls.NEVER
         return cls.unless(fresh)
 
     @classmethod
     def unless(cls, fresh: bool) -> Reuse:
-        """REUSE; with the option ``--fresh`` or in continuous integration RENEW."""
+        """RENEW with the option ``--fresh`` or in continuous integration, otherwise REUSE."""
         return cls.RENEW if fresh or os.environ.get(CI) else cls.REUSE
 
 
 @dataclass(frozen=True)
 class KeptSearch:
-    """The result of a whole search, and the time when it was explored."""
+    """The result of a completed search, and the time when it ran."""
 
     search: SearchResult
     explored_at: str
@@ -64,7 +64,7 @@ class KeptSearch:
 
 @dataclass(frozen=True)
 class KeptResult:
-    """A stored result: a whole search with its runs and vacuity."""
+    """A stored result: a completed search with its runs and vacuity."""
 
     kept: KeptSearch
     runs: tuple[Counterexample, ...]
@@ -81,14 +81,14 @@ class TracedKey:
 
 
 def now() -> str:
-    """The present time in UTC, as text, for a result that is explored now."""
+    """The present time in UTC, as text such as ``2026-11-22T10:15:00Z``."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) -> dict[int, Result]:
-    """The stored results of unchanged requests, by the requests' positions. No protocol is traced.
+    """The stored results of unchanged requests, by position in ``requests``. No protocol is traced.
 
-    The results have no model to show runs with. Without ``runs`` only results that have no runs are returned.
+    The results have no model, so they cannot show runs. Without ``runs``, results that have runs are left out.
     """
     found: dict[int, Result] = {}
     for number, request in enumerate(requests):
@@ -106,20 +106,20 @@ def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) 
             vacuous=known.vacuous,
             explored_at=known.kept.explored_at,
         )
-        if not result.broken:  # its runs are shown
+        if not result.broken:  # the runs of an unexpected result are shown, which needs the model
             found[number] = result
     return found
 
 
 def search(model: Model, request: Request, options: SearchOptions) -> KeptSearch | None:
-    """The stored search for an unchanged request or an unchanged traced model; None if there is none."""
+    """The stored search of an unchanged request, or of an equal traced model; None if there is none."""
     asked = asked_of(request, options)
     known = cache.found(KeptResult, model.identity, *asked)
     return cache.found(KeptSearch, _traced(model, request), *asked) if known is None else known.kept
 
 
 def keep(result: Result, options: SearchOptions, explored_at: str) -> None:
-    """Store the result of a whole search, unless something that it depends on changed meanwhile."""
+    """Store the result of a completed search, unless the source files changed during the search."""
     request, model, found = result.request, result.model, result.search
     if model is None or not result.reached_end or found.trouble or found.unspilled:
         return
@@ -152,9 +152,9 @@ def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
 
 
 def _traced(model: Model, request: Request) -> bytes | None:
-    """The stored key of the traced model.
+    """The key of the traced model; None if it cannot have a key.
 
-    None if the model cannot have a key, or if it was not traced and its key is unknown.
+    None also if the model is not traced now and no key is stored.
     """
     if request.outside or not model_key.comes_with_the_checker(request):
         return None

@@ -1,7 +1,7 @@
-"""Models of requests that were traced before. They are traced again only when needed.
+"""Models of requests that were traced in an earlier run. They are traced again only when needed.
 
-A search needs names and machine code, which are cached. Replaying a counterexample, naming a step that left its type,
-compiling better code and drawing a page need instances, guards or nodes.
+A search needs only names and machine code, which are cached. Tracing is needed to replay a counterexample, to name a
+step that left its type, to compile optimized code, and to draw a page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from highwater.model.language.step_properties import StepProperty, TracedStepPro
 
 
 def model_of(request: Request) -> Model:
-    """The request's model, with its key. Raises as ``Request.model``, unless the model was traced before."""
+    """The request's model, with its cache key. Raises the errors of ``Request.model`` if the model is not cached."""
     identity = request_key(request)
     # Liveness needs the explored graph, and that needs the traced protocol.
     outline = None if request.liveness else cache.found(Outline, identity)
@@ -53,7 +53,7 @@ class InstanceChoices:
 class KnownModel(Model):
     """A model with a cached outline. Everything else is traced on first use, in any thread.
 
-    A run traces only the instances that it takes. Such a model has no liveness properties.
+    To replay a run, only its instances are traced. The model has no liveness properties.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class KnownModel(Model):
         super().__init__(protocol, invariants, liveness, step_properties)
 
     def _trace(self) -> None:
-        """Do nothing: this model is traced later."""
+        """Do nothing, because this model is traced later."""
 
     @property
     def outline(self) -> Outline:
@@ -84,19 +84,19 @@ class KnownModel(Model):
         return [] if found is None else list(zip(self._outline.instances, found.texts, strict=False))
 
     def stated(self, name: str) -> Invariant | StepProperty:
-        """The declaration of the invariant or step property of this name."""
+        """The declaration of the invariant or step property with this name."""
         of_steps = (p for p in self._asked[2] if p.name == name and name in self._outline.step_properties)
         return next(of_steps, None) or super().stated(name)
 
     def step_condition(self, name: str) -> Node:
-        """The condition of one step property. No instance is traced for it."""
+        """The condition of one step property, computed without tracing instances."""
         if self._traced is not None:
             return self._traced.step_condition(name)
         with self._tracing:
             return condition_of_steps(self, next(p for p in self._asked[2] if p.name == name))[0]
 
     def instance(self, number: int) -> Instance:
-        """The instance with this number, traced alone if its parameters are cached."""
+        """The instance with this number. If its parameter values are cached, no other instance is traced."""
         if self._traced is not None or number >= len(self._choices):
             return self.instances[number]
         asked = name, text = self._choices[number]
@@ -106,7 +106,7 @@ class KnownModel(Model):
                 chosen = (c for c in self.choices(action) if repr([plain for _, plain in c.values()]) == text)
                 self._by_choice[asked] = [i for c in chosen for i in self._trace_choice(action, c)]
         own = self._by_choice[asked]
-        if len(own) != self._choices.count(asked):  # the text of a choice can depend on the process
+        if len(own) != self._choices.count(asked):  # the text of a parameter value can depend on the process
             return self.instances[number]
         return own[number - self._choices.index(asked)]
 
@@ -122,18 +122,18 @@ class KnownModel(Model):
 
     @cached_property
     def instances(self) -> list[Instance]:
-        """All instances. They are traced now if they have not been."""
+        """All instances. The first access traces them."""
         return self._whole().instances
 
     @cached_property
     def properties(self) -> list[Property]:
-        """The traced invariants. No instance is traced for them."""
+        """The traced invariants, computed without tracing instances."""
         with self._tracing:
             return self._trace_invariants(self._asked[0])
 
     @cached_property
     def step_properties(self) -> list[TracedStepProperty]:
-        """All traced step properties. The model is traced now if it has not been."""
+        """All traced step properties. The first access traces the whole model."""
         return self._whole().step_properties
 
     @cached_property

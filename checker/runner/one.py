@@ -25,13 +25,13 @@ from highwater.model.language.model import Model, Property, confine
 from highwater.model.language.protocol import Invariant
 
 _FIRST_SECONDS = 0.4
-"""A search that ends sooner shows no progress in a terminal."""
+"""The seconds before progress is shown in a terminal."""
 
 _PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
-"""The seconds before the first plain line, and between two."""
+"""The seconds before the first plain line of progress, and between two lines."""
 
 _LIVE_SECONDS = 0.1
-"""How often a live line is written anew."""
+"""The seconds between two updates of a live line."""
 
 
 class ProgressReporter:
@@ -74,7 +74,7 @@ class ProgressReporter:
                 self._status.start()
 
     def say(self, line: str) -> None:
-        """Print a line that stays, in place of the live line."""
+        """Remove the live line, and print a line that stays."""
         if self._quiet:
             return
         self._take_away()
@@ -184,7 +184,7 @@ class TogetherProgress:
 
 
 def size(number: int) -> str:
-    """A number of bytes with its unit, for people."""
+    """A number of bytes as text with a unit, such as ``1.5 GiB``."""
     value, unit = float(number), "B"
     for larger in ("KiB", "MiB", "GiB"):
         if value < 1024:
@@ -210,8 +210,8 @@ def explore(
 ) -> Result:
     """Trace a scenario, search it, and replay the runs to its violations.
 
-    ``keep`` is true if the protocol's code equals its files, so the native engine may cache facts about the request.
-    ``reuse`` determines if the search may be a stored one.
+    ``keep`` is True if the protocol's code equals its files; then the native engine may cache facts about the request.
+    ``reuse`` decides whether a stored search may be used.
     """
     model: Model | None = None
     found = SearchResult(stopped_by="interrupted")
@@ -244,7 +244,7 @@ def explore(
 def _search_outside(
     model: Model, search: engines.Search, options: SearchOptions, progress: ProgressCallback | None
 ) -> tuple[SearchResult, int]:
-    """Search a widened model. Returns the result, and the number of states outside the bounds that were checked."""
+    """Search also one step outside the bounds. Returns the result, and the number of states outside the bounds."""
     seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))
     own = model.properties
     model.properties = [*own, seen]
@@ -258,7 +258,7 @@ def _search_outside(
 def walk(
     request: Request, engine: str, simulate: Simulate, options: SimulationOptions, *, quiet: bool
 ) -> Result:
-    """Trace a scenario, walk at random, and replay the runs to its violations. The rest is as in ``explore``."""
+    """Trace a scenario, take random walks, and replay the runs to its violations."""
     model: Model | None = None
     found = SimulationResult(stopped_by="interrupted", seed=options.seed)
     try:
@@ -282,7 +282,7 @@ def result_of(
 ) -> Kind:
     """The result of a search, with the runs to its violations and goals.
 
-    Engines find a goal as they find a violation. Here that becomes a run to the goal, which violates nothing.
+    Engines report a reached goal as a violation. In the result it is a run to the goal instead.
     """
     if model is None:
         return kind(request, engine, found, stop_at_first=stop_at_first)

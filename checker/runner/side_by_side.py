@@ -1,8 +1,8 @@
-"""Scenarios side by side: this process explores one after the other, and helper processes take others meanwhile.
+"""Explore scenarios in parallel: some in this process, one after the other, and some in helper processes.
 
-Most of a short scenario's time is tracing and compiling, which uses one thread. So a core saves more time on another
-scenario than on the same one. A helper gets names and returns results. A result does not depend on the process that
-found it.
+Most of a short scenario's time is tracing and compiling, which uses one thread. So a second core saves more time on
+another scenario than on the same scenario. A helper gets names and returns results. A result does not depend on the
+process that found it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Batch:
             symmetry=request.symmetry,
             deadlock=request.deadlock,
             memory_bytes=self.options.memory_bytes if memory is None else memory,
-            on_disk=memory is None,  # with too little memory beside others it runs again alone
+            on_disk=memory is None,  # if ``memory`` is too small, the scenario is explored again alone
             crowded=True,
         )
         search = engines.search(self.engine)
@@ -80,7 +80,7 @@ class ScenarioRun:
 
     @classmethod
     def of(cls, result: Result, verbose: bool) -> ScenarioRun:
-        """The run for a result. It has lines if the result is not as expected, or with ``verbose``."""
+        """The run of a result. It has lines with ``verbose``, or if the result is not as expected."""
         lines = result.told_runs(full=verbose, width=width()) if verbose or result.broken else ()
         return cls(replace(result, model=None), tuple(lines))
 
@@ -88,8 +88,8 @@ class ScenarioRun:
 def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> Iterator[ScenarioRun]:
     """Explore scenarios, ``processes`` at a time, and yield their results in order.
 
-    The first Ctrl-C ends the running scenarios with what they found; the others are left out. An exception of a
-    scenario is raised when its turn comes. A scenario that had too little memory beside others is explored again,
+    The first Ctrl-C ends the running scenarios with partial results; scenarios that have not begun are left out. An
+    exception of a scenario is raised in place of its result. A scenario that ran out of memory is explored again
     alone.
     """
     together = _Together(asked, requests, processes)
@@ -105,7 +105,7 @@ class _Together:
     def __init__(self, asked: Batch, requests: Sequence[Request], processes: int) -> None:
         self.asked, self.requests, self.processes = asked, requests, processes
         self.memory = _memory(asked.options) // processes
-        # Long ones first, so that none is left to one process at the end; the expected states say how long one is.
+        # The scenarios with most expected states come first, so that no process begins a long scenario at the end.
         sizes = [r.scenario.expectation.distinct_states or 0 for r in requests]
         self.left = deque(sorted(range(len(requests)), key=lambda n: -sizes[n]))
         self.found: dict[int, ScenarioRun | BaseException] = {}
@@ -142,7 +142,7 @@ class _Together:
                 yield self._give(number)
 
     def take(self, *, help: bool = False) -> int | None:
-        """The number of the next scenario for this process or, with ``help``, for a helper; None if none is left."""
+        """The index of the next scenario for this process or, with ``help``, for a helper; None if none is left."""
         with self.news:
             if self.stopped or not self.left:
                 return None
@@ -200,7 +200,7 @@ class _Together:
             return wrong
 
     def _be_helped(self) -> None:
-        """Give scenarios to helpers until none is left, and record their results. It runs in the timer's thread."""
+        """Give scenarios to helpers until none is left, and record the results. Runs in the timer's thread."""
         if not self.left:
             return
         try:
@@ -211,13 +211,13 @@ class _Together:
                 else:
                     self.progress.at(news.job, self.requests[news.job].scenario.name, news.said)
         except (ProcessEnded, OSError):
-            pass  # no process can be started: go on without helpers
+            pass  # no process can be started: continue without helpers
         finally:
             for number in list(self.helping):
                 self.settle(number, self._outcome(number, ProcessEnded("the helper process ended")))
 
     def _outcome(self, number: int, said: ScenarioRun | BaseException) -> ScenarioRun | BaseException:
-        """A helper's result with this process's request in it, or the exception that the helper raised."""
+        """A helper's result, with the request added, or the exception that the helper raised."""
         request = self.requests[number]
         if isinstance(said, ScenarioRun):
             return replace(said, result=replace(said.result, request=request))
@@ -251,5 +251,5 @@ def _help(asked: Batch, memory: int, number: int, say: Say) -> ScenarioRun:
             say(progress)
 
     found = asked.explore(asked.request(number), memory, None if asked.quiet else progress)
-    # A request cannot be pickled, and the parent has it.
+    # The request cannot be pickled; the parent adds it again.
     return replace(found, result=replace(found.result, request=None))  # type: ignore[arg-type]

@@ -56,9 +56,9 @@ class Definition:
     liveness: tuple[Liveness, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
     helpers: tuple[Invariant | StepProperty, ...] = ()
-    """Properties that are proved together with the others; a scenario can name them."""
+    """Properties that support the proofs of other properties. They are checked only in scenarios that name them."""
     reachable: tuple[Goal, ...] = ()
-    """Reachability goals; a scenario names those that it expects to be reached."""
+    """Reachability goals. A scenario names the goals that it expects to be reached."""
     procedure: str = ""
     """The scenario's own start and procedure, as text; empty if it has none."""
 
@@ -77,7 +77,7 @@ class Definition:
     def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
         """The definition of a protocol with the properties that its class lists.
 
-        A protocol that extends one of the built-in protocols also has that protocol's safety properties.
+        A protocol that extends a built-in protocol also has the safety properties of the built-in protocol.
         """
         base = _extended(protocol)
 
@@ -117,7 +117,7 @@ def scenario_name(path: Path) -> str:
 
 
 def scenario_file(name: str) -> Path:
-    """The file of the built-in scenario of this name. Raises InputError if there is none."""
+    """The file of the built-in scenario with this name. Raises InputError if there is no such scenario."""
     place, _, stem = name.rpartition("/")
     path = MODELS / place / "scenarios" / f"{stem}.toml"
     if place and ".." not in place and path.is_file():
@@ -129,7 +129,7 @@ def scenario_file(name: str) -> Path:
 
 @cache
 def load(name: str) -> Definition:
-    """The definition of the built-in protocol of this name. Raises InputError if there is none."""
+    """The definition of the built-in protocol with this name. Raises InputError if there is no such protocol."""
     try:
         protocol = registry.protocol_of(name)
     except ChoiceError as wrong:
@@ -158,7 +158,7 @@ def load_file(path: Path) -> Definition:
     Raises InputError or LanguageError if there is none.
     """
     name = f"{OWN_FILE}{abs(hash(path.resolve()))}"
-    file = os.path.abspath(path)  # what goes wrong in it is known by this name
+    file = os.path.abspath(path)  # ``blaming`` recognizes errors in the file by this path
     spec = importlib.util.spec_from_file_location(name, file, loader=AsItIs(name, file))
     if spec is None or spec.loader is None or not path.is_file():
         raise InputError(f"{path}: no such Python file")
@@ -183,13 +183,13 @@ def load_file(path: Path) -> Definition:
         raise InputError(f"{path}: PROTOCOL is not a subclass of Protocol")
     protocol.name = protocol.name or path.stem
     with blaming(path):
-        protocol.check()  # once more: the file can have changed the class since
+        protocol.check()  # again, because the file can have changed the class after its definition
         return Definition.of(protocol.name, protocol, path)
 
 
 @contextmanager
 def blaming(file: Path | None) -> Iterator[None]:
-    """While inside, an exception in a user's own file becomes one line of InputError that names its place."""
+    """While inside, an exception in a user's own file becomes a one-line InputError with file and line."""
     try:
         yield
     except (InputError, LanguageError, KeyboardInterrupt):
@@ -199,7 +199,7 @@ def blaming(file: Path | None) -> Iterator[None]:
             raise
         raise InputError(f"{shortened_file(wrong.filename, file)}:{wrong.lineno or 1}: {wrong.msg}") from None
     except BaseException as wrong:
-        # SystemExit, too: it would end this program, with a status of the file's choice.
+        # Also SystemExit, which would end this program with the exit status that the file chooses.
         frames = traceback.extract_tb(wrong.__traceback__)
         places = [f for f in frames if file is not None and _is_beside(f.filename, file)]
         if not places or file is None:
@@ -211,35 +211,32 @@ def blaming(file: Path | None) -> Iterator[None]:
 def _is_beside(name: str, file: Path) -> bool:
     """True if a file is the user's own file, or lies in the same folder."""
     if name.startswith("<"):
-        return False  # no file: what Python has frozen, or was given as text
+        return False  # not a file: a frozen module, or code given as text
     whole = os.path.abspath(name)
     return whole == os.path.abspath(file) or Path(whole).parent == file.resolve().parent
 
 
 def shortened_file(name: str | None, file: Path) -> Path:
-    """The path of a file in the folder of a user's own file, as the user would write it; None: the file itself."""
+    """The path of a file in the folder of ``file``, in the form in which the user wrote it; None means ``file``."""
     is_itself = name is None or os.path.abspath(name) == os.path.abspath(file)
     return file if is_itself else file.with_name(Path(str(name)).name)
 
 
-# Rules that no code consults: switching one changes nothing, so a protocol that has one is not what its
-# author meant.
+# Rules that no code consults. Switching such a rule changes nothing, so the protocol is refused.
 #
-# A rule counts as consulted where tracing asks for it, where an action or a property exists only under it,
-# or where its
-# name stands in the protocol's files outside the declarations. The last keeps a rule from being refused
-# that is consulted
-# only under other rules or parameters than those that are traced.
+# A rule counts as consulted if tracing reads it, if an action or a property exists only under it, or if the
+# protocol's files mention its name outside the declarations. A mention is enough, because the code may
+# consult the rule only under other rules or parameters than the traced ones.
 
 _OURS = "highwater.model."
-"""How the modules of the protocols that come with the checker begin, and of the language: its Protocol has no rule."""
+"""The prefix of the modules of built-in protocols and of the language."""
 
 
 def refuse_unconsulted(definition: Definition, traced: Protocol) -> None:
-    """Raises LanguageError, with the place, for a rule that nothing reads; ``traced`` is the protocol after tracing.
+    """Raises LanguageError, with the place, for a rule that no code consults.
 
-    Some rules are not checked: those of built-in protocols, also if another protocol inherits them, and those of a
-    protocol without source files.
+    ``traced`` is the protocol after tracing. Rules of built-in protocols, inherited or not, and rules of protocols
+    without source files are not checked.
     """
     kind = definition.protocol
     if kind.__module__.startswith(_OURS):
@@ -278,7 +275,7 @@ def _files(definition: Definition) -> Iterator[Path]:
 
 
 def _mentioned(file: Path) -> set[str]:
-    """All texts in the code of a file, except the keys of ``rules = {…}`` and the arguments of a Profile."""
+    """All string constants of a file, except the keys of ``rules = {…}`` and the arguments of a Profile."""
     try:
         left: list[ast.AST] = [ast.parse(file.read_bytes())]
     except (OSError, SyntaxError, ValueError):

@@ -29,7 +29,7 @@ KINDS = (
     "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness",
     "helpers", "reachable", "observed", "actions",
 )  # fmt: skip
-"""A rule is a switch of a protocol; a number is a rule of the rulebook, which such a switch states."""
+"""The kinds of names. ``rules`` are switches of protocols; ``numbers`` are rules of the rulebook."""
 
 PROPERTIES = ("invariants", "step_properties", "liveness", "helpers")
 """The kinds of properties that a scenario can check."""
@@ -48,7 +48,7 @@ Property = Invariant | StepProperty | Liveness
 
 
 def entries(kind: str) -> list[Entry]:
-    """The entries of a kind, in short."""
+    """The entries of one of ``KINDS``, in short."""
     if kind == "scenarios":
         titles = scenario_files.titles()
         return [{"name": n, "title": title, "standard": std} for n, (title, std) in titles.items()]
@@ -62,7 +62,7 @@ def entries(kind: str) -> list[Entry]:
 
 
 def find(name: str) -> list[Entry]:
-    """The entries of this name, in full; empty if there is none. The name can be ``protocol:name`` or ``file:name``."""
+    """The full entries with this name; empty if there are none. ``name`` may be ``protocol:name`` or ``file:name``."""
     of, _, part = name.rpartition(":")
     if name.endswith(".py"):
         return [protocol(catalogue.load_file(Path(name)))]
@@ -82,7 +82,7 @@ def find(name: str) -> list[Entry]:
 
 
 def _in_file(definition: Definition, name: str) -> list[Entry]:
-    """The entries of this name in the protocol of a user's file or its rulebook. Raises InputError if there is none."""
+    """The entries with this name in a user's protocol or its rulebook. Raises InputError if there is none."""
     numbered = rulebook.find(name, definition)
     if found := [numbered] if numbered is not None else _of_protocol(definition, name):
         return found
@@ -228,7 +228,7 @@ def _property(definition: Definition, stated: Property) -> Entry:
 
 
 def _in_full(definition: Definition, entry: Entry) -> Entry:
-    """The entry with the further facts of its kind, such as the profiles of a rule or the guards of an action."""
+    """The entry with further facts for its kind, such as the profiles of a rule or the guards of an action."""
     kind = definition.protocol
     if entry["kind"] == "rule":
         on = [n for n, p in kind.profiles.items() if entry["name"] in p.rules]
@@ -255,7 +255,7 @@ def _set_in(definition: Definition, parameter: str) -> dict[str, int]:
 
 
 def _of_scenarios(name: str) -> Entry:
-    """The entry of a property that every protocol has, which a scenario checks by its name or by a key."""
+    """The entry of one of the properties that belong to no protocol (``_OF_SCENARIOS``)."""
     said = {"kind": "deadlock", "name": name, "protocol": None, "source": "", "rule": None}
     return {**said, "meaning": _OF_SCENARIOS[name], **_asked(name, None)}
 

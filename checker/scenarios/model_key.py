@@ -1,11 +1,12 @@
-"""Keys of models: equal keys mean that results of one model are valid for the other.
+"""Keys of models. If two models have equal keys, results of one are valid for the other.
 
-``request_key`` identifies a request whose protocol is built in: equal sources and settings trace equal models.
-``model_key`` identifies a traced model: all that a search can report, and the order in which it looks; ``result_key``
-adds the engine. ``Fingerprints`` identify behaviour alone: they do not depend on names, or on how a thing is written.
-Two expressions have one fingerprint if they differ only by the order or grouping of operands, by De Morgan's laws, or
-by writing ``a < 3`` as ``a <= 2``. A fingerprint includes the position of a scalar in the state. Equal fingerprints
-mean equal behaviour; different ones mean nothing. ``engine_key`` identifies the code that explores and proves.
+- ``request_key`` identifies a request with a built-in protocol: equal sources and settings trace equal models.
+- ``model_key`` identifies a traced model: everything that a search can report, and the order of the search.
+- ``result_key`` adds the engine to the ``model_key``.
+- ``engine_key`` identifies the code that explores and proves.
+- ``Fingerprints`` identify behaviour. Names have no effect on a fingerprint, nor have the order or grouping of
+  operands, De Morgan's laws, or writing ``a < 3`` as ``a <= 2``. The position of a scalar in the state has an effect.
+  Equal fingerprints mean equal behaviour; different fingerprints mean nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from highwater.model.language.model import Instance, Model, Property
 from highwater.model.language.step_properties import TracedStepProperty
 
 named = True
-"""Whether requests have names; tests, which change code while it runs, have none."""
+"""False if requests have no keys, as in tests that change code while it runs."""
 _BEFORE = time.time() - 10
 """A file that changed later may differ from the code that this process runs."""
 
@@ -43,7 +44,7 @@ _BEFORE = time.time() - 10
 def request_key(request: Request) -> bytes | None:
     """A digest of all that tracing a request depends on.
 
-    None if it depends on more than the sources and settings, or if sources may have changed since this process began.
+    None if tracing depends on a user's file, or if sources may have changed since this process began.
     """
     if request.outside or not comes_with_the_checker(request):
         return None
@@ -74,7 +75,7 @@ def comes_with_the_checker(request: Request) -> bool:
     kinds = (all_.invariants, all_.step_properties, all_.liveness, all_.helpers, all_.helper_steps)
     known = {id(p) for kind in (*kinds, all_.reachable) for p in kind}
     protocol = definition.protocol
-    if definition.procedure:  # the key has its text
+    if definition.procedure:  # the key contains the text of the procedure
         protocol = protocol.__mro__[1]
         known.add(id(definition.liveness[-1]))
     asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
@@ -82,7 +83,7 @@ def comes_with_the_checker(request: Request) -> bool:
 
 
 def _source(protocol: str) -> bytes | None:
-    """A digest of a protocol's sources; None if there are none, or they changed since this process began."""
+    """A digest of a protocol's sources; None if they are missing or changed since this process began."""
     try:
         digest, changed = _sources().of_protocol(protocol)
     except OSError:
@@ -119,9 +120,9 @@ class Sources:
         self._read: dict[str, tuple[bytes, float, str]] = {}
         self._imports = functools.cache(self._imports_of)
         self.of_protocol = functools.cache(self._of_protocol)
-        """A digest of all that tracing the protocol of a name can depend on, and when any of it changed last."""
+        """By a protocol's name: a digest of the sources of its tracing, and the time of their last change."""
         self.of_engines = functools.cache(self._of_engines)
-        """A digest of the engines and the language, and when any of it changed last."""
+        """A digest of the sources of the engines and the language, and the time of their last change."""
 
     def _of_protocol(self, name: str) -> tuple[bytes, float]:
         """The digest of the sources of a protocol, and the time of the last change.
@@ -147,14 +148,17 @@ class Sources:
         found = []
         for place, inner, names in os.walk(self._package / folder):
             inner[:] = [name for name in inner if name != "__pycache__"]
-            if os.path.basename(place) == "scenarios":  # the request has the content of a scenario's file
+            if os.path.basename(place) == "scenarios":  # a request contains its scenario's content
                 names = [name for name in names if name.endswith(".py")]
             relative = os.path.relpath(place, self._package)
             found += [f"{relative}/{name}" for name in names if name.endswith(kinds)]
         return found
 
     def _imported(self, modules: list[str], every: set[str]) -> set[str]:
-        """The files of these modules and of all modules that they import; all of ``every`` if one computes a name."""
+        """The files of these modules and of all modules that they import.
+
+        If a file computes the name of a module that it imports, the result is ``every``.
+        """
         found: set[str] = set()
         left = list(modules)
         while left:
@@ -189,7 +193,7 @@ class Sources:
         """The digest of a file, the time of its last change, and its text."""
         if name not in self._read:
             with open(self._package / name, "rb", buffering=0) as file:
-                # Not the time of the content, which the writer can choose.
+                # Not st_mtime, which a writer can set to any time.
                 changed, content = os.fstat(file.fileno()).st_ctime, file.read()
             text = content.decode(errors="replace") if name.endswith(".py") else ""
             self._read[name] = hashlib.sha256(content).digest(), changed, text
@@ -212,7 +216,7 @@ _GROUPED = {"and", "or", "add", "mul", "union", "intersection", "min", "max"}
 
 
 class Fingerprints:
-    """Computes fingerprints of nodes, each once."""
+    """Computes and caches fingerprints of expressions, actions, properties and models."""
 
     def __init__(self) -> None:
         self._key: dict[int, str] = {}
@@ -298,7 +302,7 @@ class Fingerprints:
         return _digest(node.op, *keys)
 
     def _conjuncts(self, node: Node, positive: bool) -> tuple[str, ...]:
-        """The fingerprints of a node's conjuncts, each once, in order; if not ``positive``, of its negation's."""
+        """The sorted fingerprints of a node's conjuncts; if not ``positive``, of the conjuncts of its negation."""
         if node.op == "not":
             return self._conjuncts(node.args[0], not positive)
         if node.op == ("and" if positive else "or"):
@@ -311,9 +315,9 @@ class Fingerprints:
         return (key if positive else _negated(key),)
 
     def _operands(self, node: Node) -> tuple[str, ...]:
-        """The fingerprints of the operands of a chain of one operation, in order.
+        """The sorted fingerprints of the operands of a chain of one operation.
 
-        An operand is included once, unless its number matters, as in a sum.
+        Equal operands are included once, but in a sum or a product as often as they occur.
         """
         known = self._parts.get((node.id, True))
         if known is None:
@@ -350,7 +354,7 @@ def by_action(model: Model) -> dict[str, list[Instance]]:
 def model_key(model: Model, *options: object) -> str:
     """A traced model's key: its fingerprint, and its instances and properties with names, in their order.
 
-    A result and a checkpoint name them by position.
+    The order matters, because results and checkpoints refer to instances and properties by position.
     """
     ordered: list[object] = [[(str(i), KEPT.instance(i)) for i in model.instances]]
     ordered.append([(p.name, KEPT.property(p)) for p in model.properties])
@@ -369,7 +373,10 @@ def engine_key() -> str:
 
 
 def result_key(model: Model, request: Request) -> str | None:
-    """A key of all that exploring a traced model depends on; None if the engine may have changed meanwhile."""
+    """A key of all that exploring a traced model depends on.
+
+    None if the engine's files may have changed since this process began.
+    """
     digest, changed = _sources().of_engines()
     if not 0 < changed < _BEFORE:
         return None

@@ -1,6 +1,6 @@
-"""Requests: a scenario with overrides, the properties that it checks, and the others with reasons.
+"""Requests: a scenario with overrides, the properties to check, and the reasons why others are not checked.
 
-The verdict, ``highwater show`` and the keys ``checked`` and ``not_checked`` of JSON all report this one account.
+The verdict, ``highwater show`` and the keys ``checked`` and ``not_checked`` of JSON all report the same list.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _KINDS = {
     "liveness": ("liveness property", "liveness properties"),
     "helpers": ("helper", "helpers"),
 }
-"""Attributes of a Definition that list what must hold; in words, one and several."""
+"""The attributes of a Definition that list properties, each with its singular and its plural in words."""
 _BY_NAME = ("helpers",)
-"""Kinds that are checked only where a scenario or an option names them."""
+"""The kinds that are checked only if a scenario or an option names them."""
 _RULE, _RULES_OFF = "the rule ", "their rules are off"
 _NAMED = 2
 """Up to this many properties of a kind are named in a sentence; more are counted."""
@@ -80,7 +80,7 @@ class Checked:
     left_out: tuple[NotChecked, ...]
 
     def undecided(self, liveness: Collection[str], why: str) -> Checked:
-        """This list with the given liveness properties moved to those left out, because they were not decided."""
+        """A copy in which the given liveness properties are not checked, with the reason ``why``."""
         if not liveness:
             return self
         left = tuple(NotChecked(name, "liveness", why) for name in self.liveness if name in liveness)
@@ -88,7 +88,7 @@ class Checked:
         return replace(self, liveness=decided, left_out=(*left, *self.left_out))
 
     def without(self, names: Collection[str]) -> Checked:
-        """This list without ``names`` among the properties left out, because they are checked elsewhere."""
+        """A copy in which ``left_out`` does not have the properties ``names``."""
         return replace(self, left_out=tuple(n for n in self.left_out if n.name not in names))
 
     def as_json(self) -> dict[str, object]:
@@ -136,8 +136,8 @@ def left_out(
 ) -> Iterator[NotChecked]:
     """The declared properties that are not among ``checked``, with reasons.
 
-    ``withheld`` gives a reason by name. ``narrowed_by`` is the option or key that names the properties to check; ""
-    if there is none.
+    ``withheld`` has reasons by property name. ``narrowed_by`` is the option or key that names the properties to
+    check; "" if there is none.
     """
     for kind in _KINDS:
         for stated in getattr(definition, kind):
@@ -155,7 +155,7 @@ def left_out(
 
 
 def total(of: Sequence[Checked]) -> str:
-    """One line for several scenarios: the number of checked properties, and of scenarios that leave some out."""
+    """One line for several scenarios: the number of checked properties, and of scenarios that skip properties."""
     some = sum(any(n.kind not in _BY_NAME for n in one.left_out) for one in of)
     rest = f"; {some} of {len(of)} scenarios leave some declared property out" if some else ""
     return f"checked: {_counted(of)}{rest}"
@@ -194,7 +194,7 @@ OPTION = "--property"
 """The option that names the properties and goals to check."""
 _SYMMETRY = "fairness tells steps apart that symmetry identifies; use --no-symmetry"
 _OUTSIDE = "--outside takes no step outside the bounds"
-"""Why a liveness property that nothing names is not checked."""
+"""The reasons why a liveness property that no option or scenario names is not checked."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Overrides:
 class Request:
     """A scenario to check: parameters and rules, each with its value, and the properties.
 
-    ``as_written``: the scenario's expectations apply. ``counts_expected``: its counts are compared, too.
+    ``as_written``: True if the scenario's expectations apply. ``counts_expected``: True if its counts are compared.
     """
 
     scenario: Scenario
@@ -258,13 +258,13 @@ class Request:
     liveness: tuple[Liveness, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()
     outside: bool = False
-    """Whether states just outside the bounds are checked, too."""
+    """True if states one step outside the bounds are also checked."""
     withheld: tuple[tuple[Liveness, str], ...] = ()
-    """The liveness properties that nothing names and that cannot be checked here, each with the reason."""
+    """Liveness properties that are not named and that this request cannot check, each with the reason."""
     narrowed_by: str = ""
-    """The source of the selected properties: the scenario or an option; empty: all declared ones are checked."""
+    """The source of the list of properties: the scenario or an option; empty if all declared properties are checked."""
     goals: tuple[Goal, ...] = ()
-    """The reachability goals to reach; they are not among the properties."""
+    """The reachability goals to search for, which do not count as properties."""
 
     @classmethod
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
@@ -325,7 +325,7 @@ class Request:
         )
 
     def without_symmetry(self) -> Request:
-        """This request without symmetry reduction. If that changes the request, counts are no longer expected."""
+        """This request without symmetry reduction. If it had symmetry reduction, counts are no longer compared."""
         if not self.symmetry:
             return self
         back = () if self.outside else self.withheld
@@ -343,7 +343,7 @@ class Request:
         return request.safety_only("a random walk has no end; use `highwater check`")
 
     def for_first(self) -> Request:
-        """This request for a search that ends at its first violation: it has goals only if nothing else is checked."""
+        """This request for a search that ends at its first violation. It has goals only if it has no properties."""
         return self.without_goals() if self.properties else self
 
     def without_goals(self) -> Request:
@@ -363,9 +363,9 @@ class Request:
         )
 
     def safety_only(self, why: str) -> Request:
-        """This request without liveness properties.
+        """This request with its liveness properties not checked, for the reason ``why``.
 
-        Raises InputError, with the reason ``why``, if nothing else was named.
+        Raises InputError if only liveness properties were named.
         """
         if (
             self.narrowed_by
@@ -376,7 +376,6 @@ class Request:
         return replace(self, liveness=(), withheld=(*self.withheld, *((p, why) for p in self.liveness)))
 
     def __repr__(self) -> str:
-        """The scenario and its settings as text; rules are listed if they are off."""
         settings = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
         off = ", ".join(name for name, on in self.rules.items() if not on)
         return f"<{self.scenario.name}: {settings}{f'; without {off}' if off else ''}>"
@@ -391,7 +390,7 @@ class Request:
     def expected(self) -> frozenset[str]:
         """The names that engines are expected to report as violated: expected violations, and all goals.
 
-        An engine finds a goal as a violation of its negation.
+        Engines report a reached goal as a violation.
         """
         return self.scenario.expectation.violated | {goal.name for goal in self.goals}
 
@@ -431,7 +430,7 @@ class Request:
 
 
 def _properties(scenario: Scenario, overrides: Overrides) -> tuple[str, ...] | None:
-    """The properties that an option or the scenario names, without goals; None if neither names any."""
+    """The properties that an option or the scenario names, without goals; None if neither names properties."""
     if not overrides.properties:
         return scenario.properties
     goals = goals_among(scenario.definition, overrides.properties)
@@ -507,9 +506,9 @@ def asked(
 ) -> Request:
     """The request for a scenario or a protocol, with overriding settings.
 
-    A text is the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to ``directory``, if
-    that is given), or else the name of a protocol (``replication.controller``) or of a scenario. Raises InputError if
-    the subject is unknown, or a name or a value does not fit it, TypeError for an unknown setting.
+    A text is a path or a name: the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to
+    ``directory``, if given), or the name of a protocol (``replication.controller``) or of a scenario. Raises
+    InputError for an unknown subject, name or value, and TypeError for an unknown setting.
     """
     if unknown := settings.keys() - ScenarioSettings.__annotations__.keys():
         raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")

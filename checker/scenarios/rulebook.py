@@ -32,15 +32,15 @@ def names() -> list[str]:
 
 
 def listed() -> list[Entry]:
-    """Every rule of the rulebook, in short."""
+    """The short entry of every rule in the rulebook."""
     return [_short(rule, RULEBOOK) for rule in RULEBOOK.values()]
 
 
 def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -> Entry | None:
-    """A rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``) in full; None if there is none.
+    """The full entry of a rule (``966.4``), a family (``966``, ``B``) or a proposal (``KIP-966``), or None.
 
-    ``own`` is a protocol from a user's file, whose rulebook is used. To find the tests that name a rule, all test
-    files are read; without ``with_tests`` no test is listed.
+    ``own`` is a protocol from a user's file; then its rulebook is used. Without ``with_tests``, no test is listed, and
+    no test file is read.
     """
     book = RULEBOOK if own is None else own.protocol.rulebook
     if not isinstance(book, Rulebook):
@@ -57,7 +57,7 @@ def find(name: str, own: Definition | None = None, *, with_tests: bool = True) -
 
 
 def unknown_number(name: str) -> str | None:
-    """The error message for an unknown rule number, with similar ones; None if the text is no rule number."""
+    """The error message for an unknown rule number, with similar numbers; None if the text is no rule number."""
     if not re.fullmatch(r"(KIP-)?\d+(\.\d+)?|[A-Z]{1,2}\d+(\.\d+)?|(KIP|KAFKA)-\w+", name.strip().upper()):
         return None
     near = difflib.get_close_matches(name.strip().upper(), names(), n=3, cutoff=0.6)
@@ -66,7 +66,7 @@ def unknown_number(name: str) -> str | None:
 
 
 def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests: bool = True) -> Entry:
-    """A rule of the book in full: where these protocols state it, and what refers to it."""
+    """The full entry of a rule, with the places in the protocols ``within`` that state or mention the rule."""
     rule = book[name]
     switches = sources.switches(name, within)
     actions, invariants, of_steps, liveness = (
@@ -129,7 +129,7 @@ def _family(family: RuleFamily, book: Rulebook) -> Entry:
 
 
 def _proposal(proposal: RuleSource, book: Rulebook) -> Entry:
-    """A proposal that has no family of its own: the rules that cite it."""
+    """The entry of a proposal without a family: the rules that cite the proposal."""
     return {
         "kind": "family",
         "name": proposal.name,
@@ -149,14 +149,14 @@ def _cited(proposal: RuleSource) -> Entry:
 
 
 def sentences_of(number: str) -> list[Entry]:
-    """The audited sentences that state the rule of this number, as plain data."""
+    """The audited sentences that state the rule with this number, as plain data."""
     return [sentence_entry(s) for s in AUDIT.of_rule(number)]
 
 
 def sentence_entry(sentence: AuditedSentence) -> Entry:
-    """An audited sentence as plain data, with its places in the model and what detects a mistake.
+    """An audited sentence as plain data, with its places in the model and the properties that detect a mistake.
 
-    Raises LanguageError if it names a function, switch, property or scenario that does not exist.
+    Raises LanguageError if the sentence names a function, switch, property or scenario that does not exist.
     """
     return {
         "proposal": sentence.proposal,
@@ -182,9 +182,9 @@ def _place(sentence: AuditedSentence, name: str) -> Entry:
 
 
 def _by_switch(sentence: AuditedSentence, switch: str) -> Entry:
-    """The scenario that shows the defect without a switch.
+    """The scenario that expects a violation when a switch is off.
 
-    If there are several, the one that turns off fewest rules.
+    Of several scenarios, the one that turns off fewest rules.
     """
     protocols = _protocols(sentence, switch)
     shown = [

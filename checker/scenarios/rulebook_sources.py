@@ -25,7 +25,7 @@ from highwater.model.language.rulebook import numbers
 from highwater.model.language.step_properties import StepProperty
 
 ROOT = Path(checker.__file__).resolve().parent.parent
-"""Where the folders model, invariants, checker and traces lie: the source tree, or the installed package."""
+"""The parent of the folders model, invariants, checker and traces: the source tree, or the installed package."""
 
 FOLDERS = ("model", "invariants", "traces")
 
@@ -42,14 +42,15 @@ def at(place: str | None) -> str | None:
 
 
 def names_number(text: str, number: str) -> bool:
-    """True if a text names this number, and not only a longer number that contains it."""
+    """True if a text names this number. A longer number that contains it does not count."""
     return number in text and re.search(rf"(?<![\w.\-/]){re.escape(number)}(?!\w|\.\d|-\w)", text) is not None
 
 
 def functions(number: str) -> list[Entry]:
-    """The functions and classes whose docstring names the number; those that begin with it (``states``) come first.
+    """The functions and classes whose docstring names the number.
 
-    Actions and properties are left out, because their ``source`` names their numbers.
+    If the first sentence of a docstring names the number (``states``), the function comes first. Actions and
+    properties are left out, because their ``source`` has the numbers of their rules.
     """
     found = []
     for path, text in _texts(FOLDERS):
@@ -79,7 +80,7 @@ def _texts(folders: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 
 @cache
 def _documented(text: str) -> tuple[tuple[str, int, str], ...]:
-    """The functions without a marking decorator, and the classes, in a source text: (name, line, docstring)."""
+    """The classes, and the functions that are neither actions nor properties, as (name, line, docstring)."""
     return tuple(_docstrings(ast.parse(text).body, ""))
 
 
@@ -95,7 +96,7 @@ def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, s
 
 
 def defined_at(name: str) -> list[str]:
-    """The places of the functions and classes of this name, which may include its module: ``fetching.send_fetch``."""
+    """The places of the functions and classes with a name, which may include modules: ``fetching.send_fetch``."""
     return [
         f"{path}:{line}"
         for path, text in _texts(("model",))
@@ -106,7 +107,7 @@ def defined_at(name: str) -> list[str]:
 
 @cache
 def _defined(text: str) -> tuple[tuple[str, int], ...]:
-    """The name and the line of every function and class in a source text, including marked functions."""
+    """The name and the line of every function and class in a source text, including actions and properties."""
     return tuple(_definitions(ast.parse(text).body, ""))
 
 
@@ -187,7 +188,7 @@ def switches(number: str, within: Definitions) -> list[Entry]:
 
 
 def named(kind: str, number: str, within: Definitions) -> list[Entry]:
-    """The parts of these protocols that have this number, of one kind.
+    """The actions or properties of one kind that have this number in these protocols.
 
     ``kind`` is ``actions``, ``invariants``, ``step_properties`` or ``liveness``.
     """
@@ -254,7 +255,7 @@ def outlines() -> dict[str, dict[str, Any]]:
 
 
 def _once(found: Iterable[tuple[Definition, str, str, str | None]]) -> list[Entry]:
-    """The entries of (definition, name, meaning, place), each name and place once, with all its protocols."""
+    """One entry for each name and place, with all its protocols. ``found`` has (definition, name, meaning, place)."""
     by_place: dict[tuple[str, str | None], Entry] = {}
     for definition, name, meaning, place in found:
         entry = by_place.setdefault(

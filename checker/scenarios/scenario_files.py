@@ -1,11 +1,11 @@
 """Scenario files: their keys, the properties that they name, and an operator's procedure.
 
-A scenario can begin in a state of its own and take an operator's steps in order, so that advice can be executed.
+A scenario can begin in its own start state and take an operator's steps in order, to check operational advice.
 
 ``[start]`` overrides values of the first initial state, by their paths. ``[procedure]`` lists ``steps``: an action
 that is named there is taken only as listed, one step after the other. A step "start_broker(b=0) once led by 1" waits
-until broker 1 leads the partition. Actions of ``without`` are not taken; all others are free. Besides the protocol's
-own properties such a scenario can name ``led_again``.
+until broker 1 leads the partition. Actions of ``without`` are not taken; all others are free. A scenario with a
+procedure can also name the property ``led_again``.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ FIELD = "procedure"
 class ProcedureStep:
     """A step of an operator's procedure: an action with parameters.
 
-    If it ``waits``, it is taken once the partition is led, by ``leader`` if that is not None.
+    If it ``waits``, it is taken only while broker ``leader`` leads the partition (None: while any broker leads it).
     """
 
     action: str
@@ -77,7 +77,7 @@ class ProcedureStep:
 def following(
     definition: Definition, start: Mapping[str, object], steps: Sequence[str], without: Sequence[str] = ()
 ) -> Definition:
-    """The protocol that starts in this state and takes these steps of the operator.
+    """The protocol, changed to begin in the state ``start`` and to take the operator's ``steps`` in order.
 
     ``without`` are actions that are not taken. Raises InputError if a step names no action of the protocol.
     """
@@ -181,7 +181,7 @@ def _over(first: object, given: object, path: str) -> object:
 # --- scenarios ----------------------------------------------------------------------------------------
 
 Absent = Callable[[Conditional], str]
-"""Why an action or a property does not exist in a model; "" where it does."""
+"""A function that gives the reason why an action or a property does not exist in a model; "" if it exists."""
 
 KEYS: dict[str, type[Any]] = {
     "title": str,
@@ -197,18 +197,18 @@ KEYS: dict[str, type[Any]] = {
     "procedure": dict,
     "expect": dict,
 }
-"""The keys of a scenario's file, and what each holds."""
+"""The keys of a scenario's file, and the type of each value."""
 
 INVARIANTS = "invariants"
-"""Among the names of properties: all invariants that exist under the rules."""
+"""The property name that stands for all invariants that exist under the rules."""
 STEP_PROPERTIES = "step_properties"
-"""Among the names of properties: all properties of steps."""
+"""The property name that stands for all step properties."""
 LIVENESS = "liveness"
-"""Among the names of properties: all liveness properties."""
+"""The property name that stands for all liveness properties."""
 HELPERS = "helpers"
-"""Among the names of properties: all helper invariants and properties of steps, proved with the others."""
+"""The property name that stands for all helpers: invariants and step properties that support proofs."""
 REACHABLE = "reachable"
-"""Among the names of an option: all reachability goals. In a scenario's file, the key of [expect] that lists goals."""
+"""For an option, the name that stands for all reachability goals; in [expect], the key that lists goals."""
 
 _EXPECT: dict[str, type[Any]] = {
     "violated": list,
@@ -231,8 +231,8 @@ _CALLED = {
 class Expectation:
     """The expected results of a scenario: the violated properties (empty: all hold), and exact counts.
 
-    ``impossible`` are actions that are never taken, ``constant`` properties that are constant, and ``reachable``
-    goals that are reached.
+    ``impossible`` are actions that are never enabled, ``constant`` are properties that are constant, and
+    ``reachable`` are goals that are reached.
     """
 
     violated: frozenset[str] = frozenset()
@@ -268,7 +268,10 @@ class Scenario:
         return self.definition.protocol
 
     def rule_values(self, profile: str | None, *changes: Mapping[str, bool]) -> dict[str, bool]:
-        """For every rule of the protocol, True if it is on: the profile's rules (without one all), then ``changes``."""
+        """For each rule of the protocol, True if the rule is on.
+
+        The profile's rules are on (all rules if ``profile`` is None), and ``changes`` override that.
+        """
         on = rules_on(self.protocol, profile, *changes)
         return {name: name in on for name in self.protocol.rules}
 
@@ -284,9 +287,9 @@ class Scenario:
 
 
 def find(argument: str) -> Scenario:
-    """The scenario of this name, or at this path: a ``.toml`` scenario, or a ``.py`` protocol with its defaults.
+    """The scenario with this name, or at this path: a ``.toml`` scenario, or a ``.py`` protocol with its defaults.
 
-    Raises InputError, one line with file, line and key, if it is invalid.
+    Raises InputError, with file, line and key, if the scenario is invalid.
     """
     if argument.endswith(".toml"):
         return read(Path(argument), argument)
@@ -301,10 +304,9 @@ def is_path(argument: str) -> bool:
 
 
 def bare(definition: Definition, name: str | None = None) -> Scenario:
-    """A protocol with its defaults as a scenario, which expects every declared property to hold.
+    """A protocol with its defaults as a scenario that expects every declared property to hold.
 
-    The liveness properties of a built-in protocol need bounds and rules of their own, so only scenarios that name
-    them check them.
+    Liveness properties of built-in protocols are left out, because they need special bounds and rules.
     """
     ours = definition.file is None and definition.name in registry.NAMES
     return Scenario(
@@ -323,7 +325,7 @@ def bare(definition: Definition, name: str | None = None) -> Scenario:
 
 
 def expanded(arguments: Iterable[str]) -> list[str]:
-    """The names and paths that arguments stand for. A pattern adds its scenarios that are not listed yet, in order.
+    """The names and paths that arguments stand for. A pattern adds all matching scenarios that are not yet listed.
 
     Raises InputError if a pattern matches no scenario.
     """
@@ -350,7 +352,7 @@ def standard() -> list[Scenario]:
 
 
 def titles() -> dict[str, tuple[str, bool]]:
-    """For all built-in scenarios, name to (title, True if it is standard). No protocol is loaded."""
+    """For each built-in scenario, its title, and True if it is standard. No protocol is loaded."""
     outlines = {name: outline(path) for name, path in catalogue.scenario_files().items()}
     return {name: (str(o.get("title", "")), bool(o.get("standard"))) for name, o in outlines.items()}
 
@@ -413,7 +415,6 @@ def read(path: Path, name: str) -> Scenario:
 
 
 def _expectation(expect: Mapping[str, Any]) -> Expectation:
-    """The expected results in the table [expect] of a scenario's file."""
     return Expectation(
         frozenset(expect.get("violated", ())),
         expect.get("distinct_states"),
@@ -455,9 +456,9 @@ class Chosen(NamedTuple):
 
 
 def chosen(definition: Definition, absent: Absent, names: Iterable[str] | None) -> Chosen:
-    """The properties of these names that exist in this model; ``names`` None: all except helpers.
+    """The properties with these names; ``names`` None means all that exist, except helpers.
 
-    Raises InputError for an unknown name.
+    Raises InputError for an unknown name, or a property that does not exist in this model.
     """
     kinds = INVARIANTS, STEP_PROPERTIES, LIVENESS
     found = list(_named_properties(definition, absent, kinds if names is None else names))
@@ -469,13 +470,13 @@ def chosen(definition: Definition, absent: Absent, names: Iterable[str] | None) 
 
 
 def goals_among(definition: Definition, names: Iterable[str]) -> tuple[str, ...]:
-    """The names that are reachability goals, or the word for all goals."""
+    """The reachability goals in ``names``, and ``REACHABLE`` if it is there (it stands for all goals)."""
     known = {REACHABLE, *(g.name for g in definition.reachable)}
     return tuple(name for name in names if name in known)
 
 
 def chosen_goals(definition: Definition, absent: Absent, names: Iterable[str]) -> tuple[Goal, ...]:
-    """The reachability goals of these names. Raises InputError for an unknown goal, or one that does not exist here."""
+    """The reachability goals with these names. Raises InputError for a goal that is unknown or does not exist here."""
     by_name = {g.name: g for g in definition.reachable}
     found: dict[str, Goal] = {}
     for name in names:
@@ -508,7 +509,7 @@ def _named_properties(
 
 
 def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -> Iterator[str]:
-    """The names, with the word for a kind replaced by the names of all existing properties of that kind."""
+    """The names, with each name of a kind replaced by the names of all existing properties of the kind."""
     for name in names:
         if name in (INVARIANTS, STEP_PROPERTIES, LIVENESS, HELPERS):
             yield from (p.name for p in getattr(definition, name) if not absent(p))
@@ -540,7 +541,7 @@ class _File:
         return files.toml(self.path, self.text)
 
     def line(self, key: str, table: str | None = None) -> int | None:
-        """The number of the line with a key or, without it, with its table's header; None if neither is found."""
+        """The number of the line with a key or, if there is none, with the table's header; None without either."""
         current, header = None, None
         for number, text in enumerate(self.text.splitlines(), 1):
             if heading := re.match(r"\s*\[+\s*[\"']?([\w.-]+)", text):
@@ -552,13 +553,13 @@ class _File:
         return header
 
     def error(self, message: str, key: str | None = None, table: str | None = None) -> InputError:
-        """An InputError about this file, with the line of a key if it is given."""
+        """An InputError about this file, with the line of ``key`` if it is not None."""
         line = None if key is None else self.line(key, table)
         return InputError(f"{self.path}{'' if line is None else f':{line}'}: {message}")
 
     @contextmanager
     def at(self, key: str, table: str | None = None) -> Iterator[None]:
-        """While inside, an InputError or ChoiceError becomes an InputError that begins with the place of this key."""
+        """While inside, an InputError or ChoiceError becomes an InputError with the file and the line of this key."""
         try:
             yield
         except (InputError, ChoiceError) as wrong:
@@ -582,7 +583,7 @@ class _File:
                     raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
 
     def definition(self, protocol: str) -> Definition:
-        """The protocol that the file names: a package, or a Python file beside this one, which is executed."""
+        """The protocol that the scenario names: a built-in protocol, or a Python file in its folder, which is run."""
         with self.at("protocol"):
             if protocol.endswith(".py"):
                 path = self.path.parent / protocol

@@ -11,7 +11,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.initial import Scalars
 
 DEADLOCK = "deadlock"
-"""Name of the property that a state without any step violates; SearchOptions.deadlock checks it."""
+"""The property that a state without any step violates. ``SearchOptions.deadlock`` checks it."""
 DEADLOCK_MEANING = "In every state some step can be taken."
 
 
@@ -19,13 +19,16 @@ DEADLOCK_MEANING = "In every state some step can be taken."
 class SearchOptions:
     """The options of a search.
 
-    ``workers`` 0 means all cores. A limit of None means no limit; with ``memory_bytes`` None the engine chooses by
-    the free memory. With ``stop_at_first`` a search ends with the level of the first violation. Otherwise it ends
-    when every property is violated or all states are explored; with ``all_states``, only when all states are
-    explored. With ``on_disk`` a search whose visited states do not fit into memory continues on disk. ``checkpoint``
-    is a directory for a search that survives its process; ``resume`` continues it. With ``graph`` the result has the
-    explored graph, if the engine builds one. ``crowded``: other searches run beside this one, so no core is free for
-    compiling.
+    - ``workers``: 0 means all cores
+    - ``limit_…``: None means no limit
+    - ``memory_bytes``: if None, the engine decides by the free memory
+    - ``stop_at_first``: the search ends with the level of the first violation. Otherwise it ends when every property
+      is violated or all states are explored
+    - ``all_states``: the search ends only when all states are explored
+    - ``on_disk``: a search whose visited set does not fit into memory continues on disk
+    - ``checkpoint``: the directory in which the search is stored; ``resume`` continues the stored search
+    - ``graph``: the result has the explored graph, if the engine builds one
+    - ``crowded``: other searches run at the same time, so no core is free for compiling
     """
 
     workers: int = 0
@@ -66,10 +69,10 @@ class Progress:
 class ViolatingRun:
     """A run to a state that violates a property: an initial state, then instance numbers of the model.
 
-    ``depth`` counts states, so it is one more than the number of steps. A run that violates a liveness property has
-    ``loop_start``: after its last state, the run continues forever from the state with this number (0: the initial
-    state). If that is the last state itself, the run stays in it. ``case`` is the number of the choice of parameters
-    that this run violates, ``others`` are the numbers of the other choices for which the property is violated.
+    - ``loop_start``: for a liveness property, the number of the state (0: the initial state) from which the run
+      continues forever after its last state. If it is the last state, the run stays there
+    - ``case``: the number of the property's parameter values that this run violates
+    - ``others``: the numbers of other parameter values for which the property is violated
     """
 
     property: str
@@ -81,17 +84,17 @@ class ViolatingRun:
 
     @cached_property
     def depth(self) -> int:
-        """The level of the violating state."""
+        """The level of the violating state: the number of steps plus one."""
         return len(self.path) + 1
 
 
 def predecessors(
     number: int, index: int, origin: Callable[[int, int], tuple[int, int]]
 ) -> tuple[int, tuple[int, ...]]:
-    """The run to a state of level ``number``: the index of its initial state, and the instances of its steps.
+    """The run to state ``index`` of level ``number``: the index of its initial state, and the instances of its steps.
 
-    ``origin`` maps level and index to the predecessor's index and the instance; on the first level to the index of
-    the initial state, and 0.
+    ``origin`` maps level and index to the predecessor's index and the instance. On the first level (0) it returns the
+    index of the initial state, and 0.
     """
     path: list[int] = []
     while number:
@@ -111,13 +114,15 @@ def collision_probability(states: int) -> float:
 class SearchResult:
     """The result of a search. Counts are numbers of states and steps; dictionaries are keyed by name.
 
-    ``stopped_by`` is None for a complete search, else "states", "seconds", "memory", "disk", "interrupted" or
-    "violation" (all properties violated, or the first one with ``stop_at_first``). ``trouble`` is an error of the
-    disk, also if only the last checkpoint failed; ``unspilled`` is the reason why levels stayed in memory.
-    ``premises`` counts, for each property, the states that satisfy its premise. For a step property it counts such
-    steps among those that can violate it. ``collision_probability`` bounds the probability that two states shared a
-    fingerprint, so that one was never explored; 0 if an engine stores whole states. ``graph`` is the explored graph
-    (``engines/state_graph.py``), if it was requested and built.
+    - ``stopped_by``: None for a complete search, otherwise "states", "seconds", "memory", "disk", "interrupted" or
+      "violation" (all properties are violated, or one with ``stop_at_first``)
+    - ``trouble``: an error of the disk, also if only the last checkpoint failed
+    - ``unspilled``: the reason why levels stayed in memory
+    - ``premises``: for each property, the number of states that satisfy its premise; for a step property, the number
+      of steps that satisfy its premise and can violate it
+    - ``collision_probability``: a bound on the probability that two states share a fingerprint, so that one of them
+      is never explored; 0 if the engine stores whole states
+    - ``graph``: the explored graph (``engines/state_graph.py``), if it was requested and built
     """
 
     distinct_states: int = 0
@@ -152,7 +157,7 @@ class EngineError(LanguageError):
 
 
 def missing_verdicts(properties: list[str], found: Collection[str], options: SearchOptions) -> bool:
-    """True if the search should continue after a level: the violations found so far leave verdicts open."""
+    """True if the search must continue after a level, because some verdicts are still open."""
     if not found or options.all_states:
         return True
     return not options.stop_at_first and any(p not in found for p in properties)

@@ -1,7 +1,7 @@
 """Python files that a scenario may execute: files in its own folder, and in folders that the user allows.
 
-A received scenario names a protocol, and a protocol is a program. So a scenario may name only files beside it, but
-not by ``..``, an absolute path or a link.
+A received scenario names a protocol, and a protocol is a program. So a scenario may name only files in its own folder,
+and no other file by ``..``, an absolute path or a link.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from highwater.checker.base.problems import InputError
 
 VARIABLE = "HIGHWATER_ALLOW_CODE"
-"""The environment variable: folders, separated as those of PATH. It reaches helper processes, too."""
+"""The environment variable with allowed folders, separated as in PATH. Helper processes inherit it."""
 OPTION = "--allow-code"
 
 
@@ -47,7 +47,7 @@ def allowed() -> list[Path]:
 
 @contextmanager
 def allowing(folders: Iterable[str | Path]) -> Iterator[None]:
-    """While inside, these folders are allowed too, in this process and in processes that it starts.
+    """While inside, these folders are also allowed, in this process and in processes that it starts.
 
     Raises InputError if the name of a folder cannot be passed in the environment.
     """
@@ -71,18 +71,18 @@ def _is_inside(real: str, folder: Path) -> bool:
     return os.path.commonpath([real, place]) == place
 
 
-# Imports between a user's own files: a protocol's file finds the Python files beside it, as they stand.
+# Imports between a user's own files: a protocol's file can import the Python files in its folder.
 
 
 class AsItIs(SourceFileLoader):
     """Loads a Python file from its text, without cached bytecode.
 
-    Python considers bytecode current by the file's size and the second of its last change. So a protocol that is
-    edited twice in a second would be checked in its former version.
+    Python uses cached bytecode if the file has the same size, and the same time of change in whole seconds. So two
+    edits in quick succession could go unnoticed.
     """
 
     def source_to_code(self, data: Any, path: Any, *arguments: Any, **named: Any) -> CodeType:  # type: ignore[override]
-        """The code of a text. Raises SyntaxError, with the file's name, for any invalid text, such as deep nesting."""
+        """Compile a text. Raises SyntaxError, with the file's name, for any invalid text, also for deep nesting."""
         try:
             return super().source_to_code(data, path, *arguments, **named)
         except (ValueError, RecursionError, MemoryError) as wrong:
@@ -95,7 +95,7 @@ class AsItIs(SourceFileLoader):
 
 
 _imported: dict[str, dict[str, ModuleType]] = {}
-"""By the name of a protocol's module: the modules beside it that were imported. They live on here only."""
+"""By the name of a protocol's module: the modules that it imported from its folder, now not in sys.modules."""
 
 
 def imported_by(module: str) -> dict[str, Path]:
@@ -106,10 +106,10 @@ def imported_by(module: str) -> dict[str, Path]:
 
 @contextmanager
 def beside(path: Path, module: str) -> Iterator[None]:
-    """While inside, ``import other`` imports ``other.py`` beside this file, even if another module has that name.
+    """While inside, ``import other`` imports ``other.py`` beside this file, even if another module has this name.
 
-    Afterwards these modules are forgotten, so that a changed file, or one in another directory, is read again.
-    Modules of the standard library and ``highwater`` itself keep their names.
+    Afterwards these modules are removed from sys.modules, so that a later import reads the file again. Modules of the
+    standard library and ``highwater`` itself keep their names.
     """
     directory = path.resolve().parent
     own = (

@@ -1,7 +1,7 @@
 """Conversion of scalars to Arrow columns, for whole arrays at a time, by the types of the protocol.
 
 A column is built from one numpy array for each scalar of its type. Repeated parts of a value (the elements of an
-array or of a sequence, the members of a set) become the rows of a column of their own; a list assigns them to values.
+array or a sequence, the members of a set) become the rows of an inner column; a list column assigns them to values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Scalar = NDArray[Any]
 
 
 def scalars(layout: Layout, leaves: Sequence[Leaf], states: Words) -> list[Scalar]:
-    """For each scalar, its values in packed states, in the smallest sufficient integer type."""
+    """The values of each scalar in packed states, in the smallest sufficient integer type."""
     found = []
     for slot, leaf in zip(layout.slots, leaves, strict=True):
         kind = smallest(leaf.low, leaf.high)
@@ -49,7 +49,7 @@ def scalars(layout: Layout, leaves: Sequence[Leaf], states: Words) -> list[Scala
 
 
 def smallest(low: int, high: int) -> type[np.signedinteger[Any]]:
-    """The smallest signed integer type that can hold an interval, and the numbers from 0 to its length."""
+    """The smallest signed integer type that holds the numbers from ``low`` to ``high``, and 0 to ``high - low``."""
     for kind in (np.int8, np.int16, np.int32):
         if -1 - np.iinfo(kind).max <= low and max(high, high - low) <= np.iinfo(kind).max:
             return kind
@@ -87,7 +87,7 @@ def column(type_: Type, values: Sequence[Scalar]) -> pa.Array:
 
 
 def _numbers(type_: Type, values: Scalar, none: NDArray[np.bool_] | None = None) -> pa.Array:
-    """The Arrow column of numbers or of names, with null where ``none`` is set."""
+    """The Arrow column of an integer, index or enumeration type, with null where ``none`` is set."""
     assert isinstance(type_, (IntType, Index, Enum))
     kind = smallest(type_.low, type_.high)
     numbers = pa.array(values.astype(kind), mask=none)
@@ -113,7 +113,7 @@ def _option(type_: Option, values: Sequence[Scalar]) -> pa.Array:
 
 
 def _with_nulls(array: pa.Array, none: NDArray[np.bool_]) -> pa.Array:
-    """The column with null also where ``none`` is set."""
+    """The column with further nulls, in the rows where ``none`` is set."""
     if array.null_count:
         none = none | array.is_null().to_numpy(zero_copy_only=False)
     mask = pa.array(none)
@@ -213,8 +213,8 @@ class TransitionTable:
     ) -> pa.Table:
         """The rows for steps: the numbers of source and target state, and the instance's number in the model.
 
-        ``shortest`` is true if a shortest run to the target takes the step. ``broken`` has a bit for each step
-        property that the step violates.
+        ``shortest`` is true for the step by which the search first reached the target. ``broken`` has a bit for each
+        step property that the step violates.
         """
         columns = {
             "source": pa.array(sources.astype(np.int64)),
@@ -240,7 +240,7 @@ def _violations(rows: pa.Table, titles: dict[str, str]) -> dict[str, int]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """An unused column title: the name, with underscores added until no other column has it. It is then taken."""
+    """The name, with underscores added until it is not in ``taken``. The result is added to ``taken``."""
     while name in taken:
         name += "_"
     taken.add(name)
@@ -278,7 +278,7 @@ VerdictNumbers = NDArray[Any]
 class StepVerdicts:
     """Computes which step properties steps violate, from the packed state before the step and the instance.
 
-    This also works with symmetry.
+    It does not need the target state, so it also works with symmetry reduction.
     """
 
     def __init__(self, model: Model, layout: Layout) -> None:
@@ -292,9 +292,9 @@ class StepVerdicts:
         self._holds = Evaluation(layout, [judged.node for _, judged in own]) if own else None
 
     def __call__(self, states: Words, sources: VerdictNumbers, instances: VerdictNumbers) -> Words:
-        """For each step, a bit for each step property that it violates.
+        """A bit mask for each step: bit n is set if the step violates step property n.
 
-        A step starts from the state with the index in ``sources``, by the instance with this number in the model.
+        ``sources`` are indices in ``states``, and ``instances`` are numbers of the model's instances.
         """
         broken: Words = np.zeros(len(sources), dtype=np.uint64)
         if self._holds is None or not len(sources):

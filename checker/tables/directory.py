@@ -42,7 +42,7 @@ class WrittenTables:
 class TableDirectory:
     """The directory for the tables, created if missing. It is a context manager for one run.
 
-    New tables are written to a hidden folder of the directory. Once complete, they replace those of an earlier run.
+    New tables are written to a hidden folder of the directory. When complete, they replace tables of an earlier run.
     Raises InputError in these cases:
 
     - The directory cannot be written to, or it is not empty and ``force`` is not set.
@@ -75,12 +75,12 @@ class TableDirectory:
         return self._new
 
     def finish(self, about: dict[str, Any]) -> None:
-        """Replace the earlier tables by the complete new ones, and write ``about`` beside them."""
+        """Replace the earlier tables by the complete new tables, and write ``about`` as run.json."""
         assert self._new is not None
         text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
         (self._new / ABOUT).write_text(
             text, encoding="utf-8"
-        )  # there is room for it, before anything is removed
+        )  # a full disk fails here, before the earlier tables are removed
         self._remove()
         for table in (STATES, TRANSITIONS):
             if (self._new / table).exists():
@@ -105,7 +105,7 @@ class TableDirectory:
             shutil.rmtree(self._new, ignore_errors=True)
         if isinstance(wrong, OSError) and not isinstance(
             wrong, BrokenPipeError
-        ):  # the reader of the progress output went away
+        ):  # the reader of the progress output has closed the pipe
             raise self._wrong(wrong) from None
 
     def _refuse_foreign(self) -> None:

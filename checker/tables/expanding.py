@@ -71,12 +71,15 @@ class TableProgram(CompiledModel):
         self._linker = Linker(self, self._at_once, exact=False)
 
     def bind(self, machine: Machine) -> None:
-        """Take the functions from machine code."""
+        """Use the functions of this machine code."""
         super().bind(machine)
         self.link = machine.function("link", 1)
 
     def steps(self, numbers: NDArray[np.int64], states: Words) -> Iterator[tuple[slice, Expanded]]:
-        """The steps of packed states that have these numbers, in slices of the states. Raises BoundError."""
+        """Yield slices of the packed states, each with the steps of its states. ``numbers`` are the states' numbers.
+
+        Raises BoundError if a value leaves its type.
+        """
         states, linker = np.ascontiguousarray(states), self._linker
         linker["states"] = states.ctypes.data
         for start in range(0, len(states), self._at_once):

@@ -19,9 +19,9 @@ def to_networkx(explored: Explored, *, decoded: bool = False, most: int = MOST) 
     """The explored graph as a networkx graph: a node for each state, by its number, and an edge for each step.
 
     Nodes have ``depth`` and, with ``decoded``, the state's fields as ``state``. An edge's key is the instance's
-    number; it has ``action``, ``sentence`` and ``shortest``. If the model has step properties, ``violates`` has the
-    names of those that the step violates. Raises InputError if the graph has more than ``most`` states and steps, or
-    networkx is not installed.
+    number. Edges have ``action``, ``sentence`` and ``shortest``; if the model has step properties, ``violates`` lists
+    the step properties that the step violates. Raises InputError if the graph has more than ``most`` states and steps,
+    or networkx is not installed.
     """
     states, steps = len(explored.states), len(explored.targets)
     if states + steps > most:
@@ -53,7 +53,7 @@ def to_networkx(explored: Explored, *, decoded: bool = False, most: int = MOST) 
             before = explored.scalars(source)
             after = interpreter.step(
                 before, instance
-            ).state  # with symmetry the target may be a renaming of it
+            ).state  # with symmetry reduction the target may be a renaming of this state
             told["violates"] = [] if after is None else interpreter.broken(before, after)
         graph.add_edge(source, target, key=instance, **told)
     return graph

@@ -1,8 +1,8 @@
 """Tables on Spark: first a search that stores its levels, then one job that decodes and expands them.
 
 The job's first half reads the states of a bucket from the levels, writes them decoded, and expands them. A step has
-only its target's fingerprint, so Spark shuffles it to the bucket of that fingerprint, like candidates in the search.
-There the second half finds the target's number and predecessor. Files get their names once they are complete.
+only its target's fingerprint, so Spark shuffles the step to the bucket of the fingerprint. There the second half finds
+the target's number and predecessor. Files get their final names when they are complete.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def write(
 
 @contextmanager
 def _levels(spark: SparkOptions, directory: Path) -> Iterator[SparkOptions]:
-    """While inside, Spark's options with a checkpoint: the user's own, or a temporary one beside the tables."""
+    """Yield Spark's options with a checkpoint: the user's checkpoint, or a temporary one beside the tables."""
     if spark.checkpoint is not None:
         yield spark
         return
@@ -145,16 +145,13 @@ _programs: dict[str, TableProgram] = {}
 
 @dataclass(frozen=True)
 class TableTask:
-    """The task of writing a search's tables.
-
-    ``starts`` has the number of each level's first state. ``expanded`` is the number of expanded states.
-    """
+    """The task of writing the tables of a search. ``expanded`` is the number of levels whose states are expanded."""
 
     checkpoint: str
     directory: str
     run: SearchIdentity
     starts: tuple[int, ...]
-    """The number of the first state of each level, and at the end the number of states."""
+    """The number of the first state of each level, followed by the number of all states."""
     expanded: int
 
 
@@ -178,7 +175,7 @@ def _program(run: SearchIdentity) -> TableProgram:
 
 
 def expand(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The task function of the first half: write the states of buckets, and yield their steps and a report."""
+    """The task function of the first half: write the states of buckets, and yield their steps and reports."""
     for batch in batches:
         for bucket in batch.column(0).to_pylist():
             report: dict[str, Any] = {"half": "expand", "bucket": bucket, "states": 0, "sent": 0, "bytes": 0}
@@ -247,10 +244,7 @@ def _groups(task: TableTask, bucket: int, program: TableProgram) -> Iterator[_Gr
 
 
 class _Index:
-    """The states of a bucket by fingerprint.
-
-    Each has its number, and the predecessor from which it was first reached.
-    """
+    """The states of a bucket by fingerprint: number, predecessor in the search, and instance of the step to them."""
 
     def __init__(self, task: TableTask, bucket: int) -> None:
         columns: list[list[NDArray[Any]]] = [[], [], [], []]
@@ -276,7 +270,7 @@ class _Index:
         self.numbers, self.parents, self.instances = numbers[order], parents[order], instances[order]
 
     def find(self, fingerprints: Words) -> NDArray[np.int64]:
-        """The positions of the states with these fingerprints. Raises InternalError if one is missing."""
+        """The positions of the states with these fingerprints. Raises InternalError if a state is missing."""
         places = np.searchsorted(self._fingerprints, fingerprints)
         places[places == len(self._fingerprints)] = 0
         if (self._fingerprints[places] != fingerprints).any():

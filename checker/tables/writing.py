@@ -27,7 +27,7 @@ _NUMBERS = ("state", "source", "target")
 
 
 class TableFile:
-    """A file of a table, part ``number``. It gets its name when it is closed without an error."""
+    """File ``number`` of a table. It gets its final name when it is closed without an error."""
 
     def __init__(self, directory: Path, table: str, number: int, schema: pa.Schema) -> None:
         self.path = directory / table / f"part-{number:05}.parquet"
@@ -38,7 +38,7 @@ class TableFile:
             schema,
             compression="zstd",
             use_dictionary=_with_dictionary(schema),
-            write_page_checksum=True,  # for the reader
+            write_page_checksum=True,  # so that a reader can detect damage
         )
         self.rows = self.bytes = 0
 
@@ -71,7 +71,7 @@ def _with_dictionary(schema: pa.Schema) -> list[str]:
     return [path for path in paths if path not in _NUMBERS]
 
 
-# An explored graph as tables: files of a range of states each, written by several threads.
+# An explored graph as tables. Each file has a range of the states; several threads write files.
 
 _STATES_IN_FILE = 1 << 19
 _REFRESH = 0.2
@@ -127,7 +127,7 @@ class _Writing:
             self._progress(Progress(done.depth, done.states, done.transitions, left, 0, done.bytes, seconds))
 
     def _range(self, number: int, start: int) -> None:
-        """Write both files for the states from ``start`` on."""
+        """Write the two files of the range of states that begins at ``start``."""
         end = min(start + _STATES_IN_FILE, len(self._explored.states))
         if self._stop:
             return

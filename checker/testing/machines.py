@@ -1,7 +1,7 @@
 """A protocol as a stateful machine for Hypothesis, which draws from the enabled actions with their parameters.
 
-The interpreter is the engine. A step is drawn among those whose guards hold, and after every step the properties are
-checked. A run to a violation is shrunk by its steps, and printed like every counterexample.
+The interpreter is the engine. A step is drawn from the enabled steps, and after every step the properties are checked.
+A run to a violation is shrunk by leaving out steps, and printed like every counterexample.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ Hypothesis neither shrinks nor prints them."""
 
 
 class Violated(AssertionError):
-    """A run that violates a property. The message has its text; ``counterexample`` and ``violation`` have the run.
+    """A run that violates a property. The message is the run as text; ``counterexample`` and ``violation`` have it.
 
-    Each property has a subclass of its own, so that Hypothesis reports each.
+    Each property has its own subclass, so that Hypothesis reports every violated property.
     """
 
     def __init__(self, told: str, example: Counterexample, violation: ViolatingRun) -> None:
@@ -70,7 +70,7 @@ class Burst:
 
 @st.composite
 def _steps(draw: st.DrawFn) -> Burst:
-    """Draw the next steps of the running machine. They are taken while they are drawn, as each depends on the last."""
+    """Draw the next steps of the running machine. A step is taken when it is drawn, because the next depends on it."""
     running: ModelMachine = draw(st.runner())
     taste, orders = draw(bursts if running.swarm else plain_bursts)
     return Burst(running.go(taste, orders))
@@ -96,11 +96,11 @@ class ModelMachine(RuleBasedStateMachine):
         self.path: list[int] = []
         self.violated: str | None = None
         self.possible: dict[str, list[int]] = {}
-        """The instances whose guards hold and that are not known to be cut, by action; no empty lists."""
+        """The enabled instances that are not known to be pruned at a bound, by action; no list is empty."""
 
     @rule(take=_steps())
     def step(self, take: Burst) -> None:
-        """Report a violation, if the drawn steps led to one. They were taken when they were drawn."""
+        """Raise the violation to which the drawn steps led, if any. They were taken when they were drawn."""
         __tracebackhide__ = True
         if self.violated is not None:
             self._fail(self.violated)
@@ -108,7 +108,7 @@ class ModelMachine(RuleBasedStateMachine):
     def go(self, taste: int, orders: bytes) -> list[str]:
         """Take one step for each order of preference, up to a violation or a state without steps.
 
-        Returns their names.
+        Returns the names of the steps.
         """
         called: list[str] = []
         for order in filter(None, orders):
@@ -146,7 +146,7 @@ class ModelMachine(RuleBasedStateMachine):
             after = self.interpreter.step(self.state, number).state
             if after is not None:
                 return number, after
-            numbers.remove(number)  # it is pruned at a bound in this state
+            numbers.remove(number)  # the step is pruned at a bound in this state
             if not numbers:
                 del self.possible[action]
         return -1, None
@@ -165,9 +165,9 @@ class ModelMachine(RuleBasedStateMachine):
         raise self.failures[name](told, example, best)
 
     def _again(self, path: Sequence[int], name: str) -> list[int] | None:
-        """Take those of the steps that are enabled, up to a violation of ``name``; None if there is no violation.
+        """Take the steps of ``path`` that are enabled, up to a violation of ``name``, and return the steps taken.
 
-        Steps back to an earlier state of the run are left out.
+        Loops back to an earlier state of the run are left out. None if there is no violation.
         """
         states, taken = [self.initial], list[int]()
         for number in path:
@@ -215,11 +215,11 @@ def machine(
 ) -> type[ModelMachine]:
     """A Hypothesis state machine class for a scenario or a protocol.
 
-    ``subject`` and overrides are those of ``highwater.checker.scenarios.request.asked``. A test suite collects the
-    class's ``TestCase``; settings, seeds and the example database are Hypothesis' own. A violation raises
-    ``Violated``. With ``traces``, a directory, the shrunk run to each property's violation is written there as
-    ``PROPERTY.ndjson``. Without ``swarm`` all actions are equally likely. Raises InputError if the subject does not
-    exist or ``traces`` is a file.
+    ``subject`` and overrides are as for ``highwater.checker.scenarios.request.asked``. A test suite collects the
+    class's ``TestCase``; settings, seeds and the example database are those of Hypothesis. A violation raises
+    ``Violated``. ``traces`` is a directory for the shrunk run to each property's violation (``PROPERTY.ndjson``).
+    Without ``swarm`` all actions are equally likely. Raises InputError if the subject does not exist or ``traces`` is
+    a file.
     """
     request = asked(subject, **overrides).without_goals()
     if traces is not None and Path(traces).exists() and not Path(traces).is_dir():
@@ -290,30 +290,29 @@ def shrunk(items: Sequence[Item], attempt: Callable[[Sequence[Item]], Sequence[I
 
 
 TASTES = 256
-"""The number of tastes."""
+"""The number of tastes: random weightings of the actions, as in swarm testing."""
 
 WEIGHTS = (1, 4, 16, 64, 256)
-"""The relative likelihoods that a taste can give an action."""
+"""The weights that a taste can give to an action."""
 
 BURST = (8, 16)
-"""The least and the most steps of one burst: they have one taste, and one rule of Hypothesis draws them."""
+"""The least and the most steps of a burst: steps with one taste, drawn together by one rule of Hypothesis."""
 
 _orders = st.binary(min_size=BURST[0], max_size=BURST[1])
 
 bursts = st.tuples(st.integers(0, TASTES - 1), _orders)
-"""A taste, and an order of preference (one byte) for each step. Byte 0 is no step: a run shrinks in place."""
+"""A taste, and an order of preference (one byte) for each step. Byte 0 means no step."""
 
 plain_bursts = st.tuples(st.just(0), _orders)
-"""Bursts without swarm: their taste is 0."""
+"""Bursts without swarm testing: the taste is always 0, which weights all actions equally."""
 
 
 class Preferences:
     """Orders of preference over a model's actions, and over its instances.
 
-    A step is drawn as the number of an order, 1 to 255; the first enabled step in that order is taken. The taste sets
-    the likelihood of each action; the instances of an action are equally likely. A number means the same step
-    wherever that step is the first enabled one, so a run keeps its meaning if Hypothesis leaves a step out. An index
-    among the enabled steps would mean other steps from there on.
+    A step is drawn as the number of an order, 1 to 255; the first enabled step in this order is taken. The taste sets
+    the likelihood of each action; the instances of an action are equally likely. If Hypothesis leaves a step out,
+    later numbers mostly stand for the same steps as before. Indices into the list of enabled steps would not.
     """
 
     def __init__(self, model: Model) -> None:
@@ -335,7 +334,8 @@ class Preferences:
         return among[0] if len(among) == 1 else min(among, key=self._instances(order).__getitem__)
 
     def _order_of_actions(self, order: int) -> dict[str, float]:
-        # The minimum of exponential variables, each divided by its weight, is one of them in proportion to its weight.
+        # Exponential variables are each divided by their weight: each is the least with a probability in proportion
+        # to its weight.
         dice = random.Random(f"actions {order}")
         return {name: -math.log(1 - dice.random()) for name in self._names}
 

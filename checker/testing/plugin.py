@@ -1,6 +1,7 @@
-"""The active part of the pytest plugin: ``*.scenario.toml`` as test items, one per expectation, and fixtures.
+"""The part of the pytest plugin that is imported if the plugin is on: test items and fixtures.
 
-The first item of a file explores its states. The other items reuse them; under xdist each worker explores them once.
+A file ``*.scenario.toml`` has an item for each expectation. The first item of a file explores the states, and the
+other items reuse the result; under xdist each worker explores once.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def overrides(config: pytest.Config) -> Overrides:
 
 
 def fitted(config: pytest.Config, request: Request, engine: str | None = None) -> Request:
-    """The request; for the interpreter without symmetry, which it does not support, and without expected counts."""
+    """The request; for the interpreter, which cannot use symmetry, without symmetry and expected counts."""
     return request.without_symmetry() if _engine(config, engine) == "interpreter" else request
 
 
@@ -76,7 +77,7 @@ def search(
 
 
 def told(result: Result, names: Iterable[str]) -> Iterator[str]:
-    """The lines of the counterexamples of these properties, and a line about the search."""
+    """The lines of the counterexamples of the properties ``names``, and a line about the search."""
     for violation in result.violations:
         if violation.name in names:
             yield ""
@@ -114,7 +115,7 @@ class ScenarioFile(pytest.File):
 
     @cached_property
     def explored(self) -> Result:
-        """The result of the search. Its errors are raised for each item."""
+        """The result of the search. An error of the search is raised for each item."""
         return search(self.config, self.request)
 
     def collect(self) -> Iterable[ExpectationItem]:
@@ -144,7 +145,7 @@ class ScenarioFile(pytest.File):
 
 
 Judge = Callable[[Result, str], str | None]
-"""The failure of a property or a count in an result; None if it is as expected."""
+"""A function that returns the failure of a property or a count in a result, or None if it is as expected."""
 
 
 class ExpectationItem(pytest.Item):
@@ -157,7 +158,7 @@ class ExpectationItem(pytest.Item):
         self.judge, self.about = judge, about
 
     def runtest(self) -> None:
-        """Explore the scenario, unless another item of the file has, and fail if the expectation is not met."""
+        """Explore the scenario if no other item of the file has, and fail if the expectation is not met."""
         result = self.parent.explored
         for key in ("distinct_states", "depth"):
             self.user_properties.append((key, getattr(result, key)))
@@ -222,7 +223,7 @@ Replay = Callable[..., Report]
 
 @pytest.fixture
 def protocol(request: pytest.FixtureRequest) -> Name:
-    """A fixture: a function that makes a request of a protocol or a scenario, as ``scenarios.request.asked``.
+    """A fixture: a function that makes a request for a protocol or a scenario, as ``scenarios.request.asked`` does.
 
     Paths are relative to the test's file. ``explore`` and ``machine`` accept the request, and its ``model()`` is the
     traced protocol.
@@ -238,9 +239,9 @@ def protocol(request: pytest.FixtureRequest) -> Name:
 def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
     """A fixture: a function that explores a protocol or a scenario.
 
-    The test fails unless exactly the expected properties are violated. ``violated`` names them; without it the
-    scenario's ``[expect]`` counts, unless it is overridden. ``engine`` and the limits override the options of the
-    command line; the other arguments are as for ``protocol``. Returns the Result.
+    The test fails if the violated properties are not exactly the expected ones: ``violated`` or, if it is None, those
+    of the scenario's ``[expect]`` (none if other arguments override the scenario). ``engine`` and the limits override
+    the options of the command line; the other arguments are as for ``protocol``. Returns the Result.
     """
 
     def call(
@@ -267,7 +268,7 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
 
 
 def _broken(result: Result, violated: frozenset[str] | None) -> Sequence[str]:
-    """The unmet expectations, as texts. An incomplete search is one of them."""
+    """The unmet expectations, as texts. An incomplete search counts as an unmet expectation."""
     found = frozenset(example.name for example in result.examples)
     said = list(result.broken)
     if violated is not None:
@@ -282,10 +283,9 @@ def _broken(result: Result, violated: frozenset[str] | None) -> Sequence[str]:
 def replay() -> Replay:
     """A fixture: a function that replays a path.
 
-    The test fails unless all of the input conforms, without violations or caveats. Arguments are the path, and
-    ``profile``, ``rules`` and ``broker_logs`` as for ``highwater.traces.replay.replay``. ``allow`` names properties
-    whose violations are expected, and kinds of caveats (docs/replay-reference.md). Returns the Report. An unreadable
-    input is an error of the test.
+    The test fails if a part of the input does not conform, or if there is a violation or a caveat that ``allow`` does
+    not name. ``allow`` has names of properties and kinds of caveats (docs/replay-reference.md). The other arguments
+    are as for ``highwater.traces.replay.replay``. Returns the Report. An unreadable input is an error of the test.
     """
 
     def call(

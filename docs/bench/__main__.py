@@ -25,13 +25,13 @@ _COLUMNS = "| work | result | wall time | processor time | memory | rate | targe
 
 @dataclass
 class Measured:
-    """The runs of a case: with an empty cache, with a full one, and TLC's."""
+    """The runs of a case: with an empty cache (``cold``), with a filled cache (``again``), and of TLC."""
 
     cold: list[Run] = field(default_factory=list)
     again: list[Run] = field(default_factory=list)
     tlc: list[Run] = field(default_factory=list)
     counts: set[int] = field(default_factory=set)
-    """Distinct states, ours and TLC's; more than one is an error."""
+    """The numbers of distinct states that the runs counted, TLC included. Two different numbers are an error."""
 
 
 def measure(case: Case, repeat: int) -> Measured:
@@ -43,7 +43,7 @@ def measure(case: Case, repeat: int) -> Measured:
         if case.log is not None:
             (folder / "log").mkdir()
             case.log(folder / "log")
-        highwater(("check", "truncation/kip-101"))  # Python has compiled the modules from here on
+        highwater(("check", "truncation/kip-101"))  # afterwards Python has compiled all modules
         for number in range(repeat):
             environment = {**os.environ, VARIABLE: str(folder / (f"{number}" if case.cold else "cache"))}
             environment.pop(CI, None)
@@ -74,7 +74,7 @@ def states(run: Run) -> int:
 
 
 def rows(case: Case, found: Measured) -> Iterator[str]:
-    """The rows of a case in its part's table."""
+    """The rows of a case in the table of its part."""
     for kind, runs in (
         ("cold", found.cold),
         ("again" if found.cold else "", found.again),
@@ -117,7 +117,7 @@ def _amount(result: dict[str, Any]) -> int:
 
 
 def _rate(runs: list[Run]) -> str:
-    """States, records or lines by the seconds of the search or replay itself; empty where there are none."""
+    """The states, records or lines per second of search or replay; "" if there are none."""
     amounts = [sum(map(_amount, run.results)) for run in runs]
     seconds = [sum(r.get("seconds", 0.0) for r in run.results) for run in runs]
     if not all(amounts) or not all(seconds):
@@ -126,7 +126,7 @@ def _rate(runs: list[Run]) -> str:
 
 
 def with_part(text: str, heading: str, part: str) -> str:
-    """The page with one of its parts replaced, or appended if the page has none of that heading."""
+    """The page with the part under ``heading`` replaced, or appended if the page has no such heading."""
     before, found, after = text.partition(f"\n{heading}\n")
     rest = after[after.index("\n## ") :] if found and "\n## " in after else "\n"
     return f"{before.rstrip()}\n\n{part.rstrip()}\n{rest}".rstrip() + "\n"

@@ -1,4 +1,4 @@
-"""The cases of the benchmarks: commands of ``highwater``, and TLC on the same published specification."""
+"""The cases of the benchmarks: commands of ``highwater``, and TLC on the same published specifications."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KAFKA_SPECIFICATION, TLA_EXAMPLES = "HIGHWATER_KAFKA_SPECIFICATION", "HIGHWATER_
 
 @dataclass(frozen=True)
 class Specification:
-    """A published TLA+ module: the variable that leads to its checkout, its path there, and a configuration."""
+    """A published TLA+ module: the environment variable with its checkout, its path there, and TLC's configuration."""
 
     variable: str
     path: str
     configuration: str
 
     def missing(self) -> str | None:
-        """The reason why TLC cannot check it on this machine; None if it can."""
+        """The reason why TLC cannot check the module on this machine; None if TLC can."""
         if shutil.which("java") is None:
             return "Java is not installed"
         for name, wanted in ((JAR, ""), (self.variable, self.path)):
@@ -41,7 +41,7 @@ class Specification:
         return None
 
     def check(self) -> tuple[Run, int]:
-        """Run TLC on all cores: the run, and the number of distinct states.
+        """Run TLC on all cores. Returns the run, and the number of distinct states.
 
         Raises RuntimeError if TLC reports an error or does not end its search.
         """
@@ -62,7 +62,7 @@ class Specification:
 
 
 _TLAPS = "---- MODULE TLAPS ----\nSMT == TRUE\nSMTT(X) == TRUE\nPTL == TRUE\nZenon == TRUE\nIsa == TRUE\n===="
-"""The module of the proof system that some specifications extend; TLC evaluates nothing of it."""
+"""A substitute for the module of the proof system, which some specifications extend and TLC does not evaluate."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,16 @@ class Case:
     goal: str = ""
     repeat: int = 3
     cold: bool = False
-    """Measure it with an empty cache, too."""
+    """True if the case is also measured with an empty cache."""
     unchanged: bool = False
-    """Measure it where `check` reuses its kept results; otherwise every run explores."""
+    """True if `check` may reuse its stored results; otherwise every run explores."""
     status: int = 0
     beside: Specification | None = None
-    """TLC checks this in turn with us; both must count the same states."""
+    """The specification that TLC checks after each run; both must count the same number of states."""
     log: Callable[[Path], object] | None = None
-    """Writes the log that LOG stands for."""
+    """A function that writes the log to a folder, which replaces the argument LOG."""
     follows: bool = False
-    """Follow the log to its end, without arguments, and then measure the idle follower."""
+    """True if the case follows the log to its end, and then measures the idle follower; it has no arguments."""
 
 
 def _generated(records: int) -> Callable[[Path], object]:

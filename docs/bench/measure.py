@@ -20,7 +20,9 @@ from typing import Any
 HIGHWATER = (sys.executable, "-m", "highwater")
 _PROC = Path("/proc")
 _SHORTEST_PAUSE, _LONGEST_PAUSE, _SLOWER = 0.02, 0.5, 1.1
-"""Seconds between two samples of the memory, and how they grow: sampling a large process stops it for a moment."""
+"""The shortest and the longest seconds between two memory samples, and their growth factor.
+
+Sampling stops a large process for a moment."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Run:
     wall: float
     processor: float
     memory: int
-    """The most that its processes held at one time (proportional set size); 0 without /proc."""
+    """The most bytes that its processes held at one time (proportional set size); 0 without /proc."""
     output: str
     results: tuple[dict[str, Any], ...] = ()
 
@@ -41,7 +43,7 @@ def run(
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Run:
-    """Run a command to its end. Raises RuntimeError, with its last lines, if its exit status is another one."""
+    """Run a command to its end. Raises RuntimeError, with the last lines, if the exit status is not ``status``."""
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen(
@@ -66,7 +68,7 @@ def run(
 
 
 def highwater(arguments: Sequence[str], status: int = 0, environment: Mapping[str, str] | None = None) -> Run:
-    """Run a command of ``highwater`` and read its JSON result. Raises RuntimeError as ``run`` does."""
+    """Run a command of ``highwater`` and read its JSON result. Raises the RuntimeError of ``run``."""
     with tempfile.TemporaryDirectory(prefix="highwater-bench-") as folder:
         result = Path(folder) / "result.json"
         line = [*HIGHWATER, *arguments, "--quiet", "--json", str(result)]
@@ -78,8 +80,8 @@ def highwater(arguments: Sequence[str], status: int = 0, environment: Mapping[st
 def follow(log: Path, idle: float = 10.0) -> Run:
     """Follow a log to its end, and ``idle`` seconds longer.
 
-    The result has the number of records, the processor seconds until all were followed, and the share of a core that
-    the follower takes while nothing is written. Raises RuntimeError if it ends by itself.
+    The result has the number of records, the processor seconds until all records were followed, and the share of a
+    core that the idle follower takes. Raises RuntimeError if the follower ends by itself.
     """
     with tempfile.TemporaryDirectory(prefix="highwater-bench-") as folder:
         metrics, started = Path(folder) / "metrics", time.perf_counter()
@@ -138,7 +140,7 @@ class _Memory:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """A process, and every process below it that has not ended."""
+    """The ids of a process and of all its running descendants."""
     yield pid
     try:
         tasks = sorted((_PROC / str(pid) / "task").iterdir())
@@ -162,7 +164,7 @@ def _resident(pid: int) -> int:
 
 
 def spread(values: Sequence[float], form: str) -> str:
-    """The median of the runs, with the least and the most; ``form`` is a format followed by its unit."""
+    """The median of the values, with the least and the most, as text. ``form`` is a format followed by a unit."""
     middle = form.format(statistics.median(values))
     if len(values) == 1:
         return middle
@@ -171,7 +173,7 @@ def spread(values: Sequence[float], form: str) -> str:
 
 
 def machine() -> str:
-    """The machine's size and its load, in a sentence."""
+    """The processor, memory and load of this machine, and the Python version, as text."""
     model = next((v for k, v in _table("/proc/cpuinfo") if k == "model name"), platform.processor())
     total = next((int(v.split()[0]) for k, v in _table("/proc/meminfo") if k == "MemTotal"), 0)
     return (

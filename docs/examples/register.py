@@ -41,7 +41,7 @@ class Register(Protocol):
     invariants = (no_acknowledged_write_is_lost,)
 
     def define(self) -> Struct:
-        """The state, its types sized by the parameters."""
+        """The state. The parameters give the sizes of its types."""
         self.replica = Index("replica", self.p.replicas)
         write = Int(0, self.p.writes, bound="writes")
         return Struct(
@@ -53,25 +53,25 @@ class Register(Protocol):
         )
 
     def initial(self) -> list[dict[str, object]]:
-        """Replica 0 leads, everyone lives, nothing is written."""
+        """Replica 0 leads, all replicas are alive, and nothing is written."""
         everyone = range(self.p.replicas)
         return [{"stored": [0 for _ in everyone], "leader": 0, "alive": everyone, "acknowledged": 0}]
 
     @action(says="a client writes to the leader")
     def write(self, s: State) -> None:
-        """The leader takes the next write. Past the bound `writes` the search goes no further."""
+        """The leader stores the next write. The search prunes steps beyond the bound `writes`."""
         s.next.stored[s.leader] = s.stored[s.leader] + 1
 
     @action(says="the leader copies to replica {to}", to="replica")
     def copy(self, s: State, to: Number) -> None:
-        """A follower takes over what the leader has."""
+        """A follower copies the last write of the leader."""
         require("the follower lives", s.alive.has(to))
         require("it lacks a write", s.stored[to] < s.stored[s.leader])
         s.next.stored[to] = s.stored[s.leader]
 
     @action(says="the leader acknowledges what it has")
     def acknowledge(self, s: State) -> None:
-        """The server acknowledges a write to its client."""
+        """The leader acknowledges its last write to the client."""
         last = s.stored[s.leader]
         require("there is a write to acknowledge", s.acknowledged < last)
         if self.on("wait_for_all"):
@@ -81,7 +81,7 @@ class Register(Protocol):
 
     @action(says="the leader dies and replica {to} takes over", to="replica")
     def fail_over(self, s: State, to: Number) -> None:
-        """Any live follower can become the leader."""
+        """The leader dies, and any live follower becomes the leader."""
         require("the new leader lives", s.alive.has(to))
         require("it is another replica", s.leader != to)
         s.next.alive = s.alive.without(s.leader)

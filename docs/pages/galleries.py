@@ -1,4 +1,4 @@
-"""Known defects, and their galleries: a page a protocol, with a table of all and each one's run, drawn and in words."""
+"""The galleries of known defects: for each protocol a page with a table of defects, and a chart of each run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ DRAWN = "images/runs"
 """The folder of the drawn runs on the site."""
 
 LARGE = frozenset({"unfenced-fetch", "join-by-old-fetch"})
-"""Defects whose search takes longer than seconds."""
+"""Defects whose search takes more than a few seconds."""
 
 
 @dataclass(frozen=True)
 class Defect:
-    """A scenario of a gallery with its search and the counterexamples that the search found."""
+    """A scenario of a gallery with the result of its search and the counterexamples."""
 
     name: str
     scenario: Scenario
@@ -45,12 +45,15 @@ class Defect:
 
 
 def names(place: str = PLACE) -> list[str]:
-    """All defects of a protocol, those of replication unless said, in the order of their files."""
+    """The names of the scenarios that begin with ``place``, without this prefix, in the order of their files."""
     return [name.removeprefix(place) for name in scenario_files() if name.startswith(place)]
 
 
 def asked(name: str, place: str = PLACE) -> tuple[Scenario, Model, SearchOptions]:
-    """The search for a defect: one worker, to the first violation, or to the last of several expected ones."""
+    """The scenario, the model and the search options of a defect.
+
+    The search ends at the first violation if only one is expected.
+    """
     scenario = scenarios.find(place + name)
     model = traced(Request.of(scenario, Overrides()))
     return scenario, model, SearchOptions(workers=1, stop_at_first=len(scenario.expectation.violated) < 2)
@@ -58,7 +61,7 @@ def asked(name: str, place: str = PLACE) -> tuple[Scenario, Model, SearchOptions
 
 @once
 def find(name: str, place: str = PLACE) -> Defect:
-    """Search for a defect, the same run every time; ValueError where what is found is not what is promised."""
+    """Search for a defect. Raises ValueError if the violated properties are not the expected ones."""
     scenario, model, options = asked(name, place)
     result = search(model, options)
     violated = {v.property for v in result.violations}
@@ -71,14 +74,14 @@ def find(name: str, place: str = PLACE) -> Defect:
 
 @dataclass(frozen=True)
 class Gallery:
-    """A page of defects; ``place`` is what the names of their scenarios begin with. The page says in which order."""
+    """A page of defects. ``place`` is the prefix of the scenarios' names."""
 
     page: str
     place: str
 
     @property
     def names(self) -> list[str]:
-        """All of its defects, in the order of the page."""
+        """The names of the defects, in the order of the page's template."""
         return asked_for(template(self.page), "run")
 
     @property
@@ -94,7 +97,7 @@ class Gallery:
         return find(name, self.place).scenario.title
 
     def run(self, name: str) -> Iterator[str]:
-        """The rules that are off, the bounds, the violated properties, and the shortest run as a chart and in words."""
+        """The lines about a defect: rules that are off, bounds, violated properties, and the shortest run."""
         defect = find(name, self.place)
         yield from _facts(defect)
         if defect.examples:
@@ -108,7 +111,7 @@ def _file(place: str, name: str) -> str:
 
 
 def drawings() -> dict[str, str]:
-    """The drawn runs of all galleries, by their file on the site."""
+    """The charts of all galleries' runs as SVG, by their path on the site."""
     found = {}
     for gallery in (REPLICATION, QUORUM, ZOOKEEPER):
         for defect in (find(name, gallery.place) for name in gallery.names):

@@ -1,7 +1,7 @@
-"""The analyses behind docs/kafka-4.2.md: the findings in Kafka 4.2.1, and the bounds within which there is none.
+"""The analyses behind docs/kafka-4.2.md: the findings in Kafka 4.2.1, and bounds within which there is no finding.
 
-``python -m docs.pages.kafka_4_2`` searches the grid of bounds, which takes a while, and writes
-kafka-4.2-bounds.json (with ``--missing`` only the cells without a result). Tests search some of it again.
+``python -m docs.pages.kafka_4_2`` searches all cells of a grid of bounds, which takes long, and writes
+kafka-4.2-bounds.json (with ``--missing`` only the cells without a result). Tests repeat some of the searches.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ FINDINGS: dict[str, dict[str, Any]] = {
     finding["name"]: finding
     for finding in tomllib.loads((FOLDER / "kafka-4.2.toml").read_text(encoding="utf-8"))["finding"]
 }
-"""By name, in the order of the page."""
+"""The findings by name, in the order of the page."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A search to its end or to a violation: the violated properties with their shortest runs."""
+    """The result of a search: the shortest run to each violated property, and the number of states."""
 
     model: Model
     examples: tuple[Counterexample, ...]
@@ -49,24 +49,24 @@ class Outcome:
 
 
 def full_name(name: str) -> str:
-    """The name of a finding's scenario: the controller's, unless the entry names another."""
+    """The name of a finding's scenario: the entry's ``scenario`` or, without it, ``PLACE`` followed by ``name``."""
     found: str = FINDINGS[name].get("scenario", PLACE + name)
     return found
 
 
 @once
 def found(name: str) -> Outcome:
-    """The search of a finding's scenario as it is."""
+    """The outcome of a finding's scenario without overrides."""
     return outcome(full_name(name), Overrides())
 
 
 def switched(name: str, rules: dict[str, bool]) -> Outcome:
-    """The outcome of a scenario with some rules switched."""
+    """The outcome of a finding's scenario with some rules switched."""
     return outcome(full_name(name), Overrides(rules=rules))
 
 
 def outcome(name: str, overrides: Overrides) -> Outcome:
-    """The search of a scenario by one worker; liveness is decided on the whole graph."""
+    """Search a scenario with one worker. Liveness properties are checked on the whole graph."""
     model = traced(Request.of(scenario_files.find(name), overrides))
     if not model.liveness:
         result = search(model, SearchOptions(workers=1))
@@ -79,7 +79,7 @@ def outcome(name: str, overrides: Overrides) -> Outcome:
 
 
 GRID: dict[str, Any] = tomllib.loads((FOLDER / "kafka-4.2-bounds.toml").read_text(encoding="utf-8"))
-"""Bounds, kinds of steps, and the switches that close findings."""
+"""The grid: bounds, kinds of steps, and closings (sets of rule switches that remove a finding)."""
 
 RESULTS = FOLDER / "kafka-4.2-bounds.json"
 MOST_STATES = 3_000_000
@@ -88,7 +88,7 @@ MOST_STATES = 3_000_000
 
 @dataclass(frozen=True)
 class Cell:
-    """One search: a protocol within bounds, with some kinds of steps beside restarts and fencing of brokers."""
+    """One search of the grid: a protocol within bounds, with kinds of steps besides restarts and fencing of brokers."""
 
     protocol: str
     size: tuple[int, int, int]
@@ -97,7 +97,7 @@ class Cell:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """The protocol's parameters."""
+        """The protocol's parameters in this cell."""
         names = ("brokers", "replication_factor", "min_isr")
         bounds = ("max_broker_epoch", "max_leader_epoch", "max_partition_epoch")
         chosen: dict[str, int] = {"judged_elections": 1, **dict(zip(names, self.size, strict=True))}
@@ -108,7 +108,7 @@ class Cell:
 
     @property
     def closings(self) -> list[str]:
-        """The closings that are about something this cell has."""
+        """The names of the closings that apply to the protocol or the steps of this cell."""
         here = ("", self.protocol, *self.steps)
         return [name for name, closing in GRID["closings"].items() if closing.get("of", "") in here]
 
@@ -125,7 +125,7 @@ def cells() -> Iterator[Cell]:
 
 @dataclass(frozen=True)
 class Searched:
-    """The result of a cell: states, and the depth of a shortest run to each violated property."""
+    """The result of a cell: the number of states, and the depth of a shortest run to each violated property."""
 
     states: int
     complete: bool
@@ -133,7 +133,7 @@ class Searched:
 
 
 def searched(cell: Cell, closings: Sequence[str] = (), only: frozenset[str] | None = None) -> Searched:
-    """Search a cell with some closings switched on, for all properties or only these."""
+    """Search a cell with some closings, for all properties or those of ``only``."""
     protocol_class, known = registry.protocol_of(cell.protocol), stated(cell.protocol)
     rules = set(protocol_class.profiles[PROFILE].rules)
     for switches in (GRID["closings"][name]["rules"] for name in closings):
@@ -157,7 +157,10 @@ def searched(cell: Cell, closings: Sequence[str] = (), only: frozenset[str] | No
 
 
 def examined(cell: Cell) -> dict[str, Any]:
-    """A cell's result as plain values, with the smallest set of closings for each violated property."""
+    """A cell's result as JSON data, with the closings that remove each violation.
+
+    These are all single closings that remove it or, if there are none, one minimal set of closings.
+    """
     as_it_is = searched(cell)
     left = frozenset(as_it_is.violated)
     closed: dict[str, list[list[str]]] = {name: [] for name in left}
@@ -175,7 +178,7 @@ def examined(cell: Cell) -> dict[str, Any]:
 
 
 def _smallest(cell: Cell, name: str) -> list[str] | None:
-    """A minimal set of closings that closes a finding; None if all together do not."""
+    """A minimal set of closings that removes a violation; None if all closings together do not remove it."""
     keep, only = cell.closings, frozenset({name})
     if name in searched(cell, keep, only).violated:
         return None
@@ -193,12 +196,12 @@ def results() -> list[dict[str, Any]]:
 
 
 def cell_of(result: Mapping[str, Any]) -> Cell:
-    """The cell of a result."""
+    """The cell to which a result belongs."""
     return Cell(result["protocol"], *(tuple(result[key]) for key in ("size", "epochs", "steps")))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Search all cells, or with ``--missing`` those without a result; each result is written when it is there."""
+    """Search all cells, or with ``--missing`` the cells without a result. Write the file after each result."""
     found = {cell_of(one): one for one in results()} if "--missing" in arguments else {}
     wanted = sorted((cell for cell in cells() if cell not in found), key=lambda cell: len(cell.steps))
     with multiprocessing.get_context("spawn").Pool(2) as helpers:

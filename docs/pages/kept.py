@@ -1,9 +1,9 @@
 """The cache of searches for the site's pages: answers.json maps a digest of a question to its answer.
 
 A key is a digest of the models (expression graphs, instances, properties) and of the question, so another rule,
-parameter, bound or limit is a cache miss. Comments, names of functions and the form of a condition are no part of it.
-A cached run is numbers, and the interpreter replays it whenever a page shows it, so an impossible run is refused. The
-engines are no part of a key: ``--afresh`` repeats all searches and compares the answers.
+parameter, bound or limit is a cache miss. Comments, names of functions and the form of a condition do not change a
+key. A cached run is a list of numbers. The interpreter replays it for each page, so an impossible run is an error. The
+engines do not change a key: ``--afresh`` repeats all searches and compares the answers.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ FILE = Path(__file__).with_name("answers.json")
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
 Answer = Any
-"""Plain data, as JSON has it."""
+"""JSON data."""
 
 
 class Mode(Enum):
-    """How a question is answered: from the cache or by a search; from the cache only; by a search."""
+    """How questions are answered: from the cache or else by a search, only from the cache, or always by a search."""
 
     KEPT_FIRST = "kept first"
     ONLY_KEPT = "only kept"
     AFRESH = "afresh"
     SAMPLED = "sampled"
-    """One question in four is searched again, always the same ones."""
+    """As KEPT_FIRST, but one question in four (always the same ones) is answered by a search."""
 
 
 class NotKeptError(LookupError):
@@ -65,7 +65,7 @@ class Answers:
     new: dict[str, tuple[str, Answer]] = field(default_factory=dict)
 
     def to(self, key: str, asked: str, ask: Callable[[], Answer]) -> Answer:
-        """The answer of a key. Raises NotKeptError on a cache miss in the mode ONLY_KEPT."""
+        """The answer for a key, from the cache or from ``ask()``. Raises NotKeptError on a miss in mode ONLY_KEPT."""
         self.used.add(key)
         if key in self.new:
             return self.new[key][1]
@@ -87,7 +87,7 @@ class Answers:
         ]
 
     def text(self, *, only_used: bool) -> str:
-        """All answers, or those that were used, one a line, sorted by question."""
+        """The text of answers.json: one answer a line, sorted by question; with ``only_used`` only used answers."""
         every = {
             key: one for key, one in {**self.kept, **self.new}.items() if key in self.used or not only_used
         }
@@ -107,7 +107,7 @@ ANSWERS = _read()
 
 @contextmanager
 def in_mode(mode: Mode) -> Iterator[Answers]:
-    """Answer questions in this mode within the block."""
+    """While inside, questions are answered in this mode."""
     before, ANSWERS.mode = ANSWERS.mode, mode
     try:
         yield ANSWERS
@@ -116,7 +116,7 @@ def in_mode(mode: Mode) -> Iterator[Answers]:
 
 
 def once(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """A function that is called once for the same arguments, as long as questions are answered in the same way."""
+    """Cache the results of a function by its arguments and the mode in which questions are answered."""
     found: dict[object, Found] = {}
 
     @wraps(function)
@@ -138,9 +138,9 @@ def answer(what: str, models: Sequence[Model], about: object, ask: Callable[[], 
 
 
 def search(model: Model, options: SearchOptions) -> SearchResult:
-    """The native search with liveness: its result without times and memory.
+    """The cached result of the native search with liveness, without times and memory.
 
-    Raises ValueError unless there is one worker, since several workers can find different violating runs.
+    Raises ValueError if there is more than one worker, because several workers can find different violating runs.
     """
     if options.workers != 1:
         raise ValueError("several workers can find another run the next time: such a run cannot be cached")
@@ -166,12 +166,15 @@ class Graph:
 
     @property
     def size(self) -> tuple[int, int, bool]:
-        """Its states, its steps, and whether these are all."""
+        """The number of states, the number of steps, and True if the graph is complete."""
         found = self._answer("graph", None, lambda: _size(self.explored))
         return found[0], found[1], found[2]
 
     def fair_run(self, prop: TracedLiveness) -> tuple[ViolatingRun | None, int]:
-        """A run that violates a property, the model's or another one; and the states that ask for its goal."""
+        """A fair run that violates a property, or None, and the number of states that satisfy its premise.
+
+        The property need not be one of the model.
+        """
         about = [prop.name, KEPT.liveness(self.model, prop)]
         run, premises = self._answer("fair run", about, lambda: self._run(prop))
         return run and violation(self.model, run), premises
@@ -193,7 +196,7 @@ _AS_BEFORE: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13)
 
 
 def source(*modules: ModuleType) -> str:
-    """A digest of modules without their comments, docstrings and imports: for what computes an answer by itself."""
+    """A digest of the code of modules that compute an answer, without comments, docstrings and imports."""
     key = blake2b(digest_size=10)
     for module in modules:
         tree = ast.parse(inspect.getsource(module))
@@ -208,7 +211,7 @@ def source(*modules: ModuleType) -> str:
 
 
 def searched(model: Model, options: SearchOptions) -> SearchResult:
-    """The same search without the cache."""
+    """The result of the native search with liveness, without the cache."""
     return search_with_liveness(model, native_search, explore, options)
 
 
@@ -223,13 +226,13 @@ def _plain(model: Model, result: SearchResult) -> Answer:
 
 
 def plain(model: Model, found: ViolatingRun) -> Answer:
-    """A run as numbers: which of the initial states, and the instances of its steps."""
+    """A run as JSON data: its property, the index of its initial state, its instance numbers, and its loop."""
     loop = [found.loop_start, found.case, list(found.others)] if found.loop_start is not None else []
     return [found.property, sorted(model.initial).index(found.initial), list(found.path), *loop]
 
 
 def violation(model: Model, said: Answer) -> ViolatingRun:
-    """The run that these numbers are."""
+    """The run that ``plain`` converted to JSON data."""
     name, initial, path, *loop = said
     start, case, others = loop or (None, 0, ())
     return ViolatingRun(name, sorted(model.initial)[initial], tuple(path), start, case, tuple(others))
@@ -249,9 +252,9 @@ Told = TypeVar("Told")
 
 
 def in_order(parts: Sequence[Part], tell: Callable[[Part], Told]) -> list[Told]:
-    """The result for each part, in the order of the parts; parts that take longest should come first.
+    """The result of ``tell`` for each part, in the order of the parts. The longest parts should come first.
 
-    Parts are hashable, results are plain data. Each part runs in a process of its own that starts with the answers so
+    Parts are hashable, results are plain data. Each part runs in its own process, which starts with the answers so
     far; its new answers are merged. In the mode ONLY_KEPT no process is started.
     """
     if ANSWERS.mode is Mode.ONLY_KEPT:

@@ -1,4 +1,4 @@
-"""Where liveness properties hold, what each fairness assumption is for, and runs that never reach their goal."""
+"""The blocks of docs/liveness.md: where liveness properties hold, which fairness they need, and violating runs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from highwater.model.replication import Replication
 
 
 def broker_does_not_lead(m: Replication, s: State, b: Number) -> Truth:
-    """A condition under which a leader is not fair to its own metadata."""
+    """True if broker ``b`` does not lead. As a condition of fairness, it exempts a leader's own metadata."""
     return ~m.leads(b, s.brokers[b])
 
 
 @dataclass(frozen=True)
 class Livelock:
-    """A property on a scenario, with what is left of each assumption (None: nothing)."""
+    """A scenario's property under weaker fairness. ``left`` maps each assumption to what remains of it, or None."""
 
     scenario: str
     property: str
     left: Callable[[Fairness], Fairness | None]
 
     def run(self) -> Counterexample:
-        """The run. ValueError where there is none, or it has no loop."""
+        """The run that violates the property. Raises ValueError if there is none, or if its loop has no step."""
         model = traced(Request.of(scenario_files.find(self.scenario), Overrides()))
         (prop,) = (p for p in model.liveness if p.name == self.property)
         fair = [left for left in map(self.left, prop.liveness.fair) if left is not None]
@@ -58,20 +58,20 @@ _ALL = (
     Livelock("replication/liveness-rejected", "proposals_come_to_rest", lambda fairness: fairness),
 )
 LIVELOCKS = {it.property: it for it in _ALL}
-"""By property. docs/liveness.md says what each comes to."""
+"""The livelocks of docs/liveness.md, by property."""
 
 
 _PLACES = ("replication/liveness-", "replication/controller/liveness-")
 SCENARIOS = tuple(name for place in _PLACES for name in catalogue.scenario_files() if name.startswith(place))
-"""The scenarios of the page that are there for liveness."""
+"""The scenarios that exist to check liveness."""
 
 
 @dataclass(frozen=True)
 class Needed:
-    """A scenario's states and steps, and what is violated there, each row without one assumption.
+    """The fairness assumptions that a scenario's properties need, and the numbers of states and steps.
 
-    A row is a property, the assumption, and the run, None where it holds all the same. Where a property is violated
-    with all of them, as its scenario promises, it has one row, and no assumption is named.
+    A row has a property, an assumption, and the run that violates the property without the assumption (None: it still
+    holds). If the scenario expects a property to be violated, the property has one row, and the assumption is None.
     """
 
     states: int
@@ -80,7 +80,10 @@ class Needed:
 
 
 def needed(name: str) -> Needed:
-    """Ask a scenario. ValueError if the violations with all assumptions differ from its expectation."""
+    """Check a scenario's properties without each fairness assumption.
+
+    Raises ValueError if the violations with all assumptions differ from the scenario's expectation.
+    """
     scenario = scenario_files.find(name)
     graph = Graph(traced(Request.of(scenario, Overrides())))
     rows: list[tuple[str, Fairness | None, Counterexample | None]] = []
@@ -101,7 +104,7 @@ def needed(name: str) -> Needed:
 
 
 def run_with(graph: Graph, liveness: Liveness, fair: Sequence[Fairness]) -> Counterexample | None:
-    """A run that violates a property where just this is fair, taken again by the interpreter; None: there is none."""
+    """A run that violates a property under the fairness ``fair``, replayed by the interpreter; None if none exists."""
     asked = copy.copy(graph.model)
     asked.liveness = [trace_liveness(graph.model, replace(liveness, fair=tuple(fair)))]
     found, _ = graph.fair_run(asked.liveness[0])
@@ -129,11 +132,11 @@ _VIOLATED = {
     ("replication/controller/recovery-strategies", "partitions_are_led"): "g",
     ("replication/controller/recovery-strategies", "healthy_replicas_come_to_be_in_the_isr"): "g",
 }
-"""Where a property is violated, and for which reason: docs/liveness.md has them under these letters."""
+"""The scenarios and properties with a violation, each with the letter of its reason in docs/liveness.md."""
 
 
 _OTHER_VERSIONS = ("gap-", "reach-kafka-", "small-gate-", "small-kafka-", "small-letter", "upgrade-")
-"""Scenarios of other versions than a full proposal, or of the upgrade to it; liveness is not expected there."""
+"""The prefixes of scenarios of partial versions and of upgrades, in which liveness is not expected."""
 
 
 _OF_THE_GATE = ("replication/large-reassign-cancel", "replication/large-reassign-fencing")
@@ -141,21 +144,24 @@ _OF_THE_GATE = ("replication/large-reassign-cancel", "replication/large-reassign
 
 
 def names(protocol: str) -> list[str]:
-    """The standard scenarios of a protocol with all rules on, and two of the gate's, without those listed elsewhere."""
+    """The scenarios in the table of a protocol: standard scenarios that switch no rule, and two of the gate.
+
+    ``SCENARIOS`` and scenarios of ``_OTHER_VERSIONS`` are left out.
+    """
     asked = (*scenario_files.standard(), *map(scenario_files.find, _OF_THE_GATE))
     named = (s.name for s in asked if s.definition.name == protocol and not s.rules)
-    standard = sorted(named, key=lambda name: f"{name}.toml")  # as their files lie
+    standard = sorted(named, key=lambda name: f"{name}.toml")  # in the order of their files
     ours = [name for name in standard if not name.rpartition("/")[2].startswith(_OTHER_VERSIONS)]
     return [name for name in ours if name not in SCENARIOS]
 
 
 def verdicts(protocol: str) -> dict[str, tuple[int, dict[str, str]]]:
-    """The standard scenarios of a protocol: the steps of each, and the verdict on each property."""
+    """For each of ``names(protocol)``, the number of steps, and the verdict on each liveness property."""
     return dict(zip(names(protocol), in_order(names(protocol), row), strict=True))
 
 
 def row(name: str) -> tuple[int, dict[str, str]]:
-    """The steps of a scenario, and the verdict on each liveness property of its protocol."""
+    """The number of steps of a scenario, and the verdict on each liveness property of its protocol."""
     scenario = scenario_files.find(name)
     wanted = tuple(p.name for p in scenario.definition.liveness)
     model = traced(Request.of(scenario, Overrides(properties=wanted)))
@@ -170,14 +176,14 @@ def row(name: str) -> tuple[int, dict[str, str]]:
             raise ValueError(f"{name}: {prop.name} is {'violated' if why is None else 'not violated'}")
         if why is None:
             return "holds" if premises else "–"
-        run_with(graph, prop.liveness, prop.liveness.fair)  # the interpreter takes it again
+        run_with(graph, prop.liveness, prop.liveness.fair)  # the interpreter replays the run
         return f"**{why}**"
 
     return steps, {prop.name: verdict(prop) for prop in model.liveness}
 
 
 def _livelock(property: str) -> Iterator[str]:
-    """The run of a livelock, as its sentences."""
+    """The sentences of a livelock's run, as a block of text."""
     run = LIVELOCKS[property].run()
     assert run.loop is not None
     yield "```text"
@@ -190,7 +196,7 @@ def _livelock(property: str) -> Iterator[str]:
 
 
 def _standard(protocol: str) -> Iterator[str]:
-    """The standard scenarios of a protocol against its properties."""
+    """The table with the verdict on each property in each scenario of a protocol."""
     rows = verdicts(protocol)
     (properties,) = {tuple(told) for _, told in rows.values()}
     yield from (f"{number}. `{name}`" for number, name in enumerate(properties, 1))
@@ -200,18 +206,18 @@ def _standard(protocol: str) -> Iterator[str]:
 
 
 def standard_row(name: str, steps: int, told: dict[str, str]) -> tuple[str, ...]:
-    """The cells of a scenario."""
+    """The cells of a scenario's row in the table of verdicts."""
     return (name.rpartition("/")[2], f"{steps:,}", *told.values())
 
 
 def _needs() -> Iterator[str]:
-    """Each scenario that is there for liveness, and the properties in it with one assumption less."""
+    """The sections of all ``SCENARIOS``."""
     for lines in in_order(SCENARIOS, lambda name: list(needs_section(name))):
         yield from lines
 
 
 def needs_section(name: str) -> Iterator[str]:
-    """The section of one scenario."""
+    """The section of one scenario: its size, and a table of its properties without each fairness assumption."""
     found = needed(name)
     title = scenario_files.find(name).title
     yield from (f"### {name.partition('/')[2]}", "")

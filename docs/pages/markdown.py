@@ -1,4 +1,4 @@
-"""Markdown that generated pages are made of: templates, tables, links from rule numbers, runs, lists."""
+"""Parts of generated Markdown pages: templates, tables, links from rule numbers, runs, lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from highwater.model.language.protocol import Invariant, Rule
 from highwater.model.rulebook import RULEBOOK
 
 Block = Callable[..., str | Iterable[str]]
-"""Computes a block from the words behind its name in the mark: a text, or its lines."""
+"""A function that computes a block, as a text or lines. Its arguments are the words after the name in a mark."""
 
 FOLDER = Path(__file__).parent
 """The folder of the templates: a page's prose, with marks for its blocks."""
@@ -43,13 +43,13 @@ def filled(text: str, blocks: Mapping[str, Block]) -> str:
 
 
 def asked_for(text: str, name: str) -> list[str]:
-    """The words behind each mark with a block's name, in the order of the page."""
+    """The words after the block's name in each mark with this name, in the order of the page."""
     found = (mark.partition(" ") for mark in _MARK.findall(text))
     return [words for called, _, words in found if called == name]
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Iterator[str]:
-    """The lines of a table. A column whose title ends in a colon has its cells at the right."""
+    """The lines of a table. A column whose title ends in a colon is aligned to the right."""
     columns = list(columns)
     yield row(title.rstrip(":") for title in columns)
     yield row("---:" if title.endswith(":") else "---" for title in columns)
@@ -62,7 +62,7 @@ def row(cells: Iterable[object]) -> str:
 
 
 def code(texts: Iterable[str]) -> str:
-    """Texts as code, one below the other within a cell."""
+    """Texts as code, each on its own line in a cell of a table."""
     return "<br/>".join(f"`{text}`" for text in texts)
 
 
@@ -77,12 +77,12 @@ _KEPT = re.compile(
 
 
 def anchor(number: str) -> str:
-    """The anchor of a number, or of a family, on the page of all rules."""
+    """The anchor of a rule number, or of a family of rules, on the page of all rules."""
     return number.lower()
 
 
 def link_numbers(text: str, page: str = PAGE) -> str:
-    """Markdown with every number of the rulebook in it as a link to ``page`` (empty: the same page).
+    """The Markdown text with each rule number replaced by a link to ``page`` (empty: the same page).
 
     Code, charts, headings and existing links stay as they are.
     """
@@ -98,17 +98,17 @@ def _linked(text: str, page: str) -> str:
 
 
 def run_table(chart: SequenceChart, example: Counterexample) -> Iterator[str]:
-    """A run, a line a step, with what the protocol wants told of the changes."""
+    """A table of a run: for each step its sentence, and the changes that the protocol's drawing selects."""
     steps = enumerate(example.steps[1:], 2)
     rows = ((number, step.sentence, code(chart.told(step, None))) for number, step in steps)
     return table(("step:", "what happens", "what changes"), rows)
 
 
 def properties(stated: Sequence[Invariant | Liveness]) -> Iterator[str]:
-    """Numbered, as the columns of a table are."""
+    """A list of properties, numbered like the columns of a table."""
     return (f"{n}. `{p.name}` ({p.source}): {p.meaning}" for n, p in enumerate(stated, 1))
 
 
 def rules(stated: Mapping[str, Rule]) -> Iterator[str]:
-    """By name, with source and sentence."""
+    """A list of rules: name, source and sentence."""
     return (f"- `{name}` ({rule.source}): {rule.sentence}" for name, rule in stated.items())

@@ -1,7 +1,7 @@
-"""A run as a sequence chart in SVG: the README's picture and those of the galleries, from the data of run pages.
+"""A run as a sequence chart in SVG, for the README and the galleries, from the data of run pages.
 
-The same run gives the same bytes: it is the interpreter's run, and widths of texts are reckoned, not measured. The
-picture follows the reader's choice of light or dark.
+The same run gives the same bytes, because the widths of texts are estimated, not measured. The picture adapts to the
+reader's light or dark mode.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def picture() -> str:
 
 
 def svg(run: dict[str, Any]) -> str:
-    """The chart of a run (``highwater.checker.report.page.content``), its last state's logs below it."""
+    """The SVG of a run's chart, with the logs of the last state below it.
+
+    ``run`` is as in ``highwater.checker.report.page.content``.
+    """
     lanes, steps = run["chart"]["lanes"], run["steps"]
     bold = run["falseAt"]
     widest = max((7.6 if i in bold else 7) * len(step["sentence"]) for i, step in enumerate(steps))
@@ -89,7 +92,7 @@ def _steps(run: dict[str, Any], more: int) -> Iterator[str]:
 
 
 def _bars(run: dict[str, Any], end: int) -> Iterator[str]:
-    """Where each lane stands from state to state, by the first band; a plain line for those that are not in it."""
+    """The bar of each lane, which shows the lane's sign in the first band; a plain line for lanes outside the band."""
     band = run["chart"]["bands"][0]
     for lane in range(len(run["chart"]["lanes"])):
         x, place = _x(lane), lane - band["first"]
@@ -105,7 +108,7 @@ def _bars(run: dict[str, Any], end: int) -> Iterator[str]:
 
 
 def _spans(signs: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Stretches of one sign: the sign, its first state, and the first behind it."""
+    """The sequences of equal signs: the sign, the index of its first state, and the index after its last state."""
     first = 0
     for i in range(1, len(signs) + 1):
         if i == len(signs) or signs[i] != signs[first]:
@@ -120,7 +123,7 @@ def _arrows(run: dict[str, Any]) -> Iterator[str]:
         side = 1 if x2 > x1 else -1
         x1, x2 = x1 + side * 9, x2 - side * 10
         yield f'<path class="shaft" d="M{x1} {y1}L{x2} {y2}"/><path class="mark" d="{_head(x1, y1, x2, y2)}"/>'
-        # In the gap before the lane that it goes to, where the arrow is long enough to be seen beside its word.
+        # The title is in the gap before the receiver's lane, if the arrow is long enough to remain visible.
         part = 1 - (LANE / 2 - 9) / abs(x2 - x1)
         x, y = x1 + (x2 - x1) * part, y1 + (y2 - y1) * part
         wide = 6.2 * len(arrow["title"]) + 4

@@ -1,4 +1,4 @@
-"""The metadata quorum: the tables of its rules, of latency and of votes."""
+"""The blocks of the pages about the metadata quorum: tables of rules, liveness, latency and votes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from highwater.model.quorum import Quorum
 PROFILE = "kip_1166"
 
 LIMIT = 1_000_000
-"""States of a search of the table of invariants that does not come to its end."""
+"""The most states of a search for the table of invariants."""
 
 OTHERWISE = {"settled": 1, "observers": 1, "appends": 1, "restarts": 1}
-"""The budgets for a rule that no defect takes off."""
+"""The budgets for a rule that no defect scenario switches off alone."""
 
 FULL = tuple(p for p in LIVENESS if p.name != "fetches_come_to_rest")
 _REST = tuple(p for p in LIVENESS if p.name == "fetches_come_to_rest")
@@ -52,13 +52,13 @@ LIVE: tuple[tuple[tuple[str, ...], Mapping[str, int]], ...] = (
     (("new_leader_forgets_hwm",), _ELECTED),
     (("timer_answers_as_parked",), _ELECTED),
 )
-"""The rows of the table of liveness: rules that are off, and the budgets."""
+"""The rows of the table of liveness: the rules that are off, and the budgets."""
 
 VOTES = (
     "large-votes", "small-votes-restarts", "small-votes-losses", "small-votes-one-returns", "defect-no-pre-vote",
     "defect-pre-vote-for-all", "defect-two-votes", "defect-vote-forgotten", "gap-restarted-follower", "gap-empty-drain",
 )  # fmt: skip
-"""The scenarios whose votes are messages, and that of what Kafka 4.2 does besides."""
+"""The scenarios in the table of votes."""
 
 RULES = {name: rule for name, rule in Quorum.rules.items() if name in Quorum.profiles[PROFILE].rules}
 OTHER_RULES = {name: rule for name, rule in Quorum.rules.items() if name not in RULES}
@@ -91,7 +91,7 @@ def _vote_row(name: str) -> Iterator[str]:
 
 
 def scenario_of(rule: str) -> str:
-    """The first defect that takes this rule off alone, for its invariants; "" where there is none."""
+    """The first defect that switches off only this rule and checks no liveness; "" if there is none."""
     for name in GALLERY.names:
         found = scenario_files.find(GALLERY.place + name)
         off = [r for r, on in found.rules.items() if not on]
@@ -101,13 +101,13 @@ def scenario_of(rule: str) -> str:
 
 
 def budgets_of(rule: str) -> dict[str, int]:
-    """The budgets under which a rule is looked at."""
+    """The budgets of the search without a rule."""
     name = scenario_of(rule)
     return dict(scenario_files.find(GALLERY.place + name).parameters) if name else OTHERWISE
 
 
 def rule_row(rule: str) -> str:
-    """A rule against the invariants."""
+    """The table row of a rule: the depths at which invariants are violated without the rule."""
     name = scenario_of(rule)
     depths, states, complete = failing((rule,), tuple(budgets_of(rule).items()))
     cells = [str(depths.get(i.name, "")) for i in INVARIANTS]
@@ -116,7 +116,7 @@ def rule_row(rule: str) -> str:
 
 
 def live_row(off: tuple[str, ...], parameters: Mapping[str, int]) -> str:
-    """Rules against what must happen."""
+    """The table row for these rules off: whether each liveness property fails or holds."""
     failed = never(off, tuple(parameters.items()))
     cells = ["fails" if p.name in failed else "holds" for p in LIVENESS]
     title = " ".join(f"`{rule}`" for rule in off) or "all on"
@@ -127,7 +127,7 @@ def live_row(off: tuple[str, ...], parameters: Mapping[str, int]) -> str:
 def failing(
     off: tuple[str, ...], parameters: tuple[tuple[str, int], ...]
 ) -> tuple[Mapping[str, int], int, bool]:
-    """Invariant to depth, states, and whether those are all, with these rules off."""
+    """With these rules off: the depth of each violated invariant, the number of states, True if complete."""
     model = Model(Quorum(dict(parameters), _rules(off)), INVARIANTS)
     found = search(model, SearchOptions(workers=1, limit_states=LIMIT))
     return {v.property: v.depth for v in found.violations}, found.distinct_states, found.complete
@@ -135,7 +135,7 @@ def failing(
 
 @once
 def never(off: tuple[str, ...], parameters: tuple[tuple[str, int], ...]) -> frozenset[str]:
-    """The liveness properties that fail with these rules off: with the park timer, and for one of them without it."""
+    """The liveness properties that fail with these rules off. Those of ``_REST`` are checked without the park timer."""
     failed: set[str] = set()
     for asked, timer in ((FULL, 1), (_REST, 0)):
         model = Model(Quorum({**dict(parameters), "timer": timer}, _rules(off)), (), liveness=asked)

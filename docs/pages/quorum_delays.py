@@ -1,10 +1,10 @@
-"""How long something takes, in message delays, read off an explored graph.
+"""Durations in message delays, computed on an explored graph.
 
 Each message takes one delay from sending to handling; messages in flight together count once. A local step of a party
 takes no time. A timer runs from the moment it is set and outlasts any number of delays here. The order of steps within
 one moment is open: ``least`` and ``most`` range over all orders.
 
-A message in flight is an enabled step, the one that handles it. The names of the actions give the kind of each step.
+A message in flight is represented by the enabled step that handles it. The action of a step gives the kind of the step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from highwater.checker.engines.state_graph import Explored
 
 @dataclass(frozen=True)
 class Kinds:
-    """Names of actions: those that handle a message, local steps without delay, and those of timers.
+    """The names of the actions that handle a message, of the local actions without delay, and of the timers.
 
     Steps of other actions are not taken.
     """
@@ -29,7 +29,7 @@ class Kinds:
 
 @dataclass(frozen=True, order=True)
 class Time:
-    """So many times what a timer runs, and so many message delays besides (or less)."""
+    """A duration: a number of timer periods (``waits``), plus a number of message delays, which may be negative."""
 
     waits: int
     delays: int
@@ -46,9 +46,9 @@ _NOW, _DELAY, _WAIT = Time(0, 0), Time(0, 1), Time(1, 0)
 
 @dataclass(frozen=True)
 class Moment:
-    """A state, the steps that still belong to this moment, and the timers that run, with the time that is left.
+    """A state at one point in time, the steps still to take at this time, and the running timers.
 
-    Steps and timers are instances of the model: messages to take, and timers that end.
+    Steps and timers are instances of the model. Each running timer has its remaining time.
     """
 
     state: int
@@ -57,7 +57,7 @@ class Moment:
 
 
 class Delays:
-    """Times on a graph."""
+    """Computes durations on an explored graph."""
 
     def __init__(self, graph: Explored, kinds: Kinds) -> None:
         self.graph = graph
@@ -67,22 +67,22 @@ class Delays:
         self._timers = frozenset(i for i, name in enumerate(names) if name in kinds.timers)
 
     def steps(self, state: int) -> dict[int, int]:
-        """The steps of a state: instance to the state that it leads to."""
+        """The steps of a state: by instance, the state to which it leads."""
         here = slice(int(self.graph.offsets[state]), int(self.graph.offsets[state + 1]))
         instances, targets = self.graph.instances[here].tolist(), self.graph.targets[here].tolist()
         return dict(zip(instances, targets, strict=True))
 
     def span(self, start: int, goal: Callable[[int], bool]) -> tuple[Time | None, Time | None]:
-        """The least and the most time from a state to one in which the goal holds; None: never.
+        """The least and the most time from a state to a state in which the goal holds; None: never.
 
-        A moment begins in ``start``: messages that are under way there take a whole delay.
+        Messages that are in flight in ``start`` take a whole delay.
         """
         first = self._reached(start, frozenset(), {})
         order, after = self._moments(first, goal)
         least: dict[Moment, Time] = {}
         most: dict[Moment, Time | None] = {}
-        # ``order`` has each moment after its successors, except in loops: a loop's moments have no time yet.
-        # A state that can stay in a loop has no most time; its least time is that of a way out.
+        # ``order`` has each moment after its successors, except in loops: there a successor may have no time yet.
+        # A state that can stay in a loop has no most time; its least time is the time of a way out of the loop.
         for moment in order:
             if goal(moment.state):
                 least[moment] = most[moment] = _NOW
@@ -110,7 +110,7 @@ class Delays:
     def _moments(
         self, first: Moment, goal: Callable[[int], bool]
     ) -> tuple[list[Moment], dict[Moment, list[tuple[Time, Moment]]]]:
-        """All moments that can come, each after those it leads to (depth first), and where each leads."""
+        """All reachable moments, each after its successors (depth first), and by moment its successors with costs."""
         after: dict[Moment, list[tuple[Time, Moment]]] = {}
         order: list[Moment] = []
         stack: list[tuple[Moment, bool]] = [(first, False)]
@@ -140,6 +140,6 @@ class Delays:
         return [(passed, Moment(moment.state, left, frozenset(later.items())))]
 
     def _reached(self, state: int, left: frozenset[int], running: dict[int, Time]) -> Moment:
-        """The moment goes on in another state: timers that cannot end there do not run, others are set."""
+        """The moment after a step to ``state``. Timers that cannot end there are removed, and new timers start."""
         timers = (self._timers & self.steps(state).keys()) - left
         return Moment(state, left, frozenset((i, running.get(i, _WAIT)) for i in timers))

@@ -1,4 +1,4 @@
-"""How many message delays it takes until a replica of the quorum knows a new high watermark."""
+"""The number of message delays until the replicas of the quorum know a new high watermark."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from highwater.model.quorum import Quorum
 KINDS = Kinds(messages=("receive_fetch", "take_answer"), at_once=("send_fetch",), timers=("park_timer",))
 
 Span = tuple[Time | None, Time | None]
-"""The least and the most time; None: never, or not in every run."""
+"""The least time (None: never) and the most time (None: not in every run)."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """From the leader's append of a record: until the leader counts it as committed, and until others know."""
+    """The times from the leader's append of a record until a replica knows that the record is committed.
+
+    ``leader`` is for the leader, ``replicas`` for each other replica, and ``all`` for the last replica.
+    """
 
     leader: Span
     replicas: tuple[Span, ...]
@@ -34,7 +37,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Case:
-    """A row of the table."""
+    """A row of the table of latencies: a quorum, a profile, and the rules of the profile that are off."""
 
     says: str
     profile: str
@@ -57,11 +60,11 @@ CASES = (
     Case("3 voters, member 2 below version 18", "kip_1166", (("voters", 3), ("older", 4))),
     Case("3 voters, the leader below version 18", "kip_1166", (("voters", 3), ("older", 1))),
 )
-"""The rows of the table."""
+"""The rows of the table of latencies."""
 
 
 def latency(case: Case) -> Latency:
-    """Times from a quorum at rest, every fetch parked and every HWM known, in which the leader appends a record."""
+    """The latency of a case. At the append, the quorum is at rest: every fetch is parked and every HWM is known."""
     rules = Quorum.profiles[case.profile].rules - set(case.off)
     model = Model(Quorum({"settled": 1, "appends": 1, **dict(case.parameters)}, rules), ())
     said = answer(
@@ -116,7 +119,7 @@ def _latency(model: Model) -> Latency:
 
 
 def told(time: Time | None) -> str:
-    """A time for readers: T is what the park timer runs, and a number counts message delays."""
+    """A time as text: T is the period of the park timer, and a number counts message delays."""
     if time is None:
         return "never"
     waits = "" if time.waits == 0 else "T + " if time.waits == 1 else f"{time.waits}T + "
@@ -124,7 +127,7 @@ def told(time: Time | None) -> str:
 
 
 def latency_table(cases: Iterable[Case] = CASES) -> list[str]:
-    """The lines of the table, or of some of its rows."""
+    """The lines of the table of latencies for these cases."""
     lines = [
         "| quorum | profile | committed | a replica, least | a replica, most | all replicas | states |",
         "| --- | --- | --- | --- | --- | --- | ---: |",

@@ -1,4 +1,4 @@
-"""Rules against properties, a table for each protocol; what the promise keeps, and what breaks it."""
+"""For each protocol, a table of the properties that fail without a rule; and runs that violate the promise."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _bounds() -> str:
 
 
 def _profiles() -> Iterator[str]:
-    """A table for each profile: which property fails without a rule, and when."""
+    """A table for each profile: the depth at which each property fails without a rule."""
     columns = ("rules", "what is missing", *(f"{i.name}:" for i in truncation.INVARIANTS), "states:")
     for name, profile in Truncation.profiles.items():
         yield from (f"## `{name}`: {profile.meaning}", "", *table(columns, []), *truncation_rows(name), "")
 
 
 def truncation_rows(profile: str) -> Iterator[str]:
-    """The rows of a profile's table: with all its rules, and with each of them off."""
+    """The rows of a profile's table: with all its rules on, and with each rule off."""
     on = Truncation.profiles[profile].rules
     yield _truncation_row("all on", "nothing", on)
     for name, rule in Truncation.rules.items():
@@ -57,11 +57,11 @@ TRUNCATION: dict[str, Block] = {"bounds": _bounds, "profiles": _profiles}
 
 
 Subject = tuple[tuple[str, ...], str]
-"""Rules that are off, and the defect whose budgets apply; "" where there is none."""
+"""The rules that are off, and the defect scenario whose budgets apply; "" if there is none."""
 Parameters = tuple[tuple[str, int], ...]
 
 LIMIT = 1_500_000
-"""States of a search of this page that does not come to its end."""
+"""The most states of a search for the table of replication."""
 
 _PROFILE = "kip_966"
 _OTHERWISE = {
@@ -73,10 +73,10 @@ _OTHERWISE = {
     "lossy_crashes": 1,
     "shrinks": 1,
 }
-"""The budgets for a rule that no defect scenario takes off alone."""
+"""The budgets for a rule that no defect scenario switches off alone."""
 
 _REASSIGNING = {"replication_factor": 2, "initial_isr": 2, "reassignments": 2, "fencings": 1}
-"""And for one of these."""
+"""The budgets for such a rule if it is in ``_OF_REASSIGNMENT``."""
 
 _OF_REASSIGNMENT = (
     "valid_isr_check", "elr_within_replicas", "reassignment_bumps_leader_epoch", "cancellation_is_whole",
@@ -94,7 +94,7 @@ def _replication_table() -> Iterator[str]:
 
 
 def replication_rows(chosen: Sequence[Subject]) -> list[str]:
-    """The rows of some subjects, in their order."""
+    """The table rows of some subjects, in their order."""
     alike: dict[Parameters, list[Subject]] = {}
     for subject in chosen:
         alike.setdefault(_parameters(*subject), []).append(subject)
@@ -109,7 +109,7 @@ def _replication_part(part: tuple[Subject, ...]) -> list[tuple[Subject, str]]:
 
 
 def subjects() -> Iterator[Subject]:
-    """Every rule alone, then every combination that a defect takes off."""
+    """Every rule alone, then every combination of rules that a defect switches off."""
     known = {n: scenario_files.find(galleries.PLACE + n) for n in galleries.names()}
     off = {
         n: tuple(sorted(rule for rule, on in s.rules.items() if not on))
@@ -124,7 +124,7 @@ def subjects() -> Iterator[Subject]:
 
 
 def _parameters(off: tuple[str, ...], scenario: str) -> Parameters:
-    """The budgets under which these rules are looked at."""
+    """The budgets of the search without these rules."""
     chosen: Mapping[str, int] = _REASSIGNING if off[0] in _OF_REASSIGNMENT else _OTHERWISE
     if scenario:
         chosen = scenario_files.find(galleries.PLACE + scenario).parameters
@@ -149,7 +149,7 @@ def _replication_row(off: tuple[str, ...], scenario: str) -> str:
 
 @once
 def _explore(off: tuple[str, ...], parameters: Parameters) -> tuple[Mapping[str, int], int, bool]:
-    """Property to depth, states, and whether those are all, with these rules off."""
+    """With these rules off: the depth of each violated property, the number of states, True if complete."""
     model = Model(Replication(dict(parameters), _on() - set(off)), replication.INVARIANTS)
     found = search(model, SearchOptions(workers=1, limit_states=LIMIT))
     return {v.property: v.depth for v in found.violations}, found.distinct_states, found.complete
@@ -175,11 +175,11 @@ BUDGETS: tuple[Mapping[str, int], ...] = (
     {"bounces": 1, "removals": 1, "metadata": 0},
     {"bounces": 1, "older_controllers": 1, "metadata": 0},
 )
-"""The searches of each row of the table."""
+"""The budgets of the searches for each row of the table."""
 
 
 def _zookeeper_table() -> Iterator[str]:
-    """Rules against properties: with all of them, with each of them off, and before the proposal."""
+    """The table of failing properties: with all rules on, with each rule off, and before the proposal."""
     asked = len(zookeeper.INVARIANTS) + len(zookeeper.LIVENESS)
     yield from table(("rules", *(f"{n}:" for n in range(1, asked + 1))), [])
     yield _zookeeper_row("all on", frozenset(RULES))
@@ -194,7 +194,7 @@ def _zookeeper_row(title: str, on: frozenset[str]) -> str:
 
 
 def failing(on: frozenset[str]) -> dict[str, int]:
-    """Property to least depth, of those that fail under these rules and not with all of them on."""
+    """The least depth of each property that fails under these rules but not with all rules on."""
     found: dict[str, int] = {}
     for number in range(len(BUDGETS)):
         gaps = failing_under(frozenset(RULES), number)
@@ -206,7 +206,7 @@ def failing(on: frozenset[str]) -> dict[str, int]:
 
 @once
 def failing_under(on: frozenset[str], number: int) -> Mapping[str, int]:
-    """Property to depth, of those that fail under these rules within one of the budgets."""
+    """The depth of each property that fails under these rules and the budgets with index ``number``."""
     model = Model(ZooKeeperMode(BUDGETS[number], on), zookeeper.INVARIANTS, zookeeper.LIVENESS)
     result = search(model, SearchOptions(workers=1))
     if not result.complete or any(result.cut.values()):
@@ -229,7 +229,7 @@ PROPERTY = "keeps_the_promise"
 
 
 def _standard() -> Iterator[str]:
-    """The table of the scenarios in which the promise is kept, by the committed baseline."""
+    """The table of the scenarios in which the promise holds, according to the committed baseline."""
     kept = baseline.read(DOCS.parent / baseline.DEFAULT).facts
     yield from table(("scenario", "states:", "depth:", "steps that clients see:"), [])
     for (_, name), facts in kept.items():
@@ -240,7 +240,7 @@ def _standard() -> Iterator[str]:
 
 
 def _broken(name: str) -> Iterator[str]:
-    """A scenario with a rule off, and the run that breaks the promise."""
+    """The number of states of a scenario with a rule off, and the run that violates the promise."""
     place, _, own = name.rpartition("/")
     found = galleries.find(own, f"{place}/")
     (example,) = found.examples
@@ -252,7 +252,7 @@ def _broken(name: str) -> Iterator[str]:
 
 
 def _promise_run(example: Counterexample) -> Iterator[str]:
-    """The steps as sentences, what they are to the abstract protocol, and the step that is none of its own."""
+    """The steps of a run, each with its abstract step, and the lines about the last step, which is not allowed."""
     run = example.abstract
     assert run is not None
     for number, step in enumerate(example.steps, 1):

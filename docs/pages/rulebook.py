@@ -1,4 +1,4 @@
-"""The rulebook, the audit of the proposals, the profiles and the fields of the state, from the protocols themselves."""
+"""The blocks of the pages of the rulebook, the audit of the proposals, the profiles, and the fields of the state."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _place(place: Entry) -> str:
 
 
 def _noticed(entry: Entry) -> str:
-    """The properties, and the scenario in which one was seen to fail, with what it takes off beside the switch."""
+    """The properties that detect a mistake, the scenario that violates them, and the other rules that it turns off."""
     properties = ", ".join(f"`{name}`" for name in entry["violates"])
     if not entry["scenario"]:
         return properties

@@ -1,7 +1,7 @@
-"""The site: hand-written pages and generated ones, gathered in build/docs and built by MkDocs into build/site.
+"""The site: hand-written and generated pages, gathered in build/docs and built by MkDocs into build/site.
 
 A generated page is a template of this folder with its blocks filled in. Links to files that are not on the site become
-plain text, and every number of a rule becomes a link to the rulebook.
+plain text, and every rule number becomes a link to the rulebook.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GENERATED: dict[str, Mapping[str, Block]] = {
     "zookeeper-gallery.md": galleries.ZOOKEEPER.blocks,
     "zookeeper-rules.md": rule_tables.ZOOKEEPER,
 }
-"""The generated pages."""
+"""The blocks of each generated page, by the page's name."""
 
 ELSEWHERE = {
     "README.md": "index.md",
@@ -49,7 +49,7 @@ ELSEWHERE = {
     "docs/README.md": "contents.md",
     "docs": "contents.md",
 }
-"""Pages whose place on the site is not their place in docs/. The README is the front page."""
+"""The paths on the site of pages that have another path in the repository. The README is the front page."""
 
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\))*)\]\(([^)\s]+)\)")
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.M | re.S)
@@ -61,7 +61,7 @@ def generated(name: str) -> str:
 
 
 def hand_written() -> dict[str, Path]:
-    """The hand-written pages by their place on the site."""
+    """The files of the hand-written pages, by the page's path on the site."""
     found = {ELSEWHERE.get(f"docs/{p}", str(p)): DOCS / p for p in _pages()}
     return {"index.md": ROOT / "README.md", "contributing.md": ROOT / "CONTRIBUTING.md", **found}
 
@@ -72,7 +72,10 @@ def _pages() -> list[Path]:
 
 
 def relinked(text: str, page: Path, place: str, there: frozenset[str]) -> str:
-    """A page's text with its links as the site needs them; ``page`` is its file, ``place`` where it is on the site."""
+    """The text of a page with its links adapted to the site.
+
+    ``page`` is the page's file, ``place`` its path on the site, and ``there`` has all paths on the site.
+    """
 
     def link(found: re.Match[str]) -> str:
         image, said, target = found.groups()
@@ -93,7 +96,7 @@ def relinked(text: str, page: Path, place: str, there: frozenset[str]) -> str:
 
 
 def _outside_code(text: str, link: object) -> str:
-    """Links are replaced outside of code blocks; a link's text may be code."""
+    """The text with each link outside of code blocks replaced by ``link``. The text of a link may be code."""
     pieces, end = [], 0
     for block in re.finditer(r"^```.*?^```$", text, re.M | re.S):
         pieces += [_LINK.sub(link, text[end : block.start()]), block[0]]  # type: ignore[call-overload]
@@ -102,7 +105,7 @@ def _outside_code(text: str, link: object) -> str:
 
 
 def gather(folder: Path = SOURCES) -> None:
-    """Write all pages of the site, and the images and examples they link to."""
+    """Write all pages of the site to a folder, with the images and examples to which they link."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS / "images", folder / "images")
     shutil.copytree(DOCS / "pages" / "theme", folder / "theme")
@@ -124,7 +127,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def build() -> int:
-    """Build the site from the gathered pages; the exit status of MkDocs."""
+    """Build the site from the gathered pages. Returns the exit status of MkDocs."""
     command = [
         sys.executable,
         "-m",
@@ -143,7 +146,7 @@ def build() -> int:
 def main(arguments: list[str]) -> int:
     """Build the site; with ``--only-pages`` stop at the Markdown, with ``--afresh`` repeat all searches.
 
-    Answers that are new are written to answers.json. The status is 1 if an answer differs from the committed one.
+    New answers are written to answers.json. Returns 1 if an answer differs from the committed answer.
     """
     if unknown := set(arguments) - {"--only-pages", "--afresh"}:
         print(f"unknown option {min(unknown)}: --only-pages, --afresh", file=sys.stderr)

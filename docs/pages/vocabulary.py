@@ -1,6 +1,6 @@
 """Check the prose of pages, docstrings, comments and messages against `vocabulary.toml`.
 
-A sentence begins with its subject, and a word that the field does not know has its replacement in the table.
+The table lists words and beginnings of sentences to avoid, each with a replacement.
 """
 
 import ast
@@ -19,7 +19,7 @@ _BLOCK = re.compile(r"```.*?```|`[^`\n]*`|<!--.*?-->|\{\{.*?\}\}|\]\([^)]*\)", r
 
 
 def prose_of_page(text: str) -> Iterator[tuple[int, str]]:
-    """The paragraphs of a Markdown page, each with its line, without code, targets of links and templates."""
+    """The paragraphs of a Markdown page, each with its line number, without code, link targets and marks."""
     text = re.sub(r"^#.*$", "", text, flags=re.M)
     blanked = _BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     line = 1
@@ -29,7 +29,7 @@ def prose_of_page(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
-    """The docstrings, comments and texts with a space in them of a Python module, each with its line."""
+    """The comments of a Python module, and its strings that contain a space, each with its line number."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.strip("# ")
@@ -40,7 +40,7 @@ def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose_of_table(text: str) -> Iterator[tuple[int, str]]:
-    """The texts of a TOML file, each with its line."""
+    """The comments and strings of a TOML file, each with its line number."""
     for number, line in enumerate(text.splitlines(), 1):
         yield (
             number,
@@ -54,7 +54,7 @@ READERS = {".md": prose_of_page, ".py": prose_of_module, ".toml": prose_of_table
 
 
 def files() -> Iterator[Path]:
-    """The files with prose of ours."""
+    """All files whose prose is checked."""
     yield from ROOT.glob("*.md")
     for folder in CODE:
         for path in sorted((ROOT / folder).rglob("*")):
@@ -63,7 +63,7 @@ def files() -> Iterator[Path]:
 
 
 def complaints(path: Path, table: Mapping[str, Mapping[str, Collection[str]]]) -> Iterator[str]:
-    """A line for each place where a file does not follow the table."""
+    """A line for each place where a file does not follow the vocabulary table."""
     name = path.relative_to(ROOT).as_posix()
     allowed = table["exceptions"]
     for line, text in READERS[path.suffix](path.read_text()):
@@ -79,7 +79,7 @@ def complaints(path: Path, table: Mapping[str, Mapping[str, Collection[str]]]) -
 
 
 def main() -> int:
-    """Print every complaint; 1 if there is one."""
+    """Print every complaint. Returns 1 if there is a complaint, otherwise 0."""
     table = tomllib.loads((HERE / "vocabulary.toml").read_text())
     found = [line for path in files() for line in complaints(path, table)]
     print("\n".join(found) if found else "vocabulary: no retired word, no sentence without a subject")

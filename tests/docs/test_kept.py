@@ -102,7 +102,7 @@ def test_only_what_is_used_is_kept_when_all_pages_are_written(answers: Answers) 
 @pytest.mark.parametrize(
     ("before", "after", "same"),
     [
-        ('"""How long something takes,', '"""Planted', True),
+        ('"""Durations in message delays,', '"""Planted', True),
         ("from collections.abc import", "from typing import Any\nfrom collections.abc import", True),
         ("        # ``order`` has each", "        # planted: ``order`` has each", True),
         ("_DELAY, _WAIT = Time(0, 0), Time(0, 1)", "_DELAY, _WAIT = Time(0, 0), Time(0, 2)", False),

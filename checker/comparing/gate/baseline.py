@@ -83,9 +83,9 @@ def _matching(pattern: str, root: Path, titles: Mapping[str, tuple[str, bool]]) 
 
 @dataclass
 class Baseline:
-    """A baseline file. ``engine`` and ``source`` are the fingerprints of its engine and of the protocols' source.
+    """A baseline file. ``facts`` has the facts of each entry, by (kind, name).
 
-    ``facts`` has the facts of each entry by (kind, name).
+    ``engine`` and ``source`` are fingerprints of the engine and of the protocols' source that gave the facts.
     """
 
     path: Path
@@ -98,7 +98,7 @@ class Baseline:
     def root(self) -> Path:
         """The directory that the baseline's relative paths start from.
 
-        It is the directory of the file, or of the folder ``.highwater`` that has the file.
+        It is the directory of the baseline file or, if the file is in a folder ``.highwater``, of this folder.
         """
         parent = self.path.absolute().parent
         return parent.parent if parent.name == DEFAULT.parent.name else parent

@@ -45,7 +45,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.model import Model
 
 GRAPH = "graph"
-"""The fact that may change without a difference: the fingerprint of the model."""
+"""The key of the model's fingerprint. This fact may change without being a difference."""
 
 KINDS = {
     "actions": "action",
@@ -71,7 +71,7 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A fact that changed. None means that a version lacks it; ``table`` is empty for a fact of the whole entry."""
+    """A changed fact. ``before`` or ``after`` is None if it is missing. ``table`` is "" for a fact of the entry."""
 
     table: str
     name: str
@@ -151,7 +151,7 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
 
 
 def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
-    """Missing names, each with a new name that has the same facts: (table, name before, name after)."""
+    """Triples (table, missing name, new name) in which both names have the same facts."""
     found = []
     for table in TABLES:
         old, new = before.get(table, {}), after.get(table, {})
@@ -202,7 +202,7 @@ def run_all(
     quiet: bool = False,
     reuse: Reuse = Reuse.NEVER,
 ) -> Iterator[tuple[GateEntry, Ran | None]]:
-    """Run entries in their order, and yield each with its result; None if the budget was used up before.
+    """Run entries in order, and yield each with its result; None for entries not begun within ``budget`` seconds.
 
     Raises GateInterrupted on Ctrl-C.
     """
@@ -279,7 +279,7 @@ def _traced(job: _Job, say: Say) -> str | None:
 # proves nothing.
 
 SECONDS = 30.0
-"""The seconds for all scenarios that are explained."""
+"""The seconds that ``seek`` may take for all explained scenarios together."""
 EACH_SECONDS = 8.0
 LIMIT_STATES = 200_000
 TOGETHER = 8
@@ -289,7 +289,10 @@ TOGETHER = 8
 def seek(
     explained: Sequence[Comparison], entries: Sequence[GateEntry], baseline: Baseline, old: Revision
 ) -> None:
-    """For each action that shows no difference in its scenario, add a state of another scenario in which it differs."""
+    """For each action without a difference in its scenario, search other scenarios for a state in which it differs.
+
+    A state that is found is added to the ``ActionChange``.
+    """
     deadline = time.monotonic() + SECONDS
     for found in explained:
         open_ = [change for change in found.actions if change.same_so_far]
@@ -306,7 +309,7 @@ def seek(
 
 
 def _search(other: GateEntry, image: Image, changes: Sequence[ActionChange], seconds: float) -> None:
-    """Search another scenario for the shallowest state in which one of the actions differs."""
+    """Search another scenario for the shallowest state in which each action differs, and add it to ``changes``."""
     with suppress(InputError, LanguageError, EngineError, UnknownImageError):
         new = other.request().model()
         old, order = restored(image, new)
@@ -374,7 +377,7 @@ def _of_protocol(scenario: Scenario, baseline: Baseline) -> Iterator[GateEntry]:
 
 
 def _far(scenario: Scenario, other: Scenario) -> tuple[bool, int]:
-    """A sort key for other scenarios: True if one of its bounds is smaller, then the number of other settings."""
+    """A sort key: True if ``other`` has a smaller bound than ``scenario``, then the number of different settings."""
     values = [s.parameter_values({}) for s in (scenario, other)]
     rules = [s.rule_values(s.profile, s.rules) for s in (scenario, other)]
     smaller = any(values[1].get(name, 0) < value for name, value in values[0].items())

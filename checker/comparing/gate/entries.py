@@ -1,4 +1,4 @@
-"""The entries of a gate, scenarios and proofs: how one is run, and the facts of its result."""
+"""The entries of a gate (scenarios and proofs): how they are run, and the facts of the results."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ class GateEntry:
         return str(self.root / self.scenario) if self.scenario.endswith(".toml") else self.scenario
 
     def asked(self, scenario: str | None = None) -> Asked:
-        """The request for an image of the entry's model in another revision, which may have another scenario name."""
+        """The request for an image of the entry's model in another revision.
+
+        ``scenario`` is the scenario's name there; None if it is the same.
+        """
         over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
         return {"scenario": scenario or self.scenario, **over}
 
@@ -106,13 +109,13 @@ def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
 
 
 Facts = dict[str, Any]
-"""The facts of an entry: texts, numbers and truth values, or tables from a name to one of these.
+"""The facts of an entry by key: texts, numbers and truth values, or tables of them by name.
 
-If all properties hold, they are the counts of the search. For an expected violation, they are its property and
+If all properties hold, the facts are the counts of the search. For an expected violation, they are the property, its
 depth, and the number of states. ``reachable`` has the depth of each reachability goal."""
 
 TABLES = ("violated", "reachable", "actions", "premises", "cut", "properties")
-"""The keys whose value is a table by the name of a property, an action or a bound."""
+"""The keys whose value is a table, by the names of properties, actions or bounds."""
 NUMBERS = (
     "distinct_states",
     "depth",
@@ -151,7 +154,7 @@ def run(
     memory_bytes: int | None = None,
     reuse: Reuse = Reuse.NEVER,
 ) -> Ran:
-    """Run an entry, or reuse the facts of an unchanged one. An error of the protocol is a result.
+    """Run an entry, or reuse the facts of an unchanged entry. An error of the protocol becomes ``Ran.error``.
 
     Raises KeyboardInterrupt and InternalError.
     """
@@ -256,7 +259,7 @@ def run_image(image: Image, limit_seconds: float | None, memory_bytes: int | Non
 def _found(
     model: Model, result: SearchResult, violated: Mapping[str, int], symmetry: bool, deadlock: bool
 ) -> Facts:
-    """The facts of a finished search. ``violated`` maps properties and goals to the depths at which they were met."""
+    """The facts of a finished search. ``violated`` has the depth of each violated property and each reached goal."""
     goals = {name for name in model.safety if model.stated(name).goal}
     reached = {name: depth for name, depth in violated.items() if name in goals}
     violated = {name: depth for name, depth in violated.items() if name not in goals}

@@ -32,15 +32,15 @@ from highwater.model.language.errors import LanguageError
 Key = tuple[str, str]
 
 _PROOF_COST = 5_000_000
-"""For the order of entries, a proof counts as a scenario with this number of states."""
+"""In the order of entries, a proof counts like a scenario with this number of states."""
 
 
 @dataclass(frozen=True)
 class Options:
     """How a gate runs. ``budget`` is in seconds; ``explain`` is the number of differences to explain.
 
-    With ``strict``, a source change that no scenario detects fails the gate. ``reuse`` determines if facts of
-    unchanged entries come from an earlier gate.
+    With ``strict``, a source change that no scenario detects fails the gate. ``reuse`` decides whether the facts of
+    unchanged entries are taken from an earlier gate.
     """
 
     names: tuple[str, ...] = ()
@@ -57,8 +57,8 @@ class Options:
 class Gate:
     """The result of a gate.
 
-    ``against`` is the revision that explains a difference; with ``revisions``, the revision compared with.
-    ``source_unknown`` is the reason why changes of the source are unknown; "" if they are known.
+    ``against`` is the other git revision: with ``revisions`` the entries are compared with it, otherwise it only
+    explains differences from the baseline. ``source_unknown`` is the reason why source changes are unknown, or "".
     """
 
     baseline: Baseline
@@ -112,7 +112,7 @@ class Gate:
 
 
 def with_baseline(baseline: Baseline, options: Options) -> Gate:
-    """Run a baseline's entries, compare, and explain differences by the revision that wrote the baseline.
+    """Run a baseline's entries, compare the results, and explain differences by the baseline's git revision.
 
     Raises InputError for a baseline without facts, which would always pass.
     """
@@ -188,9 +188,9 @@ def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
 
 
 def updated(baseline: Baseline, options: Options) -> tuple[Baseline, Gate]:
-    """Run every entry that a baseline selects. Returns the new baseline, and its comparison with the old one.
+    """Run every entry that a baseline selects. Returns the new baseline, and its comparison with the old baseline.
 
-    Raises InputError for a selected name that matches no scenario: its entry would silently never run.
+    Raises InputError if a selected name matches no scenario, because such a name would silently select nothing.
     """
     missing = baseline.select.unmatched(baseline.root)
     if missing is not None:
@@ -260,7 +260,7 @@ def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gat
 def _moved(
     baseline: Baseline, entries: Sequence[GateEntry], unlisted: Sequence[GateEntry], options: Options
 ) -> dict[Key, GateEntry]:
-    """Renamed scenarios: the key of each missing one, with a new entry that has the same model."""
+    """The renamed scenarios: for the key of each missing scenario, a new entry that has the same model."""
     gone = [e for e in entries if e.kind == SCENARIO and not _there(e)]
     come = [e for e in unlisted if e.kind == SCENARIO]
     if not gone or not come:
@@ -310,7 +310,7 @@ def _explain_by_history(
 ) -> None:
     """Explain the differences, including source changes, by the revision that last changed the baseline.
 
-    ``entries`` are all entries of the baseline, because its fingerprint of the source covers the protocols of all.
+    ``entries`` are all entries of the baseline, because the fingerprint of the source covers all their protocols.
     """
     if gate.interrupted:
         return
@@ -355,7 +355,7 @@ def _explain_by_history(
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
-    """The entries to explain: the smallest ones that differ or, if none differs, ones with changed expressions."""
+    """The smallest entries that differ or, if none differs, the smallest entries with changed expressions."""
     wanted = [
         v for v in gate.verdicts if v.entry.kind == SCENARIO and v.ran.facts is not None and v.graph_changed
     ]

@@ -31,7 +31,7 @@ def summary(gate: Gate) -> str:
 
 
 def source_summary(gate: Gate) -> Iterator[str]:
-    """If the source differs: the number of changes with each effect, and the reason why a strict gate fails."""
+    """Lines about changes of the source: their number by effect, and the reason why a strict gate fails."""
     counts = Counter(text.effect for text in gate.texts)
     said = [f"{counts[effect]} {effect}" for effect in Effect if counts[effect]]
     if counts[Effect.UNREACHED] and len(gate.equivalent) == len(gate.explained) > 0:
@@ -182,7 +182,7 @@ def _run(found: differences.ToldRun | None) -> list[dict[str, str]]:
 
 
 def new_runs(gate: Gate) -> Iterator[ShownRun]:
-    """The runs to new violations and to states that only one revision reaches. A title starts with its scenario."""
+    """The runs to new violations and to states that only one revision reaches, titled by scenario."""
     for verdict in gate.verdicts:
         new = [d.name for d in verdict.differences if d.table == "violated" and d.before is None]
         found = [verdict.ran.violations[name] for name in new if name in verdict.ran.violations]

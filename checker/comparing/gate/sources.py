@@ -1,7 +1,7 @@
 """The effect of each change of the protocols' source, even if no model differs.
 
-If tracing all models of the gate does not execute the changed code, no scenario covers it. A table is always
-executed: if no model differs, no scenario depends on its change.
+If tracing all models of the gate does not execute the changed code, no scenario covers the code. A changed table of
+data is always executed: if no model differs, no scenario depends on the change.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from highwater.checker.scenarios.user_code import imported_by
 FOLDERS = ("model", "invariants")
 """The folders of the built-in protocols."""
 LANGUAGE = "model/language/"
-"""The language, which is not part of a protocol's source."""
+"""The folder of the modelling language, which is not part of a protocol's source."""
 
 
 class Effect(StrEnum):
@@ -73,7 +73,7 @@ def own_folders(entries: Iterable[GateEntry], root: Path) -> list[str]:
 
 
 def effect_of_graph(verdict: EntryVerdict, equivalent: Collection[str]) -> Effect:
-    """The effect of the source changes that one entry's result shows.
+    """The effect of the source changes on one entry.
 
     ``equivalent`` are the scenarios whose expressions provably do the same.
     """
@@ -91,7 +91,7 @@ def _name(definition: Definition) -> str:
 
 
 def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
-    """The protocols of the entries. Unreadable scenarios are left out: they fail when they run."""
+    """The protocols of the entries, without entries whose scenario is unreadable: these fail when they run."""
     for entry in entries:
         try:
             yield entry.found().definition
@@ -121,7 +121,7 @@ def files_of(definition: Definition, root: Path) -> set[str]:
 
 @cache
 def _imports(path: Path) -> list[Path]:
-    """The files of built-in protocols and properties that a file imports."""
+    """The files in ``FOLDERS`` that a file imports."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError):  # executing it reports the error
@@ -178,7 +178,10 @@ class SourceChanges:
         return self.texts
 
     def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
-        """The verdicts of the entries whose protocols use one of the files; of all entries if a file is gone."""
+        """The verdicts of the entries whose protocols use one of the files.
+
+        If no protocol uses one of the files, because the file is gone, these are all verdicts.
+        """
         own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
         everything = set[str]().union(*self.files.values())
         return [v for v, name in self.verdicts if name in own or not everything.issuperset(files)]

@@ -30,7 +30,7 @@ class ToldStep:
 
 @dataclass(frozen=True)
 class ToldRun:
-    """A shortest run to a state that only one revision reaches; ``shown`` is the same run for a page."""
+    """A shortest run to a state that only one revision reaches. ``shown`` is the run for the HTML page."""
 
     steps: tuple[ToldStep, ...]
     shown: ShownRun | None = field(default=None, compare=False)
@@ -45,8 +45,9 @@ class ToldRun:
 class ActionChange:
     """An action with changed expressions, and its differences in the states that both revisions reach.
 
-    Counts are of pairs (state, choice of parameters). ``examples`` has one example of each kind of difference, in the
-    shallowest state.
+    The counts are numbers of pairs (state, parameter values): ``gained`` are enabled only now, ``lost`` were enabled
+    only before, ``otherwise`` now lead to another state. ``examples`` has one example of each kind of difference, in
+    the shallowest state.
     """
 
     action: str
@@ -62,9 +63,9 @@ class ActionChange:
     asked: bool = False
     examples: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    """If the action does the same in each reached state: one where it differs, as changes from the initial one."""
+    """If no reached state shows a difference: another state that does, as changes from the initial state."""
     beyond: str = ""
-    """If no such state is known: "none", or the reason why the solver gave no answer."""
+    """"none" if the action does the same in every other state, or the reason why the solver gave no answer."""
     reached_by: str = ""
     """The scenario that reaches the state of ``unreached``; "" if none is known."""
 
@@ -91,7 +92,7 @@ class Comparison:
     same_graph: bool = False
     reordered: bool = False
     fields: list[str] = field(default_factory=list)
-    """Scalars of only one revision; with any of them, states cannot be compared."""
+    """Scalars that only one revision has. If there are any, the states cannot be compared."""
     states: int | None = None
     whole: bool = False
     depth: int = 0
@@ -222,7 +223,7 @@ class Expressions:
         self._properties()
 
     def _pairs(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
-        """For each action's present name, its former name. A new name with the same expressions is a renamed action."""
+        """The former name of each action by its present name. Renamed actions are found by equal expressions."""
         pairs = {name: name for name in after if name in before}
         gone = {self.prints.action(own): name for name, own in before.items() if name not in after}
         for name, own in after.items():
@@ -323,9 +324,9 @@ def _values(instance: Instance) -> str:
 def questions_of_both(
     a: Instance | None, b: Instance | None, inputs: Sequence[Node]
 ) -> tuple[Node, Node, Node]:
-    """Three conditions on a state: the step is possible only now, only before, or now leads elsewhere.
+    """Three conditions on a state: the step is enabled only now; only before; in both, but leads to different states.
 
-    ``a`` is the former instance and ``b`` the present one; None: there is none.
+    ``a`` is the former instance and ``b`` the present instance; None if it does not exist.
     """
     before, after = (graph.FALSE if i is None else i.leads_on for i in (a, b))
     both = graph.and_(before, after)
@@ -345,15 +346,15 @@ def leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
 
 
 SECONDS = 20.0
-"""The time of the solver for one action."""
+"""The seconds that the solver has for one action."""
 
 
 def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> tuple[Scalars, int, int] | None:
-    """A state within the types, with all invariants of ``model``, in which a pair of instances differs.
+    """A state within the types that satisfies the invariants of ``model``, and in which a pair of instances differs.
 
-    An action that does the same in every reachable state may differ in others. Such a state shows what a scenario
-    must reach. Returns the state nearest to the initial one, the number of the pair, and the index of the condition
-    in ``questions_of_both``; None if there is no such state. Raises Stopped if the solver gives up.
+    Returns the state nearest to the initial state, the index of the pair, and the index of the true condition of
+    ``questions_of_both``; None if there is no such state. The state may be unreachable. Raises Stopped if the solver
+    gives up.
     """
     limits = limits or Limits(SECONDS)
     numbers = Numbers()

@@ -211,7 +211,7 @@ def main(root: str, pieces: str | None = None) -> None:
     """Write an image or an error for each request on standard input, or the pieces that no request executes."""
     sys.path.insert(0, root)
     noted = None if pieces is None else Noted(json.loads(Path(pieces).read_text(encoding="utf-8")))
-    # In older revisions of this repository the parts were packages of their own.
+    # In older revisions, ``model`` and ``checker`` were top-level packages.
     alone = Path(root, "model", "language").is_dir() and not Path(root, "highwater").is_dir()
     parts = "" if alone else "highwater."
     scenarios = _module(parts, "scenarios.scenario_files", "asking.scenarios", "scenarios")

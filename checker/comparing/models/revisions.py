@@ -40,7 +40,7 @@ Asked = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Revision:
-    """A revision whose files are in ``directory``. ``prefix`` is the path of the baseline's root in it."""
+    """A revision whose files are in ``directory``. ``prefix`` is the path of the baseline's root in ``directory``."""
 
     name: str
     commit: str
@@ -106,7 +106,7 @@ def last_change(path: Path) -> str | None:
 
 @contextmanager
 def checked_out(name: str, root: Path) -> Iterator[Revision]:
-    """While inside, the files of a revision are in a temporary directory.
+    """Yield a revision of the working tree's repository; while inside, its files are in a temporary directory.
 
     ``root`` is a directory of the working tree. Raises InputError if git has no such revision.
     """
@@ -162,12 +162,12 @@ class UnknownImageError(ValueError):
 
 
 class RestoredModel(Model):
-    """A model rebuilt from its image. ``sentences`` has its rules' sources and sentences, ``meanings`` its actions'."""
+    """A model rebuilt from its image."""
 
     def __init__(self, image: Image, state: Struct | None = None, order: Sequence[int] | None = None):
         """Rebuild the model from its image.
 
-        With ``state``, states have the layout of that type, and ``order`` gives the new number of each scalar.
+        With ``state``, states have the layout of this type, and ``order`` has the new index of each scalar.
         """
         own = _type(image["state"])
         assert isinstance(own, Struct)

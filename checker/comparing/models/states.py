@@ -97,7 +97,7 @@ class States:
                 self._beyond(change, pairs)
 
     def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
-        """Search for an unreached state in which an action differs that does the same in every reached state."""
+        """Search for an unreached state in which the action differs, and add it to ``change``."""
         try:
             found = unreached(pairs, self.new)
         except Stopped as stopped:
@@ -112,7 +112,7 @@ class States:
 
 
 def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
-    """For each pair of instances, the states in which a step is gained, lost, or leads elsewhere."""
+    """For each pair and each kind of difference (``_WORDS``): the kind, a mask of the states with it, and the pair."""
     for start in range(0, len(pairs), _TOGETHER):
         some = pairs[start : start + _TOGETHER]
         nodes = [node for a, b in some for node in questions_of_both(a, b, new.inputs)]
@@ -130,9 +130,9 @@ def described(model: Model, state: Scalars) -> list[str]:
 def example(
     models: tuple[Model, Model], word: str, state: Scalars, a: Instance | None, b: Instance | None
 ) -> str:
-    """An example of a difference, as text: the step before and now from one state.
+    """An example of a difference as text: the step from one state, before and now.
 
-    ``word`` is the kind of difference.
+    ``word`` is the kind of difference, of ``_WORDS``.
     """
     sentence, (old, new) = _sentence(b or a), models
     if word == "otherwise":
@@ -168,7 +168,7 @@ def _levels(explored: Explored) -> int:
 
 
 def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
-    """A shortest run to the state of this number, replayed by the interpreter. The model ``drawn`` draws it."""
+    """A shortest run to state number ``state``, replayed by the interpreter. The protocol of ``drawn`` draws it."""
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
     scalars = explored.scalars(first)
@@ -225,7 +225,7 @@ def compare(
 ) -> Comparison:
     """Compare a revision's image of a scenario with the model that is traced now.
 
-    ``asked`` is the request for that model.
+    ``asked`` is the request for the model ``after``.
     """
     found = Comparison(scenario)
     old, order = restored(before, after)
@@ -244,7 +244,7 @@ def compare(
 
 
 def restored(before: Image, after: Model) -> tuple[RestoredModel, list[int] | None]:
-    """The model of an image, in the layout of the present model if possible, and the order from ``_order``."""
+    """The model of an image, in the layout of ``after`` if possible, and the result of ``_order``."""
     order = _order(RestoredModel(before).own_leaves, after.leaves)
     return RestoredModel(before, None if order is None else after.protocol.state, order), order
 
@@ -269,7 +269,7 @@ def _setting(value: object) -> str:
 
 
 def _order(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[int] | None:
-    """For each former scalar, its present number; None if the states have other scalars.
+    """The present index of each former scalar; None if the states have other scalars.
 
     Scalars are matched by path, or by position if the paths differ but the sequence of kinds is equal.
     """

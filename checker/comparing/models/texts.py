@@ -21,8 +21,8 @@ _LAYOUT = "other words, formatting or order"
 class TextChange:
     """A definition that is new, gone, moved, renamed or changed. ``line`` is its present line (0: it is gone).
 
-    ``same_code``: only its place, words or local names differ. ``data``: it is a table or a decorator, which any code
-    may read. ``before`` and ``now`` are the pieces of code that differ.
+    ``same_code``: only its place, words or local names differ. ``data``: a table, a decorator or a default value
+    differs, which any code may read. ``before`` and ``now`` are the pieces of code that differ.
     """
 
     file: str
@@ -54,9 +54,9 @@ class _Definition:
     line: int
     meaning: str
     code: str
-    """Its code without texts, and with numbers in place of local names."""
+    """The definition's code without texts, and with numbers in place of local names."""
     header: str
-    """The code evaluated at its definition: decorators and defaults of a function, a whole table."""
+    """The code that runs when the module is loaded: decorators and defaults of a function, or a whole table."""
 
     @property
     def is_function(self) -> bool:
@@ -69,7 +69,7 @@ _Tree = dict[_Key, _Definition]
 
 
 def changed(before: Path, after: Path, files: Collection[str]) -> list[TextChange]:
-    """The definitions in these files that differ between two trees. Each is named by its path in a tree."""
+    """The definitions that differ between two source trees. ``files`` are paths relative to the trees."""
     trees: tuple[_Tree, _Tree] = {}, {}
     reordered = []
     for file in sorted(files):
@@ -108,7 +108,7 @@ def _between(before: _Tree, after: _Tree) -> Iterator[TextChange]:
 
 
 def _same(gone: _Tree, file: str, name: str, now: _Definition) -> _Key | None:
-    """Remove an equal definition of another name or file from ``gone``, and return it.
+    """Remove an equal definition with another name or file from ``gone``, and return its key.
 
     None if there is no such definition.
     """
@@ -255,7 +255,7 @@ def differing_pieces(before: ast.AST, now: ast.AST) -> tuple[tuple[CodePiece, ..
 
 
 def all_pieces(node: ast.AST) -> Iterator[CodePiece]:
-    """The place of a piece of code, and of all pieces inside it that its execution may skip."""
+    """The place of a piece of code, and the places of all inner pieces that its execution may skip."""
     for piece in (node, *(left_out for inner in _within(node) for left_out in _left_out(inner))):
         if _markable(piece):
             yield CodePiece.of(piece)
@@ -300,7 +300,7 @@ Pair = tuple[ast.AST, ast.AST]
 class _Differing:
     """Walks two syntax trees side by side and collects the pieces that differ.
 
-    ``homes`` is the nearest enclosing piece in each tree.
+    ``homes`` are the nearest enclosing pieces whose execution can be recorded, one in each tree.
     """
 
     def __init__(self) -> None:

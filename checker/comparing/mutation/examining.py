@@ -2,7 +2,7 @@
 
 A mutant that takes the same steps in every state of the protocol's search is equivalent in that scenario, and is not
 searched. Every other mutant is searched from the initial states, as ``highwater check`` searches. If no property
-detects it, its counts are compared with the protocol's: the counts in a baseline of ``highwater gate``.
+detects a mutant, its counts (those of ``highwater gate``) are compared with the protocol's counts.
 """
 
 from __future__ import annotations
@@ -56,9 +56,10 @@ How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, SAME_C
 class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The verdict of one scenario on a mutant.
 
-    ``property`` kills it, at ``depth``. ``count`` is the first count that differs: ``found`` instead of ``expected``
-    (None if the protocol has more states than the limit). ``differs`` is the depth of the first state in which the
-    mutant takes another step. ``liveness`` is true if only the liveness properties decided.
+    - ``property``: the property that kills the mutant, at ``depth``
+    - ``count``: the first count that differs: ``found`` instead of ``expected`` (None: more states than the limit)
+    - ``differs``: the depth of the first state in which the mutant takes another step than the protocol
+    - ``liveness``: True if only liveness properties were checked
     """
 
     kind: Kind
@@ -76,7 +77,7 @@ Report = Callable[[int, MutantResult], None]
 
 
 def counts_of(result: SearchResult) -> dict[str, int]:
-    """The counts of a search that ``highwater gate`` compares, by the names they have in its baseline."""
+    """The counts of a search that ``highwater gate`` compares, by their names in a baseline."""
     found = {"distinct_states": result.distinct_states}
     if result.violations:
         return (
@@ -189,7 +190,7 @@ class Examination:
     def _differing(
         self, program: MutantProgram, base: MutantRun, numbers: Collection[int]
     ) -> Iterator[tuple[int, int | None]]:
-        """Yield each mutant with the depth of the first state in which it takes another step; None if there is none."""
+        """Yield each mutant, and the depth of the first state with another step than the protocol's, or None."""
         differs = differing(program, base.all_states, sorted(numbers))
         for number in sorted(numbers, key=lambda n: (n in differs, n)):
             yield number, base.depth_of(differs[number]) if number in differs else None
@@ -221,7 +222,7 @@ class Examination:
             return _noticed("distinct_states", counts["distinct_states"], states)
         if missed := sorted(self.expected - depths.keys()):
             return MutantResult(KILLED, HOLDS, ", ".join(missed), result.depth)
-        if counts is None:  # the protocol has more
+        if counts is None:  # the protocol has more states than the limit
             return _noticed("distinct_states", None, states)
         own = counts_of(result)
         other = next((name for name, count in counts.items() if own[name] != count), None)
@@ -254,7 +255,6 @@ class Examination:
 
 
 def _limit(states: int) -> int:
-    """The limit of states for a mutant's search, for a protocol with this number of states."""
     return _TIMES * states + _MORE
 
 
@@ -271,7 +271,7 @@ _FORMAT: Final = "highwater mutants 2"
 
 
 class ScenarioResults(Struct, forbid_unknown_fields=True):
-    """The results of one part of a scenario, by the mutants' numbers in the scenario's model."""
+    """The results of one part of a scenario (safety or liveness), by the mutants' numbers in its model."""
 
     digest: str
     results: dict[int, MutantResult] = field(default_factory=dict)
@@ -300,7 +300,7 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """The verdict over all scenarios, one of four. A mutant that no scenario compared survives."""
+        """The verdict over all scenarios, one of ``VERDICTS``. A mutant that no scenario compared survives."""
         kinds = {r.kind for r in self.results.values()}
         if kinds == {EQUIVALENT}:
             return EQUIVALENT
@@ -314,7 +314,7 @@ class Record:
 
 
 def read(path: Path) -> Parts:
-    """Read a file of ``--keep``; empty if there is none. Raises InputError if another program wrote it."""
+    """Read a file of ``--keep``; empty if it does not exist. Raises InputError if it is damaged or not such a file."""
     try:
         content = files.read_json(path)
     except FileNotFoundError:
@@ -332,7 +332,7 @@ def read(path: Path) -> Parts:
 
 
 def write(path: Path, parts: Parts) -> None:
-    """Write a file of ``--keep``, beside the old one and then renamed. Raises InputError if it cannot be written."""
+    """Write a file of ``--keep`` in one step. Raises InputError if the file cannot be written."""
     scenarios: dict[str, dict[str, ScenarioResults]] = {}
     for (scenario, name), part in sorted(parts.items()):
         ordered = ScenarioResults(part.digest, dict(sorted(part.results.items())))

@@ -1,9 +1,9 @@
 """Kernels of a model with its mutants: one machine code for all mutants.
 
 The code selects a mutant by the variable ``@selector``. An action that the chosen mutant does not change runs the
-unmutated code, so a search costs little more than one without mutants. ``@mutated`` has a bit for each action that
-runs the mutated code, ``@asked`` one for each action that runs at all. ``@differ`` compares the steps of many mutants
-in many states with the protocol's.
+unmutated code, so a search costs little more than a search without mutants. ``@mutated`` has a bit for each action
+that runs the mutated code, and ``@asked`` has a bit for each action that runs at all. ``@differ`` compares the steps
+of many mutants in many states with the protocol's steps.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from highwater.model.language.model import Instance
 from highwater.model.language.mutated import MutatedModel, chosen
 
 ACTIONS = 64
-"""The number of bits of ``@mutated``; the actions from the last bit on share it."""
+"""The number of bits of ``@mutated``. If there are more actions, the last ones share the last bit."""
 
 FIELDS = {
     **OF_LINKS,
@@ -57,7 +57,7 @@ FIELDS = {
 
 
 def bits_of(model: MutatedModel) -> dict[str, int]:
-    """The bit that each action has in the masks. Actions beyond the last bit share it."""
+    """The bit of each action in the masks, by name. Actions beyond the last bit share the last bit."""
     names = dict.fromkeys(i.action.name for i in model.instances)
     return {name: min(number, ACTIONS - 1) for number, name in enumerate(names)}
 
@@ -112,7 +112,7 @@ class MutantKernels(CutKernels):
         plain: list[tuple[int, Instance]],
         output: Output,
     ) -> str:
-        """Write code for the instances of one bit, and return the name of the end of the output."""
+        """Write code for the instances of one bit, and return the name of the pointer to the end of the output."""
         here, ask, other, usual, done = (f.block, *map(f.fresh, ("ask", "other", "usual", "done")))
         f.branch(_bit(f, asked, bit), ask, done)
         f.start(ask)
@@ -135,14 +135,14 @@ class MutantRuntime(LinkRuntime):
 
     places = FIELDS
     bounds = 1
-    """The number of counters of cuts; set for each model."""
+    """The number of bounds, which each have a counter of pruned steps; set for each model."""
 
     def text(self) -> str:
-        """The text of all functions."""
+        """The LLVM text of all functions."""
         return "\n".join([super().text(), self._differ()])
 
     def _steps(self, f: FunctionText, state: str, out: str, cuts: str, counts: str) -> tuple[str, str, str]:
-        """Write code for the steps of a state; returns the end of the candidates, an error, and if one is enabled."""
+        """Write code for the steps of a state; returns the end of the candidates, the error, and the enabled flag."""
         error, enabled = f.op("alloca i64, align 8"), f.op("alloca i64, align 8")
         f.store(0, error)
         for bound in range(self.bounds):
@@ -151,10 +151,10 @@ class MutantRuntime(LinkRuntime):
         return end, f.load(error), f.load(enabled)
 
     def _differ(self) -> str:
-        """Write ``@differ(context)``: for each mutant, the first of the states from start to end with another step.
+        """Write ``@differ(context)``, which finds for each mutant the first state in which a step differs.
 
         A step differs if it leads elsewhere, is pruned elsewhere, leaves a type, or cannot be taken. Mutants with
-        another step are moved behind those without.
+        such a state are moved to the end of the arrays.
         """
         f = FunctionText("void @differ(ptr %context)")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")
@@ -188,7 +188,7 @@ class MutantRuntime(LinkRuntime):
         f.store(last, self._field(f, "mutant_count"))
 
     def _same_steps(self) -> str:
-        """Write ``@same_steps(context, state, mutant, mask)``: 1 if a mutant takes the same steps from a state."""
+        """Write ``@same_steps(context, state, mutant, mask)``: 1 if mutant and protocol take the same steps."""
         f = FunctionText("internal i1 @same_steps(ptr %context, ptr %state, i64 %number, i64 %mask)")
         one, other = self._pointer(f, "candidates"), self._pointer(f, "other_candidates")
         cuts, other_cuts = self._pointer(f, "cuts"), self._pointer(f, "other_cuts")
@@ -226,7 +226,7 @@ class MutantRuntime(LinkRuntime):
 
 
 _PAYS = 0.3
-"""The number of steps per byte of text above which better code pays off: it runs ten times as fast."""
+"""The number of steps per byte of text above which optimized code pays off: it runs ten times as fast."""
 _SOME = 1 << 12
 """The number of states that are compared at a time."""
 
@@ -253,7 +253,7 @@ class MutantProgram(LinkProgram):
         super().__init__(model, effort=effort)
 
     def bind(self, machine: Machine) -> None:
-        """Take the functions and the selecting variables from machine code."""
+        """Use the functions and the selecting variables of this machine code."""
         super().bind(machine)
         self.differ = machine.function("differ", 1)
         self._variables = {name: ctypes.c_int64.from_address(machine.address(name)) for name in self._values}
@@ -264,29 +264,29 @@ class MutantProgram(LinkProgram):
             self._variables[name].value = value
 
     def mask(self, number: int) -> int:
-        """The bits of the actions that the mutant of this number changes."""
+        """A mask with the bits of the actions that mutant ``number`` changes."""
         return self._masks[number]
 
     def choose(self, number: int) -> None:
-        """Select the mutant of later searches by its number; 0 is the unmutated protocol."""
+        """Select the mutant that later searches run, by its number; 0 is the unmutated protocol."""
         self._values.update(selector=number, mutated=_signed(self._masks[number]))
         self._tell()
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """Use better code if it pays. The states of all searches count, because all searches share the code."""
+        """Use optimized code if it pays off for the states of all searches, because they share the code."""
         super().improve(self._states_before + states, crowded=crowded)
 
     def settle(self, states: int) -> None:
-        """Add the states of a finished search. Compilation of better code continues."""
+        """Count the states of a finished search. Background compilation continues."""
         self._states_before += states
 
     @staticmethod
     def effort_for(steps: int, text: str) -> Effort:
-        """The compilation effort that pays for code that takes this number of steps."""
+        """The compilation effort that pays off if the code takes this number of steps."""
         return Effort.USUAL if steps >= _PAYS * len(text) else Effort.QUICK
 
     def prepare(self, steps: int) -> None:
-        """Compile better code now, if that pays for this number of steps."""
+        """Compile optimized code now, if it pays off for this number of steps."""
         if self.effort is Effort.QUICK and self.effort_for(steps, self.text) is Effort.USUAL:
             super().settle(0)
             self._asked = Effort.USUAL
@@ -302,9 +302,9 @@ def _signed(mask: int) -> int:
 
 
 class MutantRun(NativeLevels):
-    """The levels of a mutant's search, which ends at the first unexpected violation. Its table is small at first.
+    """A mutant's search, level by level. It ends at the first unexpected violation.
 
-    With ``keep`` all states are stored, level by level.
+    With ``keep``, the states of all levels are stored.
     """
 
     def __init__(
@@ -324,12 +324,12 @@ class MutantRun(NativeLevels):
 
     @cached_property
     def all_states(self) -> Words:
-        """The packed states that were stored, level by level."""
+        """The packed states of all levels, in the order of the levels."""
         chunks = [self.states.get(c.states) for level in self.levels for c in level.chunks]
         return np.ascontiguousarray(np.concatenate(chunks))
 
     def depth_of(self, state: int) -> int:
-        """The level of the state with this number; initial states are on level 1."""
+        """The level of the state with this index in ``all_states``; initial states are on level 1."""
         sizes = np.cumsum([level.size for level in self.levels])
         return int(np.searchsorted(sizes, state, side="right")) + 1
 
@@ -344,7 +344,7 @@ class _MutantSearch(BreadthFirst):
 
 
 def mutant_graph(program: MutantProgram, number: int, options: SearchOptions) -> Explored:
-    """All states of a mutant and the steps between them, up to a limit. Raises as ``explored.explore`` does."""
+    """All states of a mutant and the steps between them, up to a limit. Raises the errors of ``explore``."""
     program.choose(number)
     program.judging = False
     try:
@@ -359,7 +359,7 @@ def mutant_graph(program: MutantProgram, number: int, options: SearchOptions) ->
 
 
 def differing(program: MutantProgram, states: Words, numbers: Sequence[int]) -> dict[int, int]:
-    """For each mutant that takes another step in one of these states, the number of the first such state."""
+    """For each mutant that takes another step than the protocol in ``states``, the index of the first such state."""
     comparison = _Comparison(program, numbers)
     for start in range(0, len(states), _SOME):
         if not comparison.compare(states, start, min(start + _SOME, len(states))):
@@ -402,6 +402,6 @@ class _Comparison(Buffers):
         return self["mutant_count"] > 0
 
     def differing(self) -> dict[int, int]:
-        """The numbers of the mutants that differ, each with the number of the first differing state."""
+        """The numbers of the mutants that differ, each with the index of the first differing state."""
         left = self["mutant_count"]
         return dict(zip(self._mutants[left:].tolist(), (self._differs[left:] - 1).tolist(), strict=True))

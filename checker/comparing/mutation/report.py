@@ -41,7 +41,7 @@ def _place(mutant: Mutant) -> tuple[str, int, tuple[int, int], str, str]:
 
 
 def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
-    """The lines of one table: the mutants that no property kills, by file and function, then the totals.
+    """The lines of the table: the mutants that no property kills, by file and function, then the totals.
 
     Equivalent mutants, which no property can detect, are only counted. With ``full`` all mutants are listed. The
     table is folded at ``width`` columns.

@@ -1,8 +1,8 @@
-"""Distribute scenarios to processes, the smallest first. Later scenarios skip the mutants that one has killed.
+"""Distribute scenarios to processes, the smallest first. A mutant that a scenario kills is skipped in later scenarios.
 
 Liveness comes after all safety properties, because it needs a graph for each mutant. A report names the first
-scenario that kills a mutant. That scenario does not depend on the number of processes: no scenario before it is
-skipped.
+scenario that kills a mutant. This scenario is the same for any number of processes, because no earlier scenario skips
+the mutant.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.mutation import Mutant
 
 SIZE, SAFETY, LIVENESS = "size", "safety", "liveness"
-"""The parts of a scenario: count its states; compare its mutants by safety properties and counts; by liveness."""
+"""The parts of a scenario: count its states; compare mutants by safety properties and counts; compare by liveness."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class TaskResult:
 
 
 def perform(task: Task, send: Callable[[TaskResult], None]) -> None:
-    """Do one task, and send its messages."""
+    """Perform one task, and send its messages."""
     started = time.process_time()
     note, states, left_out = None, None, False
     try:
@@ -106,7 +106,7 @@ def _compare(examination: Examination, task: Task, send: Callable[[TaskResult], 
 
 
 def _states(request: Request, task: Task) -> int | None:
-    """The number of states of a scenario; None if there are more than the limit."""
+    """The number of states of a scenario; None if it is larger than the limit."""
     options = SearchOptions(
         workers=1,
         limit_states=task.limit_states,
@@ -137,10 +137,10 @@ def is_wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> b
 
 
 def distribute(tasks: Sequence[Callable[[], Task]], processes: int) -> Iterator[tuple[int, TaskResult]]:
-    """Do tasks in their order, in this number of processes. Yields each message with its task's number.
+    """Perform tasks in order, in ``processes`` processes. Yields each message with the index of its task.
 
-    A task starts when a process is free, so that it can skip mutants that are decided by then. Closing the iterator
-    ends all processes. With 0 processes, the tasks run in this process.
+    A task is made when a process is free, so that it can skip the mutants killed by then. Closing the iterator ends
+    all processes. With 0 processes, the tasks run in this process.
     """
     jobs = ((number, make()) for number, make in enumerate(tasks))
     if processes == 0:
@@ -160,7 +160,7 @@ def _perform(job: tuple[int, Task], say: Say) -> None:
 
 
 def _here(jobs: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
-    """Do tasks in this process. The messages of a task are yielded when it is done or interrupted."""
+    """Perform tasks in this process. The messages of a task are yielded when the task is done or interrupted."""
     for number, task in jobs:
         messages: list[TaskResult] = []
         try:
@@ -177,10 +177,10 @@ Progress = Callable[[str, str], None]
 
 @dataclass
 class Findings:
-    """The results of a run: mutants with their records, and the number of states of each scenario, in order.
+    """The results of a run: the record of each mutant, and the number of states of each scenario, in order.
 
-    A number of states is None if it is beyond the limit. ``left_out`` is true if a scenario could not be compared;
-    ``notes`` have the reasons.
+    The number of states is None if it is beyond the limit. ``left_out`` is true if a scenario could not be compared;
+    ``notes`` has the reasons.
     """
 
     scenarios: dict[str, int | None] = field(default_factory=dict)

@@ -66,8 +66,8 @@ def arrows(
 ) -> Iterable[Arrow]:
     """The messages of a run, each from its sending to its end.
 
-    Messages in the initial state were sent before it, by an unknown sender. In a difference, each outcome has its own
-    end of a message; a message that an outcome takes is not drawn as in flight.
+    Messages in the initial state were sent earlier, by an unknown sender. If a run has two outcomes, a message has an
+    arrow for each outcome that ends it; if neither outcome ends it, the message is in flight.
     """
     waiting = [Arrow(m, m.receiver, 0) for m in lanes.in_flight(states[0], waiting=True)]
     open_at = {0: waiting}
@@ -119,9 +119,9 @@ def _deliveries(
 def _written(
     steps: Sequence[Shown], states: Sequence[Mapping[str, Any]], at: int, field: str, element: int
 ) -> int:
-    """The number of the last step before state ``at`` that changed an element of an array.
+    """The number of the last step up to state ``at`` that changed an element of an array.
 
-    If no step changed it, the number of the first state.
+    If no step changed the element, the number of the first state.
     """
 
     def value(i: int) -> Any:
@@ -134,7 +134,7 @@ def _written(
 
 
 def _reads(model: Model, instance: Instance, message: InFlight) -> bool:
-    """True if a step reads the content of a message, not only whether there is one."""
+    """True if a step reads the content of a message, not only its presence."""
     element = model.protocol.state.fields[message.field]
     assert isinstance(element, Array)
     prefix = f"{message.field}[{message.element}]"
@@ -152,9 +152,9 @@ def _reads(model: Model, instance: Instance, message: InFlight) -> bool:
 
 
 def _contents(element: Type, content: set[int], own: set[int]) -> set[int]:
-    """The scalars of a message's content: those that do more than mark its presence.
+    """The scalars of a message, without a scalar that only marks its presence.
 
-    If no scalar marks the presence of the message, that is all of its scalars.
+    ``own`` are all scalars of the message.
     """
     return content if isinstance(element, (Option, Seq)) and content else own
 
@@ -176,7 +176,7 @@ def _within(lanes: Lanes, i: int, step: Shown) -> dict[str, Any]:
 
 
 def _band(lanes: Lanes, band: Band, states: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """A band as plain data: for each state and each lane a sign, or an empty text.
+    """A band as plain data: for each state and each lane, the name of a sign, or "".
 
     None if the state lacks the band's fields.
     """
@@ -213,7 +213,7 @@ def _has(lanes: Lanes, sign: Sign, state: Mapping[str, Any], i: int) -> bool:
 def _logs(lanes: Lanes, log: Log, states: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """The logs that a drawing describes, as plain data, with their records and marks in each state.
 
-    There is one log for each value of the index of an array on the path; without an array there is one.
+    If the path of the log goes through an array, there is one log for each element of the array.
     """
     type_ = _type_at(lanes.type, log.path)
     if type_ is None:

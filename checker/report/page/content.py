@@ -1,4 +1,4 @@
-"""The data of a page: everything that it shows of runs, computed from the interpreter's states."""
+"""The page that shows runs: its data, computed with the interpreter, and its HTML."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def _why(run: ShownRun) -> Iterator[tuple[int, PropertyPart]]:
 
 
 def _condition(run: ShownRun) -> tuple[Node, bool]:
-    """The condition that the run's property states, and True if it is about steps; constant true for a deadlock.
+    """The condition of the run's property, and True if it is a condition on steps.
 
-    For a refinement it is constant true, too.
+    For deadlocks and refinements the condition is constant true.
     """
     for live in run.model.liveness:
         if live.name == run.name:
@@ -156,11 +156,11 @@ def _step(step: Shown, named: set[str]) -> dict[str, Any]:
 
 
 POSSIBLE = 0
-"""An enabled instance. Lower numbers: pruned, −1 at the first bound. Higher ones: refused, 1 by the first guard."""
+"""The fate of an enabled instance. Other fates: n is refused by guard n, −n is pruned at bound n (from 1)."""
 
 
 class Choices:
-    """Computes the fate of each instance of one model in a state: POSSIBLE, or a number as POSSIBLE explains."""
+    """Computes the fate of each instance of one model in a state: a number as described at ``POSSIBLE``."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -188,7 +188,7 @@ class Choices:
 
 
 def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
-    """The fates in each state as plain data: complete for the first state, then pairs (instance, fate) that changed.
+    """The fates in each state as plain data: all in the first state, then only changed pairs (instance, fate).
 
     ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``.
     """
@@ -196,7 +196,7 @@ def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
     states: list[list[int]] = []
     before: list[int] = []
     for step in steps:
-        if step.model is not model:  # in the outcome under other rules other steps can be taken
+        if step.model is not model:  # an outcome under other rules: its instances differ
             states.append([])
             continue
         fates = found.fates(step.state)
@@ -218,7 +218,7 @@ def parameters(instance: Instance) -> str:
 
 
 def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
-    """The lines of a run in Markdown, with the changes that the protocol's drawing selects, or all changes.
+    """The lines of a run in Markdown. The protocol's drawing selects the changes; without a drawing all are listed.
 
     ``mermaid`` is the text of the run's chart; None: no chart.
     """
@@ -271,11 +271,11 @@ def _code(text: str) -> str:
 
 
 Place = tuple[str, str, int]
-"""The table's index (empty: of none), the row's label, the column."""
+"""A cell of a state's tables: the table's index ("" for fields without index), the row's label, the column."""
 
 
 def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> dict[str, Any]:
-    """The tables of states as plain data, and for each state the number of the text in each cell.
+    """The layout of the tables of states as plain data, and for each state the number of each cell's text.
 
     ``{"tables": [{"title", "columns", "rows": [[label, path, tells, constant, [cell or null for each column]]]}],
     "states": [[text of each cell]]}``.
@@ -346,7 +346,7 @@ def _columns(lanes: Lanes, index: str) -> list[str]:
 
 
 def _index(type: Struct, name: str) -> Index | Enum:
-    """The index type of this name; the largest, if types of several sizes have the name."""
+    """The index type with this name; if several have it, the largest."""
     own = [i.index for i in type.fields.values() if isinstance(i, Array) and i.index.name == name]
     return max(own, key=lambda index: index.size)
 
@@ -355,11 +355,14 @@ def _same(texts: Sequence[Sequence[int]], cell: int | None) -> bool:
     return cell is None or len({column[cell] for column in texts}) == 1
 
 
-# Where ``--html`` writes runs: a page to step through, on which nothing is written where there is no run.
+# The output of ``--html``: a page to step through runs. Without a run, no page is written.
 
 
 class PageOutput:
-    """The target of ``--html``. It is checked immediately, so that a long search does not end without its page."""
+    """The target of ``--html``.
+
+    The constructor checks that the target can be written, so that a long search does not end without its page.
+    """
 
     def __init__(self, target: str | None) -> None:
         self.target = target
@@ -367,7 +370,7 @@ class PageOutput:
             refuse_unwritable("--html", target)
 
     def write(self, request: Request, runs: Sequence[ShownRun], none: str) -> str:
-        """Write the page of a scenario's runs. The rest is as in ``write_about``."""
+        """Write the page of a scenario's runs. Returns a line for the terminal, as ``write_about``."""
         return self.write_about(request.scenario.title or request.scenario.name, about(request), runs, none)
 
     def write_about(
@@ -388,10 +391,10 @@ _HERE = Path(__file__).parent
 
 
 def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bool = False) -> str:
-    """The text of the page. Data never becomes HTML: the script only sets text (``embedding``).
+    """The HTML of a page. Data never becomes HTML, because the page's script only sets texts.
 
-    ``style`` and ``script`` are added to the page's own, the script before the one that draws runs. ``asks`` allows
-    the page to send requests to its own server, and to no other.
+    ``style`` and ``script`` are added to the page, the script before the script that draws runs. ``asks`` allows the
+    page to send requests to its own server only.
     """
     text = (_HERE / "run.html").read_text(encoding="utf-8")
     own = {name: (_HERE / name).read_text(encoding="utf-8") for name in ("run.css", "drawing.js", "run.js")}
@@ -406,5 +409,5 @@ def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bo
 
 
 def write_page(target: str, title: str, runs: Sequence[ShownRun], about: Sequence[tuple[str, str]]) -> None:
-    """Write the file that ``--html`` names. Raises InputError if it cannot be written."""
+    """Write a page of runs to the file of ``--html``. Raises InputError if the file cannot be written."""
     write_text("--html", target, page(content(title, runs, about)))

@@ -21,16 +21,16 @@ if TYPE_CHECKING:  # few commands show a replayed run, and this imports all that
     from highwater.traces.runs.replay import RunHistory, Told
 
 LIMIT_STATES = 1000
-"""A page shows no more states of a run: its last ones."""
+"""The most states of a run that a page shows. Of a longer run it shows the last states."""
 
 
 @dataclass(frozen=True)
 class Shown:
     """A state of a run, and the step to it from the state ``base``.
 
-    ``number`` is its number in the printed run, from 1. ``model`` is the model that took the step; a difference has
-    two models. The first state has no instance. A state that could not be reached has none either; then ``note``
-    gives the reason.
+    ``number`` is the state's number in the printed run, from 1. ``model`` is the model that took the step; a
+    difference has two models. ``instance`` is None for the first state, and for an outcome that could not be reached;
+    then ``note`` gives the reason.
     """
 
     number: int
@@ -46,9 +46,9 @@ class Shown:
 class ShownRun:
     """A run with its title and property.
 
-    ``example`` is its counterexample, if it violates a property. ``false_at`` are the positions in ``steps`` of the
-    states in which the property, or the due goal of a liveness property, is false. A difference has ``sides``: its
-    last two states are the outcomes under these two sets of rules.
+    - ``example``: the counterexample, if the run violates a property
+    - ``false_at``: the positions in ``steps`` at which the property (or the due goal of a liveness property) is false
+    - ``sides``: for a difference, the names of two sets of rules; the last two states are their outcomes
     """
 
     title: str
@@ -66,7 +66,7 @@ class ShownRun:
 
     @property
     def drawn(self) -> Protocol:
-        """The protocol whose drawing the run uses: the model's, unless the model is of another revision."""
+        """The protocol whose drawing the run uses: ``protocol`` or, if it is None, the model's protocol."""
         return self.protocol or self.model.protocol
 
     @property
@@ -78,7 +78,7 @@ class ShownRun:
 def counterexamples(
     model: Model, violations: Iterable[ViolatingRun], examples: Sequence[Counterexample]
 ) -> list[ShownRun]:
-    """The runs of counterexamples for a page, from the violations that the engine reported."""
+    """The runs of counterexamples, for a page. ``violations`` are the engine's reports of the same runs."""
     known = {(v.property, v.depth): v for v in violations}
     return [of_example(model, known[e.name, e.depth], e) for e in examples]
 
@@ -141,7 +141,7 @@ def said(instance: Instance) -> str:
 
 
 def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
-    """The run without its first ``left_out`` states; its new first state has no step to it."""
+    """The run without its first ``left_out`` states. The new first state has no step before it."""
     from dataclasses import replace
 
     if not left_out:
@@ -199,9 +199,9 @@ _NOTE = "Marked: differs from the initial state."
 
 
 def failures(result: ProofResult) -> Iterator[ShownRun]:
-    """The failures of a proof for a page: for each property that a step does not preserve, two states.
+    """The failures of a proof for a page: for each action that does not preserve a property, a step of the action.
 
-    In the state before the step all invariants hold; the other state is the one after the step.
+    In the state before the step all invariants hold; in the state after it the property is false.
     """
     model = result.model
     for verdict in result.found.failures:
@@ -266,7 +266,7 @@ def _outcome(
 ) -> Shown:
     """One outcome of a difference for a page.
 
-    ``before`` is the state as the version ``model`` has it; ``shown`` is the model of the states on the page.
+    ``before`` is the state in the layout of ``model``; ``shown`` is the model of the states on the page.
     """
     instance = _instance(model, action, witness)
     drawn = instance if shown is model else _instance(shown, action, witness)

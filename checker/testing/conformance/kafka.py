@@ -28,7 +28,7 @@ CONTRACT = Contract(
     },
     idle=["something changes"],
 )  # fmt: skip
-"""The operations of the controller that every version has, and what it refuses."""
+"""The operations that controllers of every version have, and the errors with which they refuse operations."""
 
 _SETS = ("adding", "removing", "isr", "elr")
 
@@ -36,7 +36,8 @@ _SETS = ("adding", "removing", "isr", "elr")
 class KafkaController(Adapter):
     """The unmodified control managers of a Kafka release, through a running bridge.
 
-    ``subject`` and ``settings`` are those of the machine. Raises InputError unless the protocol is the controller's.
+    ``subject`` and ``settings`` are as for ``conformance_machine``. Raises InputError if the protocol is not the
+    controller's.
     """
 
     def __init__(self, bridge: Bridge, subject: Subject, **settings: Any) -> None:
@@ -57,7 +58,7 @@ class KafkaController(Adapter):
         self._send({"name": "maybeBalancePartitionLeaders"})  # changes nothing: the preferred replica leads
 
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
-        """Send a request, after the earlier requests that were carried out."""
+        """Send a request to a controller that has carried out the earlier successful requests."""
         key = instance_key(operation, dict(parameters))
         if key not in self.requests:
             raise AdapterError(f"no request of Kafka's controller stands for {operation} {dict(parameters)}")
@@ -72,7 +73,7 @@ class KafkaController(Adapter):
         return self.names[answer["error"]]
 
     def observe(self) -> Mapping[str, Any]:
-        """The partition, the registrations and the settings; for a topic both partitions."""
+        """The partition, the registrations and the settings; of a topic with two partitions, both."""
         found: dict[str, Any] = {
             "registrations": [self._registration(broker) for broker in range(self.brokers)],
             "partition": self._partition(""),

@@ -1,4 +1,4 @@
-"""The model and an implementation take the same operations; the model's states that fit are tracked.
+"""Run the model and an implementation in lockstep, and track the model's states that fit the observations.
 
 A state fits if it allows all observations so far. If no state is left, the last operation is a mismatch.
 """
@@ -24,7 +24,7 @@ from highwater.traces.runs.format import Seen, read_value
 
 
 class AdapterError(Exception):
-    """The implementation cannot be driven; this is no mismatch. The message is one line."""
+    """The implementation cannot be driven, which is no mismatch. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def reset(self, state: Mapping[str, Any]) -> None:
-        """Put the implementation into this initial state of the model, given as plain values."""
+        """Put the implementation into an initial state of the model, given as plain values."""
 
     @abstractmethod
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
-        """Carry out an operation, which has the name of the model's action, to its end."""
+        """Carry out an operation to its end, and return its outcome. ``operation`` names the model's action."""
 
     @abstractmethod
     def observe(self) -> Mapping[str, Any]:
@@ -55,11 +55,12 @@ class Adapter(ABC):
 class Contract:
     """The relation between the model's actions and the implementation's operations.
 
-    ``operations`` are the drawn actions (None: all). ``answers`` are the guards that the implementation itself
-    checks, each with its error (None: any). An operation that only these guards refuse is tried, and must be refused.
-    ``idle`` are guards without which an operation has no effect, whether done or refused. ``chosen`` names, for an
-    action, the parameters that the implementation chooses. ``hidden_steps`` is the number of unseen steps of the
-    model, of any kind, that may precede an operation.
+    - ``operations``: the actions that are tried (None: all)
+    - ``answers``: the guards that the implementation itself checks, each with its error (None: any). An operation
+      that only these guards refuse is tried, and must be refused
+    - ``idle``: guards; an operation that only these guards refuse has no effect, whether it is done or refused
+    - ``chosen``: for an action, the parameters whose values the implementation chooses
+    - ``hidden_steps``: the number of unseen steps of the model, of any action, that may precede an operation
     """
 
     operations: Collection[str] | None = None
@@ -73,13 +74,13 @@ LIMIT = 10_000
 """The most states that are kept at a time."""
 
 TAKES, REFUSES, IDLE, CUT, SENSELESS = "takes", "refuses", "idle", "cut", "senseless"
-"""The model's judgement of an operation in a state; senseless: refused by a guard outside of the contract."""
+"""The model's judgement of an operation in a state. SENSELESS: a guard that the contract does not name refuses it."""
 
 
 class Mismatch(AssertionError):
-    """The implementation did what the model does not allow.
+    """The implementation did something that the model does not allow.
 
-    ``operations`` is the run up to the mismatch, as numbers of instances.
+    ``operations`` are the instance numbers of the run up to the mismatch.
     """
 
     def __init__(self, told: str, operations: Sequence[int]) -> None:
@@ -89,9 +90,9 @@ class Mismatch(AssertionError):
 
 @dataclass
 class Lockstep:
-    """One run of an implementation beside the model, from the model's first initial state.
+    """One run of an implementation and the model together, from the model's first initial state.
 
-    ``states`` are the model's states that fit the observations, ``operations`` the instances taken.
+    ``states`` are the model's states that fit the observations. ``operations`` are the numbers of the instances taken.
     """
 
     model: Model
@@ -177,7 +178,7 @@ class Lockstep:
         return self.contract.answers[first] in (None, outcome.error)
 
     def _after_hidden(self) -> dict[Scalars, None]:
-        """The present states, and those after up to ``hidden_steps`` unseen steps."""
+        """The present states, and all states that up to ``hidden_steps`` unseen steps reach from them."""
         reached = dict.fromkeys(self.states)
         level = list(reached)
         for _ in range(self.contract.hidden_steps):
@@ -191,7 +192,7 @@ class Lockstep:
         return other.action is instance.action and self._shown(other) == self._shown(instance)
 
     def _shown(self, instance: Instance) -> dict[str, Any]:
-        """The parameters that the implementation receives; those that it chooses itself are left out."""
+        """The parameters that the implementation receives, without the parameters that it chooses itself."""
         hidden = self.contract.chosen.get(instance.action.name, ())
         return {name: value for name, value in instance.parameters.items() if name not in hidden}
 
@@ -205,7 +206,7 @@ class Lockstep:
         before: Sequence[Scalars] = (),
         numbers: Sequence[int] = (),
     ) -> None:
-        """Keep those of the states ``allowed`` that fit the observation. Raises Mismatch if none is left."""
+        """Keep the states of ``allowed`` that fit the observation. Raises Mismatch if none is left."""
         observed = self.adapter.observe()
         seen = Seen()
         self.told.append(f"{len(self.told) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}")
@@ -253,9 +254,10 @@ class Lockstep:
         before: Sequence[Scalars],
         numbers: Sequence[int],
     ) -> list[str]:
-        """The reasons why no state is left, as lines.
+        """The reason why no state is left, as lines.
 
-        They are the fields of the nearest state that differ, or the guards that refuse, or that no guard refuses.
+        It is one of these: the fields in which the nearest allowed state differs from the observation; the guards
+        that refuse the operation; or that the model carries the operation out.
         """
         if allowed:
             found = [self._differences(state, seen) for state in allowed]
@@ -293,7 +295,7 @@ class Lockstep:
         return f" (answer {error})" if error else ""
 
     def _differences(self, state: Scalars, seen: Seen) -> dict[str, tuple[Any, Any]]:
-        """The differences between a state and an observation: path to (the model's value, the observed value)."""
+        """The differences between a state and an observation: by path, the model's value and the observed value."""
         return differences(self.model.decode(state), self.model.decode(seen.over(state)))
 
 

@@ -25,13 +25,13 @@ VERSION = 1
 MAX_LINE = 1 << 20
 """The most bytes of a line, its end included."""
 GRACE = 2.0
-"""The seconds that a process has to end by itself, once its input has ended."""
+"""The seconds that a process has to end by itself after the end of its input."""
 
 
 class PipeAdapter(Adapter):
     """Starts a command and drives it. Close it, or use it as a context manager. Every failure raises AdapterError.
 
-    An answer may take ``timeout`` seconds, the first one ``start_timeout``.
+    The first answer may take ``start_timeout`` seconds, every later answer ``timeout`` seconds.
     """
 
     def __init__(self, command: Sequence[str], *, timeout: float = 10.0, start_timeout: float = 60.0) -> None:
@@ -47,7 +47,7 @@ class PipeAdapter(Adapter):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                start_new_session=True,  # so that processes of the command end with it
+                start_new_session=True,  # so that ``close`` also ends the command's child processes
             )
         except OSError as wrong:
             raise AdapterError(f"{command[0]}: {wrong.strerror or wrong}") from None
@@ -69,7 +69,7 @@ class PipeAdapter(Adapter):
         self.implementation = str(hello.get("implementation", "unnamed"))
 
     def reset(self, state: Mapping[str, Any]) -> None:
-        """Request a reset to an initial state."""
+        """Request a reset to the initial state ``state``."""
         self._call("reset", {"state": dict(state)})
 
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
@@ -186,7 +186,7 @@ class PipeAdapter(Adapter):
         return AdapterError(f"{call}: the process ended {status}{self._heard()}")
 
     def _heard(self) -> str:
-        time.sleep(0.05)  # so that its last lines have been read
+        time.sleep(0.05)  # until the process's last lines have been read
         return f"; it said: {' / '.join(self._said)}" if self._said else ""
 
     def _listen(self, stream: IO[bytes]) -> None:
@@ -216,7 +216,7 @@ def serve(adapter: Adapter, source: IO[str], target: IO[str], implementation: st
                 answer["state"] = dict(adapter.observe())
             else:
                 answer["failure"] = f"unknown call {call!r}"
-        except Exception as wrong:  # the other end reports it
+        except Exception as wrong:  # the checker reports it
             answer["failure"] = f"{type(wrong).__name__}: {wrong}"
         target.write(json.dumps(answer) + "\n")
         target.flush()

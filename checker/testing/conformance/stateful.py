@@ -1,4 +1,4 @@
-"""An implementation beside the model, under Hypothesis: operations are drawn, and a mismatch is shrunk."""
+"""Hypothesis machines that compare an implementation with the model. Operations are drawn; a mismatch is shrunk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 
 REFUSED_ONE_IN = 4
-"""If the model refuses an operation, one operation in this number is refused."""
+"""One drawn operation in this number is an operation that the model refuses, if there is any."""
 
 
 @st.composite
@@ -62,13 +62,13 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @rule(take=_operations())
     def operate(self, take: Burst) -> None:
-        """Report the mismatch, if the drawn operations led to one. They were carried out when they were drawn."""
+        """Raise the mismatch to which the drawn operations led, if any. They were carried out when they were drawn."""
         __tracebackhide__ = True
         if self.mismatch is not None:
             raise self._shortest(self.mismatch).with_traceback(None)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Carry out one operation for each order of preference, up to a mismatch. Returns their names."""
+        """Carry out one operation for each order of preference, up to a mismatch. Returns the operations' names."""
         called: list[str] = []
         for order in filter(None, orders):
             if self.mismatch is not None:
@@ -95,7 +95,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @classmethod
     def _again(cls, operations: Sequence[int]) -> Mismatch | None:
-        """Carry out those of the operations that are possible. Returns the mismatch; None if there is none."""
+        """Start again, and carry out the operations that are possible. Returns the mismatch, or None."""
         lockstep = cls._new()
         try:
             lockstep.start()
@@ -124,9 +124,9 @@ def conformance_machine(
 ) -> type[ConformanceMachine]:
     """A Hypothesis state machine class that compares an implementation with a protocol.
 
-    ``subject`` and overrides are those of ``scenarios/request.py``. A mismatch raises ``Mismatch``, shrunk. Every run
-    resets the adapter; the caller closes it. Raises InputError for a name in the contract that the protocol does not
-    have.
+    ``subject`` and overrides are as for ``scenarios.request.asked``. A failing run raises a shrunk ``Mismatch``. Every
+    run resets the adapter; the caller closes it. Raises InputError if the contract has a name that the protocol does
+    not have.
     """
     request = asked(subject, **overrides).without_goals()
     model, contract = request.model(), contract or Contract()

@@ -1,10 +1,10 @@
-"""The bakery algorithm, from every state in which Lamport's invariant holds: so it is seen to be inductive."""
+"""The bakery algorithm, from every state in which Lamport's invariant holds, to check that it is inductive."""
 
 from highwater.language import *
 
 
 def before(m, s, i, j):
-    """Process i goes before j, or j will see that it does."""
+    """Process i goes before process j, or j will find out that i does."""
     decided = s.pc[j].in_("e4", "w1", "w2") & first_of(s, i, j)
     return (s.num[i] > 0) & (
         s.pc[j].in_("ncs", "e1", "exit")
@@ -15,7 +15,7 @@ def before(m, s, i, j):
 
 
 def first_of(s, i, j):
-    """Whether the number of i is the lesser one; of equal numbers that of the lesser process."""
+    """True if i has a smaller number than j or, if the numbers are equal, a smaller index."""
     return (s.num[i] < s.num[j]) | (s.num[i] == s.num[j]) & (i < j)
 
 
@@ -42,7 +42,7 @@ def inductive(m, s):
 
 @invariant("MutualExclusion")
 def one_at_a_time(m, s):
-    """Never two are in the critical section."""
+    """At most one process is in the critical section."""
     return total(s.pc[i] == "cs" for i in m.proc) <= 1
 
 
@@ -51,23 +51,23 @@ STEADY = FAIR + weak("e1", "e3", "e4", "exit", done=True)
 
 
 def enters(name, fair):
-    """Both properties, where this is fair."""
+    """Both liveness properties under the fairness `fair`; `name` is a suffix of their names."""
 
     @leads_to("DeadlockFree", fair=fair, name=f"somebody_enters{name}")
     def somebody(m, s):
-        """Where somebody wants to enter, somebody does."""
+        """If a process wants to enter, some process enters."""
         return any_of(s.pc[i] == "e1" for i in m.proc), any_of(s.pc[i] == "cs" for i in m.proc)
 
     @leads_to("StarvationFree", fair=fair, name=f"everybody_enters{name}", i="proc")
     def everybody(m, s, i):
-        """A process that wants to enter does."""
+        """Every process that wants to enter enters."""
         return s.pc[i] == "e1", s.pc[i] == "cs"
 
     return somebody, everybody
 
 
 class Bakery(Protocol):
-    """A number that is being written may be read as anything."""
+    """A variable may flicker while it is written: a reader may see any value."""
 
     parameters = {
         "processes": Parameter(2, 2, 3, "processes"),
@@ -77,18 +77,18 @@ class Bakery(Protocol):
     invariants, liveness = (inductive, one_at_a_time), (*enters("", STEADY), *enters("_who_wavers", FAIR))
 
     def define(self):
-        """The variables of the processes, and where each of them is."""
+        """The variables of each process, and its program counter `pc`."""
         self.proc, self.number = Index("process", self.p.processes), Int(0, self.p.most, bound="most")
         label, number = Enum("Label", "ncs e1 e2 e3 e4 w1 w2 cs exit"), self.number
         fields = dict(pc=label, num=number, flag=Bool, unchecked=Set(self.proc), max=number, nxt=self.proc)
         return Struct("State", **{name: Array(self.proc, type) for name, type in fields.items()})
 
     def initial(self):
-        """Any state, or all zero."""
+        """Any state or, if `anywhere` is 0, only the state in which all values are zero."""
         return [dict.fromkeys(self.state.fields if self.p.anywhere else (), free)]
 
     def initially(self, s):
-        """In which the invariant holds."""
+        """The invariant holds in the initial states."""
         return inductive.function(self, s)
 
     def others(self, i):
@@ -103,7 +103,7 @@ class Bakery(Protocol):
 
     @action(i="proc")
     def e1(self, s, i):
-        """It raises its flag, which wavers."""
+        """A process raises its flag, which may flicker."""
         require("here", s.pc[i] == "e1")
         if one_of("done", [False, True]):
             s.next.flag[i], s.next.unchecked[i], s.next.max[i] = True, self.others(i), 0
@@ -113,7 +113,7 @@ class Bakery(Protocol):
 
     @action(i="proc")
     def e2(self, s, i):
-        """It looks for the greatest number."""
+        """A process reads the number of another process, to find the greatest number."""
         require("here", (s.pc[i] == "e2") & ~s.unchecked[i].is_empty)
         j = one_of("j", self.proc)
         require("not looked at yet", s.unchecked[i].has(j))
@@ -122,13 +122,13 @@ class Bakery(Protocol):
 
     @action(i="proc")
     def e2_done(self, s, i):
-        """It has seen all."""
+        """A process has read all numbers."""
         require("here", (s.pc[i] == "e2") & s.unchecked[i].is_empty)
         s.next.pc[i] = "e3"
 
     @action(i="proc")
     def e3(self, s, i):
-        """It takes a number, which wavers."""
+        """A process takes a greater number, which may flicker."""
         require("here", s.pc[i] == "e3")
         if one_of("done", [False, True]):
             s.next.num[i] = s.max[i] + one_of("more", range(1, self.p.most + 2))
@@ -138,7 +138,7 @@ class Bakery(Protocol):
 
     @action(i="proc")
     def e4(self, s, i):
-        """It lowers its flag, which wavers."""
+        """A process lowers its flag, which may flicker."""
         require("here", s.pc[i] == "e4")
         if one_of("done", [False, True]):
             s.next.flag[i], s.next.unchecked[i] = False, self.others(i)
@@ -148,7 +148,7 @@ class Bakery(Protocol):
 
     @action(i="proc")
     def w1(self, s, i):
-        """It waits until another one has its number."""
+        """A process waits until another process has lowered its flag."""
         require("here", (s.pc[i] == "w1") & ~s.unchecked[i].is_empty)
         j = one_of("j", self.proc)
         require("not waited for yet, and its flag is low", s.unchecked[i].has(j) & ~s.flag[j])
@@ -156,26 +156,26 @@ class Bakery(Protocol):
 
     @action(i="proc")
     def w1_done(self, s, i):
-        """It has waited for all."""
+        """A process has waited for all others, and enters the critical section."""
         require("here", (s.pc[i] == "w1") & s.unchecked[i].is_empty)
         s.next.pc[i] = "cs"
 
     @action(i="proc")
     def w2(self, s, i):
-        """It waits until that one has no number, or a greater one."""
+        """A process waits until the other process has no number, or comes after it."""
         require("here", s.pc[i] == "w2")
         require("it goes before", (s.num[s.nxt[i]] == 0) | first_of(s, i, s.nxt[i]))
         s.next.unchecked[i], s.next.pc[i] = s.unchecked[i].without(s.nxt[i]), "w1"
 
     @action(i="proc")
     def cs(self, s, i):
-        """It leaves the critical section."""
+        """A process leaves the critical section."""
         require("here", s.pc[i] == "cs")
         s.next.pc[i] = "exit"
 
     @action(i="proc")
     def exit(self, s, i):
-        """It gives its number back, which wavers."""
+        """A process resets its number, which may flicker."""
         require("here", s.pc[i] == "exit")
         if one_of("done", [False, True]):
             s.next.num[i], s.next.pc[i] = 0, "ncs"

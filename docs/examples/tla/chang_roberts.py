@@ -1,11 +1,11 @@
-"""Chang and Roberts: on a ring that messages go round in one direction, the least identity wins."""
+"""Chang and Roberts: an election on a ring with messages in one direction, which the least identity wins."""
 
 from highwater.language import *
 
 
 @invariant("Correctness")
 def the_least_initiator_wins(m, s):
-    """The winner started, all others know that they lost, and those that started have greater identities."""
+    """The winner is an initiator, all other nodes have lost, and other initiators have greater identities."""
 
     def right(n):
         others = [o for o in m.node if o != n]
@@ -16,7 +16,7 @@ def the_least_initiator_wins(m, s):
 
 @eventually("Liveness", fair=weak(either("start", "forward"), by=["n"]))
 def somebody_wins(m, s):
-    """If there is a candidate, one is elected."""
+    """If there is a candidate, a node is eventually elected."""
     return any_of(s.state[n] == "cand" for n in m.node), any_of(s.state[n] == "won" for n in m.node)
 
 
@@ -38,12 +38,12 @@ class ChangRoberts(Protocol):
         return [{"initiator": free, "state": free}]
 
     def initially(self, s):
-        """An initiator is a candidate."""
+        """Initiators are candidates, and all other nodes have lost."""
         return all_of(s.state[n] == where(s.initiator[n], s.state[n].type.cand, "lost") for n in self.node)
 
     @action(n="node")
     def start(self, s, n):
-        """A candidate sends its identity to the next node."""
+        """A node starts. An initiator sends its identity to the next node."""
         after = (n + 1) % self.p.nodes
         require("not yet", ~s.started[n])
         s.next.started[n] = True

@@ -1,15 +1,15 @@
-"""Lamport's mutual exclusion: requests carry logical clocks, channels are first in, first out."""
+"""Lamport's mutual exclusion: requests carry logical clocks, and channels are first in, first out."""
 
 from highwater.language import *
 
 
 class LamportMutex(Protocol):
-    """The lesser clock goes first; of equal clocks the lesser process."""
+    """The request with the smaller clock goes first; if clocks are equal, that of the smaller process."""
 
     parameters = {"processes": Parameter(3, 2, 4, "processes"), "clocks": Parameter(6, 1, 9, "largest clock")}
 
     def define(self):
-        """Clocks, the requests that each process knows of (0: none), who has acknowledged, channels."""
+        """The clocks, the requests known to each process (0: none), the acknowledgements, and the channels."""
         self.proc = Index("process", self.p.processes)
         clock = Int(1, self.p.clocks, bound="clocks")
         asked = Int(0, self.p.clocks)
@@ -24,14 +24,14 @@ class LamportMutex(Protocol):
         )
 
     def broadcast(self, s, p, kind, clock=0):
-        """Send to all others."""
+        """Send a message to all other processes."""
         for q in self.proc:
             if p != q:
                 s.next.net[p][q] = s.net[p][q].append(dict(kind=kind, clock=clock))
 
     @action(p="proc")
     def request(self, s, p):
-        """A process wants to enter."""
+        """A process requests to enter."""
         require("it has not asked", s.req[p][p] == 0)
         s.next.req[p][p] = s.clock[p]
         self.broadcast(s, p, "req", s.clock[p])
@@ -39,7 +39,7 @@ class LamportMutex(Protocol):
 
     @action(p="proc", q="proc")
     def receive(self, s, p, q):
-        """Process p receives from q: a request is acknowledged."""
+        """Process p receives a message from q, and acknowledges it if it is a request."""
         require("another one", p != q)
         require("there is a message", ~s.net[q][p].is_empty)
         m, s.next.net[q][p] = s.net[q][p].pop()
@@ -54,19 +54,19 @@ class LamportMutex(Protocol):
 
     @action(p="proc")
     def enter(self, s, p):
-        """All have acknowledged, and no other request goes before."""
+        """A process enters: all have acknowledged its request, and no other request goes first."""
         require("all have acknowledged", s.ack[p] == Set(self.proc).all())
         require("it is the first", all_of(self.beats(s, p, q) for q in self.proc if p != q))
         s.next.crit = s.crit.with_(p)
 
     def beats(self, s, p, q):
-        """Whether p believes that its request goes before q's."""
+        """True if p believes that its request goes before the request of q."""
         mine, other = s.req[p][p], s.req[p][q]
         return (other == 0) | (mine < other) | (mine == other) & (p < q)
 
     @action(p="proc")
     def leave(self, s, p):
-        """It tells the others."""
+        """A process leaves, and sends a release to the others."""
         require("it is inside", s.crit.has(p))
         s.next.crit = s.crit.without(p)
         self.broadcast(s, p, "rel")
@@ -75,7 +75,7 @@ class LamportMutex(Protocol):
 
     @invariant("Mutex")
     def one_at_a_time(self, s):
-        """Never two are inside."""
+        """At most one process is in the critical section."""
         return size(s.crit) <= 1
 
     invariants = (one_at_a_time,)

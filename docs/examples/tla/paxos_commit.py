@@ -1,4 +1,4 @@
-"""Paxos Commit: each resource manager's vote is decided by an instance of Paxos of its own."""
+"""Paxos Commit: one instance of Paxos for each resource manager decides the manager's vote."""
 
 from itertools import combinations
 
@@ -39,7 +39,7 @@ class PaxosCommit(Protocol):
 
     @action(rm="rm", vote="value")
     def vote(self, s, rm, vote):
-        """A resource manager prepares or aborts: it proposes this itself, in ballot 0."""
+        """A resource manager prepares or aborts, and proposes its vote in ballot 0."""
         require("it works", s.rm[rm] == "working")
         s.next.rm[rm] = str(vote)
         s.next.msgs.send("phase2a", ins=rm, bal=0, val=vote)
@@ -58,7 +58,7 @@ class PaxosCommit(Protocol):
 
     @action(rm="rm", bal="later", quorum="majority")
     def phase_2a(self, s, rm, bal, quorum):
-        """A leader proposes what a majority has accepted in the latest ballot, else to abort."""
+        """A leader proposes the value that its majority accepted in the latest ballot, or else to abort."""
         require("nothing is proposed", ~s.msgs.has("phase2a", ins=rm, bal=bal))
         told = [pair for acc in quorum for pair in s.msgs.all("phase1b", ins=rm, mbal=bal, acc=acc)]
         require("all have told", all_of(s.msgs.has("phase1b", ins=rm, mbal=bal, acc=acc) for acc in quorum))
@@ -68,7 +68,7 @@ class PaxosCommit(Protocol):
 
     @action()
     def decide(self, s):
-        """A leader announces the decision: commit needs all instances, abort one."""
+        """A leader announces the decision: commit if all instances decide so, abort if one does."""
         to = one_of("to", ["commit", "abort"])
         if to == "commit":
             require("all are decided so", all_of(self.decided(s, rm, "prepared") for rm in self.rm))
@@ -77,13 +77,13 @@ class PaxosCommit(Protocol):
         s.next.msgs.send(to)
 
     def decided(self, s, rm, val):
-        """Whether a majority has accepted the value in one ballot."""
+        """True if a majority has accepted the value in one ballot."""
         sent = lambda b, acc: s.msgs.has("phase2b", ins=rm, bal=b, val=val, acc=acc)  # noqa: E731
         return any_of(all_of(sent(b, acc) for acc in q) for b in self.ballot for q in self.majority)
 
     @action(acc="acceptor", m="asks")
     def phase_1b(self, s, acc, m):
-        """An acceptor promises to accept nothing older."""
+        """An acceptor promises to accept no older ballot."""
         mine = s.accepted[m.ins][acc]
         require("it was sent", s.msgs.has(m))
         require("it is newer", mine.mbal < m.bal)
@@ -92,7 +92,7 @@ class PaxosCommit(Protocol):
 
     @action(acc="acceptor", m="proposals")
     def phase_2b(self, s, acc, m):
-        """An acceptor accepts."""
+        """An acceptor accepts a proposal."""
         require("it was sent", s.msgs.has(m))
         require("it is not older", s.accepted[m.ins][acc].mbal <= m.bal)
         s.next.accepted[m.ins][acc] = dict(mbal=m.bal, bal=m.bal, val=m.val)
@@ -105,7 +105,7 @@ class PaxosCommit(Protocol):
 
     @refines(TCommit, "TC!TCSpec")
     def commits_as_one(self, s):
-        """It is transaction commit."""
+        """The protocol implements transaction commit."""
         return dict(rm=s.rm)
 
     invariants, step_properties = (consistent,), (commits_as_one,)

@@ -1,4 +1,4 @@
-"""Readers and writers take turns: who wants to read or write waits in one queue."""
+"""Readers and writers take turns: all actors that want to read or write wait in one queue."""
 
 from highwater.language import *
 
@@ -7,19 +7,19 @@ FAIR = weak("wait", "serve") + weak("stop", by=[])
 
 @invariant("Safety")
 def nobody_reads_what_is_written(m, s):
-    """One writer, or readers."""
+    """At most one actor writes, and no actor reads at the same time."""
     return (s.readers.is_empty | s.writers.is_empty) & (size(s.writers) <= 1)
 
 
 @always_eventually("Liveness", fair=FAIR, a="actor")
 def reads(m, s, a):
-    """Everybody reads again and again."""
+    """Every actor reads infinitely often."""
     return s.readers.has(a)
 
 
 @always_eventually("Liveness", fair=FAIR, a="actor")
 def writes(m, s, a):
-    """Everybody writes again and again."""
+    """Every actor writes infinitely often."""
     return s.writers.has(a)
 
 
@@ -36,7 +36,7 @@ def stops_writing(m, s, a):
 
 
 class ReadersWriters(Protocol):
-    """An actor waits once to read and once to write, at most."""
+    """An actor has at most one entry to read and one entry to write in the queue."""
 
     parameters = {"actors": Parameter(3, 1, 5, "actors")}
     invariants = (nobody_reads_what_is_written,)
@@ -51,14 +51,14 @@ class ReadersWriters(Protocol):
 
     @action(kind="kind", who="actor")
     def wait(self, s, kind, who):
-        """Somebody wants to read or to write."""
+        """An actor joins the queue, to read or to write."""
         entry = self.entry(kind=kind, who=who)
         require("not in the queue", ~s.waiting.has(entry))
         s.next.waiting = s.waiting.append(entry)
 
     @action()
     def serve(self, s):
-        """The first in the queue begins."""
+        """The first actor in the queue begins to read or write."""
         require("somebody waits, and nobody writes", ~s.waiting.is_empty & s.writers.is_empty)
         entry, s.next.waiting = s.waiting.pop()
         with when(entry.kind == "read"):
@@ -69,7 +69,7 @@ class ReadersWriters(Protocol):
 
     @action(who="actor")
     def stop(self, s, who):
-        """Somebody has read or written."""
+        """An actor stops reading or writing."""
         require("active", s.readers.has(who) | s.writers.has(who))
         with when(s.readers.has(who)):
             s.next.readers = s.readers.without(who)

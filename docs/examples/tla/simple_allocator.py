@@ -1,4 +1,4 @@
-"""An allocator of resources: clients ask for sets of them, get some at a time, and give them back."""
+"""An allocator of resources: clients request sets of resources, get some at a time, and return them."""
 
 from highwater.language import *
 
@@ -7,20 +7,20 @@ FAIR = weak("give_all_back") + strong("allocate", by=["c"])
 
 @invariant("ResourceMutex")
 def a_resource_has_one_holder(m, s):
-    """No two clients hold the same."""
+    """No two clients hold the same resource."""
     pairs = [(a, b) for a in m.client for b in m.client if a != b]
     return all_of((s.alloc[a] & s.alloc[b]).is_empty for a, b in pairs)
 
 
 @leads_to("ClientsWillReturn", fair=FAIR, c="client")
 def clients_return(m, s, c):
-    """A client that holds all it requested returns all."""
+    """A client that holds all requested resources eventually returns them."""
     return s.unsat[c].is_empty, s.alloc[c].is_empty
 
 
 @leads_to("ClientsWillObtain", fair=FAIR, c="client", r="resource")
 def clients_obtain(m, s, c, r):
-    """A client that waits for a resource gets it."""
+    """A client that waits for a resource eventually gets it."""
     return s.unsat[c].has(r), s.alloc[c].has(r)
 
 
@@ -31,7 +31,7 @@ def clients_are_satisfied(m, s, c):
 
 
 class SimpleAllocator(Protocol):
-    """Clients and resources are alike."""
+    """Clients are interchangeable, and so are resources."""
 
     symmetric = ("c", "r")
     invariants = (a_resource_has_one_holder,)
@@ -53,19 +53,19 @@ class SimpleAllocator(Protocol):
 
     @action(c="client", what="resources")
     def allocate(self, s, c, what):
-        """It gets some of what it waits for."""
+        """A client gets some of the resources for which it waits."""
         require("something that it waits for", ~what.is_empty & (what <= s.unsat[c]))
         require("nobody holds it", all_of((what & s.alloc[o]).is_empty for o in self.client))
         s.next.alloc[c], s.next.unsat[c] = s.alloc[c] | what, s.unsat[c] - what
 
     @action(c="client", what="resources")
     def give_back(self, s, c, what):
-        """It gives some of it back."""
+        """A client returns some of its resources."""
         require("something that it holds", ~what.is_empty & (what <= s.alloc[c]))
         s.next.alloc[c] = s.alloc[c] - what
 
     @action(c="client")
     def give_all_back(self, s, c):
-        """All of it: this step is fair."""
+        """A client returns all of its resources. This step is fair."""
         require("it holds something", ~s.alloc[c].is_empty)
         s.next.alloc[c] = []

@@ -1,4 +1,4 @@
-"""Termination detection: what EWD 840 implements."""
+"""Termination detection, which EWD 840 implements."""
 
 from highwater.language import *
 
@@ -14,11 +14,11 @@ class SyncTerminationDetection(Protocol):
         return Struct("State", active=Array(self.node, Bool), detected=Bool)
 
     def initial(self):
-        """Anything that is not a false alarm."""
+        """Any state that satisfies `initially`."""
         return [{"active": free, "detected": free}]
 
     def initially(self, s):
-        """Detection implies termination."""
+        """If termination is detected, no node is active."""
         return ~s.detected | self.terminated(s.active)
 
     def terminated(self, active):
@@ -27,7 +27,7 @@ class SyncTerminationDetection(Protocol):
 
     @action(i="node")
     def terminate(self, s, i):
-        """A node finishes; if it was the last one, the same step may detect it."""
+        """A node finishes. If it was the last active node, the step may also detect termination."""
         now = one_of("detects", [False, True])
         require("it is active", s.active[i])
         s.next.active[i] = False
@@ -35,7 +35,7 @@ class SyncTerminationDetection(Protocol):
 
     @action(i="node", j="node")
     def wake_up(self, s, i, j):
-        """An active node activates another one."""
+        """An active node activates a node."""
         require("it is active", s.active[i])
         s.next.active[j] = True
 

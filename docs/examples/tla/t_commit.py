@@ -1,10 +1,10 @@
-"""Transaction commit: what two-phase commit and Paxos Commit implement."""
+"""Transaction commit, which two-phase commit and Paxos Commit implement."""
 
 from highwater.language import *
 
 
 class TCommit(Protocol):
-    """All can commit once all are prepared; each can abort while none has committed."""
+    """A manager can commit when all are prepared, and can abort while no manager has committed."""
 
     parameters = {"managers": Parameter(3, 1, 6, "resource managers")}
 
@@ -15,20 +15,20 @@ class TCommit(Protocol):
 
     @action(rm="rm")
     def prepare(self, s, rm):
-        """It is ready to commit."""
+        """A resource manager becomes ready to commit."""
         require("it works", s.rm[rm] == "working")
         s.next.rm[rm] = "prepared"
 
     @action(rm="rm")
     def commit(self, s, rm):
-        """All are ready."""
+        """A resource manager commits, because all managers are prepared or have committed."""
         require("it is prepared", s.rm[rm] == "prepared")
         require("all are prepared", all_of(s.rm[r].in_("prepared", "committed") for r in self.rm))
         s.next.rm[rm] = "committed"
 
     @action(rm="rm")
     def abort(self, s, rm):
-        """No one has gone ahead."""
+        """A resource manager aborts, because no manager has committed."""
         require("nothing is decided", s.rm[rm].in_("working", "prepared"))
         require("none has committed", all_of(s.rm[r] != "committed" for r in self.rm))
         s.next.rm[rm] = "aborted"

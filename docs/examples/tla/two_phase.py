@@ -1,4 +1,4 @@
-"""Two-phase commit: a transaction manager asks resource managers, and sends them its decision."""
+"""Two-phase commit: a transaction manager collects the votes of resource managers, and sends them its decision."""
 
 from t_commit import TCommit
 
@@ -12,7 +12,7 @@ class TwoPhase(Protocol):
     symmetric = ("r",)
 
     def define(self):
-        """The states of both sides, and the messages sent."""
+        """The states of the transaction manager and the resource managers, and the messages sent."""
         self.rm = Enum("r", self.p.managers)
         msgs = Messages(prepared=dict(rm=self.rm), commit={}, abort={})
         states = Enum("Resource", "working prepared committed aborted")
@@ -21,14 +21,14 @@ class TwoPhase(Protocol):
 
     @action(rm="rm")
     def hear_prepared(self, s, rm):
-        """The transaction manager hears that a manager is prepared."""
+        """The transaction manager receives a message that a resource manager is prepared."""
         require("nothing is decided", s.tm == "init")
         require("it is prepared", s.msgs.has("prepared", rm=rm))
         s.next.prepared = s.prepared.with_(rm)
 
     @action()
     def commit(self, s):
-        """All are prepared."""
+        """The transaction manager commits, because all resource managers are prepared."""
         require("nothing is decided", s.tm == "init")
         require("all are prepared", s.prepared == s.prepared.type.all())
         s.next.tm = "committed"
@@ -36,21 +36,21 @@ class TwoPhase(Protocol):
 
     @action()
     def abort(self, s):
-        """The transaction manager gives up."""
+        """The transaction manager aborts."""
         require("nothing is decided", s.tm == "init")
         s.next.tm = "aborted"
         s.next.msgs.send("abort")
 
     @action(rm="rm")
     def prepare(self, s, rm):
-        """A resource manager is ready to commit."""
+        """A resource manager becomes ready to commit."""
         require("it works", s.rm[rm] == "working")
         s.next.rm[rm] = "prepared"
         s.next.msgs.send("prepared", rm=rm)
 
     @action(rm="rm")
     def choose_to_abort(self, s, rm):
-        """It can still say no."""
+        """A resource manager aborts before it is prepared."""
         require("it works", s.rm[rm] == "working")
         s.next.rm[rm] = "aborted"
 
@@ -68,7 +68,7 @@ class TwoPhase(Protocol):
 
     @refines(TCommit, "TC!TCSpec")
     def commits_as_one(self, s):
-        """It is transaction commit."""
+        """The protocol implements transaction commit."""
         return dict(rm=s.rm)
 
     invariants, step_properties = (consistent,), (commits_as_one,)
