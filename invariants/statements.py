@@ -251,4 +251,4 @@ STATEMENTS = (
     one_proposal_is_under_way,
     acknowledged_has_copies,
 )
-"""All statements."""
+"""All statements of this module."""
