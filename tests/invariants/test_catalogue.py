@@ -164,7 +164,8 @@ def attributes(path: Path, of: str) -> set[str]:
 
 def test_the_catalogue_has_every_property_that_broker_logs_can_violate() -> None:
     of_logs = [path for path in (TRACES / "brokers").glob("*.py") if path.stem != "data_logs"]
-    used = set().union(*(attributes(path, "statements") for path in of_logs))
+    of = ("statements", "observed")
+    used = set().union(*(attributes(path, module) for path in of_logs for module in of))
     assert used == {s.name for s in observed.OF_BROKERS}
     assert {name for name, known in KNOWN.items() if BROKER_LOGS in known.checked_by} == used
 
