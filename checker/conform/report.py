@@ -178,14 +178,14 @@ def lines_of_difference(found: dict[str, Any]) -> Iterator[str]:
     if found["refused_by"]:
         yield f"  the model's action is refused by: {'; '.join(found['refused_by'])}"
     if "message" in found["kafka"]:
-        yield f"  Kafka: {found['kafka']['exception']}: {found['kafka']['message']}"
+        yield f"  Kafka throws {found['kafka']['exception']}: {found['kafka']['message']}"
     for record in found["kafka"]["records"]:
         yield f"  Kafka writes {record['type']} {json.dumps(record['data'])}"
 
 
-def _side_by_side(model: dict[str, Any], kafka: dict[str, Any]) -> Iterator[str]:
+def _side_by_side(model: dict[str, Any], kafka: dict[str, Any], title: str = "model") -> Iterator[str]:
     width = max(map(len, model), default=0)
-    yield f"    {'':{width}}  {'model':>22}  {'Kafka':>22}"
+    yield f"    {'':{width}}  {title:>22}  {'Kafka':>22}"
     for name, value in model.items():
         yield f"    {name:{width}}  {value!s:>22}  {kafka[name]!s:>22}"
 
@@ -246,10 +246,13 @@ def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple
     }
     rows, *others = [{"error": outcome.error, **outcome.after} for outcome in outcomes]
     differing = {} if kafka in others else {n: v for n, v in rows.items() if kafka[n] != v}
+    shown = differing or {n: v for n, v in rows.items() if n == "error" or n.split("[")[0] in file.fields}
     lines = [
         *(f"  {n}. {json.dumps(op)}" for n, op in enumerate(file.path, 1)),
         f"  then: {json.dumps(file.request)}",
+        *_side_by_side(shown, kafka, "expected"),
     ]
-    lines += _side_by_side(differing or {"error": rows["error"]}, kafka)
+    if "message" in answer:
+        lines.append(f"  Kafka throws {answer['exception']}: {answer['message']}")
     lines += [f"  Kafka writes {r['type']} {json.dumps(r['data'])}" for r in answer["records"]]
     return not differing, lines

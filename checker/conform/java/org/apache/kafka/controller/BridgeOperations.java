@@ -85,6 +85,7 @@ final class BridgeOperations {
             case "changeMinIsr" -> asked(() -> changeMinIsr(op.get("value").asText()));
             case "updateFeatures" -> asked(() -> updateFeatures(op));
             case "createTopic" -> asked(() -> createTopic(op));
+            case "deleteTopic" -> asked(() -> deleteTopic(op));
             case "putFirst" -> {
                 to.putFirst(op.get("count").intValue());
                 yield new Outcome();
@@ -597,6 +598,12 @@ final class BridgeOperations {
         request.topics().add(topic);
         var result = to.replication.createTopics(CONTEXTS[7], request, java.util.Set.of(name));
         return Outcome.of(result, result.response().topics().find(name).errorCode());
+    }
+
+    private Outcome deleteTopic(JsonNode op) {
+        Uuid id = topicId(op);
+        var result = to.replication.deleteTopics(CONTEXTS[6], List.of(id));
+        return Outcome.of(result, result.response().get(id).error().code());
     }
 
     static String errorName(int code) {
