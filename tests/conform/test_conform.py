@@ -7,14 +7,23 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from highwater.checker.cli import cli
 from highwater.checker.conform.bridge import Bridge, Jars
+from highwater.checker.conform.comparison import KafkaComparison
+from highwater.checker.conform.expectation import trace
+from highwater.checker.engines import by_name as engines
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import SearchOptions
+from highwater.model.language.graph import values_of
 from highwater.model.replication.controller.rules import PROFILES, RULES
 from tests.slow import slow
 
@@ -83,6 +92,42 @@ def test_a_broker_that_is_unfenced_and_loses_its_directory_is_elected(bridge: Br
         answer = bridge.ask({"explain": {"scenario": setup, "path": path + more, "op": heartbeat}})
         after = answer["after"]
         assert (after[leader], after[isr], after[offline]) == (0, 0b01, 0b01)
+
+
+FIRST_ORDER_ONLY = [
+    {"name": "fenceStaleBroker", "broker": 0, "over": True},
+    {"name": "alterPartitionReassignments", "replicas": [1], "allowReplicationFactorChange": True},
+    {
+        "name": "incrementalAlterConfigs",
+        "resourceType": "TOPIC",
+        "key": "unclean.leader.election.enable",
+        "value": "true",
+    },
+]
+"""A path of ``OPERATOR`` to a state in which a heartbeat with two events has another result in the second order."""
+
+
+def test_a_heartbeat_that_fits_only_the_first_order_is_no_difference(bridge: Bridge) -> None:
+    """If ``conform`` drops the first order, it counts the heartbeat as decided on the state before."""
+    scenario = replace(scenario_files.find(OPERATOR), properties=())
+    model = Request.of(scenario, Overrides()).without_goals().without_symmetry().model()
+    options = SearchOptions(workers=1, limit_states=6_000, all_states=True)
+    comparison = KafkaComparison(model, lambda m: engines.explore("native")(m, options, None))
+    paths = comparison.paths(np.arange(comparison.graph.expanded))
+    operations = [request.operation for request in comparison.requests]
+    (state,) = (n for n, path in enumerate(paths) if [operations[r] for r in path] == FIRST_ORDER_ONLY)
+    kind = "brokerHeartbeat losesDirectory"
+    values = comparison.graph.scalars(state)
+    results = [
+        [values_of([one.error, *(node for _, node in one.after)], values) for one in trace(model, request)]
+        for request in comparison.requests
+        if request.kind == kind
+    ]
+    assert any(first != second for first, second, _ in results)
+    found = comparison.run(bridge, np.array([state]))
+    assert not found.differences
+    assert kind in {request for request, _, _ in found.outcomes}
+    assert kind not in {request for request, _ in found.decided_together}
 
 
 @pytest.mark.parametrize(
