@@ -24,22 +24,20 @@ from highwater.model.replication.protocol import Replication
 
 @dataclass(frozen=True)
 class Reproduction:
-    """How Kafka's code executed a counterexample.
-
-    ``differences`` has for each step the fields that differ from the model. ``stopped_at`` is the step that Kafka
-    does not take; None if it takes all steps. ``lost`` are acknowledged records that the cluster lost.
-    """
+    """How Kafka's code executed a counterexample."""
 
     violated: str
+    """The violated property."""
     sentences: tuple[str, ...]
+    """A sentence for each step."""
     differences: tuple[tuple[str, ...], ...]
-    """After each step the fields in which Kafka's state differs from the model's."""
+    """For each step the fields in which Kafka's state then differs from the model's."""
     stopped_at: int | None = None
-    """The number of the step that Kafka does not take."""
+    """The number of the first step that Kafka does not take, from 1; None if Kafka takes all steps."""
     fails: tuple[str, ...] = ()
-    """Requests of the state at the end that make Kafka's controller throw, each with the exception."""
+    """Requests that make Kafka's controller throw in the last state, each with the exception."""
     lost: tuple[int, ...] | None = None
-    """Records that Kafka's leader acknowledged and that its last leader lacks; None where there are no logs."""
+    """Records that a leader of Kafka acknowledged and that the last leader lacks; None if there are no logs."""
 
     @property
     def reproduced(self) -> bool:

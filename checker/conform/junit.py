@@ -62,7 +62,7 @@ class JunitFile:
         raise InputError("--junit: the control managers alone cannot repeat a walk of a whole cluster")
 
     def write(self, file: RequestFile | WalkFile) -> None:
-        """Write the test of a difference, unless it has one. Raises InputError for a walk of a whole cluster."""
+        """Write the test of the first difference only. Raises InputError for a walk of a whole cluster."""
         if isinstance(file, WalkFile):
             self.refuse_walks()
         elif not self.written:

@@ -32,13 +32,13 @@ Seen = list[tuple[str, int | None]]
 
 _PATHS_IN_A_LINE = 16
 _LONGEST = 200
-"""Steps of a path that goes on where steps are near that no path has taken."""
+"""The most steps of a path that is extended to untaken steps nearby."""
 _RANDOM = 20
 """Random steps after the path to a random state."""
 _NEAR = 400
-"""States among which such steps are looked for."""
+"""The most states that are searched for the next untaken step."""
 _NOTHING, _REFUSED = -1, -2
-"""Answers of the bridge: nobody can take the step; Kafka does the opposite of the step."""
+"""Answers of the bridge: Kafka has no such step now; Kafka does the opposite, such as accepting a refused fetch."""
 WALK_FORMAT = "highwater-conform-walk-1"
 
 _OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
@@ -124,7 +124,7 @@ class ExpectedObservations:
 
 
 def _derived(m: Replication, s: State, b: int) -> Evaluate:
-    """Whether a broker is up, whether it leads, its maximal ISR as a mask, and whether that has min ISR members."""
+    """A function of a state: is the broker up, does it lead, its maximal ISR as bits, has that ISR min ISR members."""
     number = m.t.broker.lift(b)
     broker = s.brokers[number]
     found = (m.is_up(broker), m.leads(number, broker), m.maximal_isr(broker), has_min_isr(m, broker))
@@ -135,7 +135,7 @@ def _controller(protocol: Replication, state: Plain) -> Seen:
     one, brokers = state["partition"], range(protocol.p.brokers)
     found: Seen = [(f"partition.{n}", _or(one[n])) for n in ("leader", "leader_epoch", "partition_epoch")]
     found += [("partition.leader_recovery_state", None), ("partition.replicas", len(one["replicas"]))]
-    found += [("", None) for _ in brokers]  # their order, which is none where no rule depends on it
+    found += [("", None) for _ in brokers]  # replicas in order: no rule may depend on it
     found += [(f"partition.{n}", _mask(one[n])) for n in ("adding", "removing", "isr", "elr")]
     found += [("partition.last_known_leader", _or(one["last_known_leader"], -2)), ("", None)]
     found += [("", None) for _ in brokers]
@@ -217,17 +217,16 @@ def _messages(protocol: Replication, state: Plain, b: int) -> Seen:
 
 @dataclass(frozen=True)
 class StepDifference:
-    """A step after which the cluster differs from the model, or that Kafka does not take.
-
-    ``path`` has the numbers of the steps up to it, ``seen`` the observation of the cluster.
-    """
+    """A step after which the cluster differs from the model, or that Kafka does not take."""
 
     path: tuple[int, ...]
-    """Numbers of instances; the last one differs."""
+    """The numbers of the action instances up to this step."""
     state: int
-    """The model's state after it."""
+    """The number of the model's state after the step."""
     outcome: int
+    """The bridge's answer: 0, an error code of Kafka, ``_NOTHING`` or ``_REFUSED``."""
     seen: tuple[int, ...]
+    """The observation of the cluster after the step."""
 
 
 @dataclass
@@ -236,15 +235,14 @@ class WalkResult:
 
     states: int = 0
     transitions: int = 0
-    """Steps that some path took, each counted once."""
+    """Distinct steps of the graph that some path took."""
     steps: int = 0
-    """All steps that were taken."""
+    """Steps of all paths together."""
     paths: int = 0
-    reachable: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    """Steps that some path, or every path, could not take, by the reason."""
+    """Steps of the graph that are not compared, by reason."""
     taken: Counter[str] = field(default_factory=Counter)
-    """Distinct steps, by action."""
+    """The distinct steps that some path took, by action."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
     examples: dict[tuple[str, tuple[str, ...]], StepDifference] = field(default_factory=dict)
     seconds: float = 0.0
@@ -533,7 +531,7 @@ class WalkComparison:
 
 
 def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
-    """The names of the fields that differ; only the first one if the rest is laid out differently."""
+    """The names of the fields that differ. If the lengths differ, only the first: the fields after it are others."""
     found = []
     for (name, value), other in zip(wanted, seen, strict=False):
         if value is not None and value != other:
@@ -569,7 +567,7 @@ def walks_as_json(comparison: WalkComparison, result: WalkResult, shown: list[Pl
 
 
 def lines_of_walks(name: str, comparison: WalkComparison, result: WalkResult, version: str) -> Iterator[str]:
-    """The lines of a summary: the steps that were walked, by action, and the number of steps that differ."""
+    """The lines of a summary: distinct steps by action, steps that are not compared, and differences."""
     count = sum(result.differences.values())
     verdict = f"{count:,} DIFFERENCES" if count else "no difference"
     rate = result.steps / result.seconds if result.seconds else 0
