@@ -10,7 +10,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.expectation import as_number, observed
 from highwater.checker.conform.requests import instance_key, requests_of, setup_of
-from highwater.checker.conform.walks import ExpectedObservations, differing, operation_of
+from highwater.checker.conform.walks import ExpectedObservations, differing, operation_of, paragraph
 from highwater.checker.conform.walks import setup_of as setup_of_cluster
 from highwater.checker.scenarios.search import ViolatingRun
 from highwater.model.language import State
@@ -67,7 +67,8 @@ class Reproduction:
         for number, sentence in enumerate(self.sentences, 1):
             end = f"  (Kafka does not take step {number})" if number == self.stopped_at else ""
             fields = self.differences[number - 1] if number <= len(self.differences) else ()
-            yield f"  {number}. {sentence}{end}" + (f"  (differs in {', '.join(fields)})" if fields else "")
+            differs = f"  (differs in {', '.join(fields)})" if fields else ""
+            yield paragraph(f"  {number}. {sentence}{end}{differs}")
         for failure in self.fails:
             yield f"  Kafka's controller then throws: {failure}"
         if self.lost is not None:

@@ -40,6 +40,7 @@ Operation = dict[str, Any]
 Place = int | None
 """A partition of a topic; None if the protocol has only one."""
 
+NO_ACTION = "(no action)"
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
@@ -85,7 +86,7 @@ class KafkaRequest:
         if self.second is not None:
             said = [name for name, value in self.operation.items() if value is True]
             return f"{self.operation['name']} {'+'.join(said)}"
-        return self.action[0] if self.action else f"{self.operation['name']} (no action)"
+        return self.action[0] if self.action else f"{self.operation['name']} {NO_ACTION}"
 
     @property
     def orders(self) -> list[list[Event]]:

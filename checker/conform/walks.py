@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.base.text import columns, folded, width
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language import State
@@ -546,6 +547,11 @@ def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
 # --- as text and as JSON --------------------------------------------------------------------------------------
 
 
+def paragraph(line: str) -> str:
+    """A line folded at the terminal's width."""
+    return "\n".join(folded([line]))
+
+
 def walks_as_json(comparison: WalkComparison, result: WalkResult, shown: list[Plain]) -> Plain:
     """The counts and differences of a comparison by walks, as plain data."""
     return {
@@ -571,16 +577,21 @@ def lines_of_walks(name: str, comparison: WalkComparison, result: WalkResult, ve
     count = sum(result.differences.values())
     verdict = f"{count:,} DIFFERENCES" if count else "no difference"
     rate = result.steps / result.seconds if result.seconds else 0
-    yield (
+    yield paragraph(
         f"{name}: {verdict} from the brokers of Kafka {version} in {result.states:,} states, {result.transitions:,} of "
         f"{len(comparison.graph.targets):,} transitions, {result.paths:,} paths, {result.steps:,} steps ({rate:,.0f}/s)"
     )
-    for action, number in sorted(result.taken.items()):
-        yield f"  {action}: {number:,}"
-    for reason, number in result.left_out.most_common():
-        yield f"  not compared: {number:,}: {reason}"
+    taken = [(action, f"{number:,}") for action, number in sorted(result.taken.items())]
+    left = [(f"{number:,}", reason) for reason, number in result.left_out.most_common()]
+    for title, rows in (
+        ("transitions taken, by action", taken),
+        ("transitions not compared, with the reason", left),
+    ):
+        if rows:
+            yield f"  {title}:"
+            yield from columns(rows, "    ", width())
     for (action, fields), number in result.differences.most_common():
-        yield f"  differs: {action}: {', '.join(fields)}: {number:,}"
+        yield paragraph(f"  differs: {action}: {', '.join(fields)}: {number:,}")
 
 
 def step_example(
