@@ -205,7 +205,7 @@ UNNOTICED = {
     "unclean_recovery", "clean_election_picks_any", "unclean_election_picks_any", "balanced_election_waits_for_elr",
     "min_isr_change_empties_elr", "last_known_leader_kept", "registration_may_be_split",
 }  # fmt: skip
-"""Rules that no request tells apart; docs/conform.md gives the reasons."""
+"""Rules that no request notices; docs/conform.md gives the reasons."""
 
 
 @slow("a comparison for each rule of the controller, some of a million requests")
