@@ -139,8 +139,7 @@ def conform(
     """Compare the model of each SCENARIO with the control managers of the Kafka in DIR.
 
     Explores the scenario, takes Kafka's controller to each state, sends every request there, and compares errors,
-    partitions, registrations and the index of ELR members. A scenario of replication runs brokers with logs instead.
-    docs/conform.md lists what is compared.
+    partitions, registrations and the index of ELR members. docs/conform.md lists what is compared, and what is not.
 
     Exit status: 0 no difference, 1 a difference, 2 bad request, 3 no difference, but not every state was compared (a
     limit, or --sample), 130 interrupted; what was compared until then is reported.

@@ -325,7 +325,7 @@ class WalkComparison:
         return None
 
     def paths(self, open_steps: set[int], blocked: set[int]) -> Iterator[list[int]]:
-        """Paths, as numbers of graph steps, that together take all open steps reachable around the blocked steps."""
+        """Paths, as numbers of graph steps. Together they take all open steps that are reachable without blocked steps."""
         parents = self._tree(blocked)
         for state in parents:
             while any(step in open_steps for step in self._steps(state)):
@@ -365,7 +365,7 @@ class WalkComparison:
         return range(self._offsets[state], self._offsets[state + 1])
 
     def _tree(self, blocked: set[int]) -> dict[int, int]:
-        """For each state, the last step of a shortest path to it around the blocked steps, nearest states first."""
+        """For each state, the last step of a shortest path to it without blocked steps. Nearest states come first."""
         parents, waiting = {0: -1}, deque([0])
         while waiting:
             state = waiting.popleft()
@@ -625,7 +625,7 @@ class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Repeat a walk: True if the cluster now has the expected observation, and the path with the differing fields."""
+    """Repeat a walk. Returns True if the cluster now has the expected observation, and lines of text about the walk."""
     bridge.ask({"scenario": file.scenario, "operations": file.path})
     answer = bridge.ask({"walk": [list(range(len(file.path)))]})
     walk = answer["walks"][0]

@@ -1,4 +1,4 @@
-"""Scenarios of the controller against Kafka's own, and whether what differs is found."""
+"""``conform`` compares scenarios of the controller with Kafka's, and finds planted differences."""
 
 from __future__ import annotations
 
@@ -71,15 +71,15 @@ DECIDED_TOGETHER = {
     "brokerHeartbeat wantShutDown+losesDirectory": 119,
     "brokerHeartbeat wantShutDown+behind+losesDirectory": 119,
 }
-"""Heartbeats with two events that Kafka decides on the state before, and how many."""
+"""The number of heartbeats with two events whose result fits neither order, by their flags."""
 
 
 FAILED = "AAAAAAAAA-gAAAAAAAAAAA"
-"""The directory that broker 0 begins with."""
+"""The directory of broker 0 at the start."""
 
 
 def test_a_broker_that_is_unfenced_and_loses_its_directory_is_elected(bridge: Bridge) -> None:
-    """Kafka decides both events of the heartbeat on the state before it: nobody takes the leader away again."""
+    """Kafka decides both events on the state before the heartbeat. A later report does not take the leader away."""
     setup = {"brokers": 2, "minIsr": 1, "unclean": False, "elr": 1, "partitions": [[0, 1]]}
     path = [
         {"name": "alterPartition", "newIsr": [0]},
@@ -192,7 +192,7 @@ NOTICED_IN = {
     "offline_directory_check": REASSIGNMENT,
     "min_isr_by_first_partition": TOPIC,
 }
-"""The scenario that notices a rule turned the other way, where ``SMALL`` does not."""
+"""The scenario that notices an inverted rule, if ``SMALL`` does not."""
 WITH_FAILOVERS = {
     "removals": 1,
     "failovers": 1,
@@ -271,7 +271,7 @@ class BrokersToElrs {
 }""",
     ),
 }
-"""Changed classes of the controller, each written anew: the scenario, requests that differ, and the class."""
+"""Classes of the controller with a planted change: the scenario, the requests that differ, and the source."""
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_changed_kafka_class_is_found(kafka: Path, tmp_path: Path, name: str) 
 
 @slow("a process of its own, and a scenario of two million requests")
 def test_an_interrupted_comparison_reports_what_it_compared(kafka: Path, tmp_path: Path) -> None:
-    """Ctrl-C while requests are sent: exit status 130, and a part of the states."""
+    """After Ctrl-C the exit status is 130, and the result has the states that were compared."""
     target = tmp_path / "result.json"
     command = [sys.executable, "-m", "highwater.checker.cli", "conform", OPERATOR, "--kafka", str(kafka)]
     with subprocess.Popen([*command, "--json", str(target)], stderr=subprocess.PIPE, text=True) as running:

@@ -112,7 +112,7 @@ def test_a_path_detects_that_a_rule_is_on(bridge: Bridge, rule: str) -> None:
 def _differing_after(
     bridge: Bridge, parameters: dict[str, int], sentences: list[str], rules: dict[str, bool]
 ) -> tuple[str, ...]:
-    """The fields that differ between the model and Kafka after a path; a step that is not enabled changes nothing."""
+    """The fields in which the model and Kafka differ after a path. In the model, a disabled step changes nothing."""
     scenario = replace(scenario_files.find(MESSAGES), properties=())
     small = Overrides(
         profile="kafka_4_2", parameters={"losses": 0, "duplicates": 0, **parameters}, rules=rules
@@ -141,7 +141,7 @@ def test_paths_that_cover_every_step_reach_the_states_of_the_model(kafka: Path, 
 
 
 WHOLE = {"small-min-isr-above": (4_815, 15_364, 0), "small-recovery": (6_025, 19_829, 33)}
-"""States and transitions of scenarios, and the transitions that Kafka is known to do otherwise."""
+"""The states and transitions of scenarios, and the number of transitions that ``conform`` does not compare."""
 
 
 @slow("every step of two more scenarios, one with registrations in part")
