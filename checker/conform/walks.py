@@ -325,7 +325,7 @@ class WalkComparison:
         return None
 
     def paths(self, open_steps: set[int], blocked: set[int]) -> Iterator[list[int]]:
-        """Paths, as numbers of graph steps. Together they take all open steps that are reachable without blocked steps."""
+        """Paths, as numbers of graph steps. Together they take all open steps reachable without blocked steps."""
         parents = self._tree(blocked)
         for state in parents:
             while any(step in open_steps for step in self._steps(state)):
