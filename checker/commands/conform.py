@@ -74,7 +74,12 @@ _MOST_SHOWN = 5
     metavar="PATH",
     help="Classes before Kafka's jars: a directory or a jar; may repeat.",
 )
-@click.option("--request", "request_path", metavar="FILE", help="Repeat the one request that --save wrote.")
+@click.option(
+    "--request",
+    "request_path",
+    metavar="FILE",
+    help="Send the request of a file that --save wrote, and compare the answer.",
+)
 @click.option(
     "--save",
     type=click.Path(file_okay=False),
@@ -88,15 +93,24 @@ _MOST_SHOWN = 5
     help="Write the first difference, or the request of --request, as a Java test.",
 )
 @click.option(
-    "--sample", type=click.IntRange(1), metavar="N", help="Compare so many states, chosen by --seed."
+    "--sample",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Compare N states, or take N random walks; --seed chooses them.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=0, metavar="N", help="[default: 0]")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**63 - 1),
+    default=0,
+    metavar="N",
+    help="The seed of --sample.  [default: 0]",
+)
 @click.option(
     "--counterexamples",
     is_flag=True,
     help="Take the shortest run to each violated property by Kafka's code, and nothing else.",
 )
-@click.option("--other-paths", is_flag=True, help="Then reach each state by a second path, where it has one.")
+@click.option("--other-paths", is_flag=True, help="Also reach each state by a second path, if it has one.")
 @model_options(deadlock=False)
 @limit_states_option()
 @limit_seconds_option
@@ -125,7 +139,7 @@ def conform(
     """Compare the model of each SCENARIO with the control managers of the Kafka in DIR.
 
     Explores the scenario, takes Kafka's controller to each state, sends every request there, and compares errors,
-    partitions, registrations and the index of ELR members. docs/conform.md says what is compared and what is not.
+    partitions, registrations and the index of ELR members. docs/conform.md lists what is compared, and what is not.
 
     Exit status: 0 no difference, 1 a difference, 2 bad request, 3 no difference, but not every state was compared (a
     limit, or --sample), 130 interrupted; what was compared until then is reported.

@@ -30,7 +30,7 @@ OLDEST_JAVA = 17
 _MANAGER = "org/apache/kafka/controller/ReplicationControlManager.class"
 _MAIN = "org.apache.kafka.controller.Bridge"
 _LEFT_OUT = re.compile(r"(log4j-slf4j.*|.*-(test|tests|sources|javadoc|test-fixtures))\.jar|.*\.asc")
-"""Jars that are not used: loggers, so that Kafka's logging costs nothing, and jars that no program needs."""
+"""Jars left off the class path: loggers, because logging costs time, and jars of tests, sources and documentation."""
 _RELEASE, _BUILD = (
     ("libs/*.jar",),
     ("*/build/libs/*.jar", "*/*/build/libs/*.jar", "core/build/dependant-libs*/*.jar"),
@@ -39,7 +39,7 @@ _RELEASE, _BUILD = (
 
 @dataclass(frozen=True)
 class Jars:
-    """The jars of a Kafka release or of a build tree. ``before`` has the entries before them on the class path."""
+    """The jars of a Kafka release or of a build tree. ``before`` precedes the jars on the class path."""
 
     directory: Path
     jars: tuple[Path, ...]
@@ -248,7 +248,7 @@ class Bridge:
         return self._process
 
     def send(self, question: object) -> None:
-        """Send a question as a line of JSON. Lines in flight must stay below the 64 KiB of a pipe."""
+        """Send a question as a line of JSON. Unanswered lines together must stay below 64 KiB, the size of a pipe."""
         to = self._running.stdin
         assert to is not None
         try:

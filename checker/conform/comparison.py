@@ -30,15 +30,14 @@ NO_SUCH_ERROR = -999
 
 @dataclass(frozen=True)
 class KafkaDifference:
-    """A request that the model and Kafka answer differently. ``request`` None: the states differ before any request.
-
-    ``state`` is the number of the state, ``path`` has the numbers of the requests that lead to it.
-    """
+    """A request that the model and Kafka answer differently, or a state in which they differ before any request."""
 
     state: int
+    """The number of the state in the graph."""
     path: tuple[int, ...]
-    """Numbers of requests that lead to the state."""
+    """The numbers of the requests that lead to the state."""
     request: int | None
+    """The number of the request; None if the states differ."""
     kinds: tuple[str, ...]
     """The differing parts: ``error``, or fields of the observation, without brokers."""
 
@@ -50,6 +49,7 @@ class ConformResult:
     states: int = 0
     transitions: int = 0
     cut: int = 0
+    """Transitions of the model that cross a bound of the scenario."""
     requests: int = 0
     not_compared: Counter[str] = field(default_factory=Counter)
     """Requests that were not compared, by kind."""
@@ -58,9 +58,9 @@ class ConformResult:
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
     """Differences by the request's kind and the differing parts."""
     decided_together: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
-    """Requests with two events that Kafka decides on the state before, and not as either order of the events.
+    """Requests with two events whose result fits neither order: Kafka decides both on the state before the request.
 
-    By the request's kind and the parts that differ from the first order.
+    The keys are the request's kind and the fields that differ from the first order.
     """
     examples: dict[tuple[str, tuple[str, ...]], KafkaDifference] = field(default_factory=dict)
     """The first difference of each kind, in the state with the shortest path."""
@@ -103,7 +103,7 @@ class KafkaComparison:
     def paths(self, states: NDArray[Any], last: NDArray[Any] | None = None) -> list[list[int]]:
         """For each state, the numbers of the requests on a shortest path to it.
 
-        With ``last``, the path ends with that graph step instead.
+        ``last`` has a graph step for each state, or -1 for none. The path to the state then ends with this step.
         """
         graph = self.graph
         ends: list[list[int]] = [[] for _ in states]
@@ -145,7 +145,8 @@ class KafkaComparison:
     ) -> ConformResult:
         """Compare these states in order. After an interruption the result has the comparisons so far.
 
-        With ``last``, each state is reached by that graph step. ``result`` is an earlier result to add to.
+        ``last`` is the graph step that ends the path to each state, as in ``paths``. If ``result`` is given, the counts
+        are added to it.
         """
         result = result or ConformResult()
         started = time.perf_counter() - result.seconds
@@ -186,9 +187,9 @@ class KafkaComparison:
         return np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
 
     def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
-        """The content of an answer of the bridge, as arrays of packed observations.
+        """Three arrays from an answer of the bridge.
 
-        They are the observations before the requests, the error of each request, and the observation after each.
+        They are the packed observation of each state, the error of each request, and the packed observation after it.
         """
         seen = self.expectation.observations.pack(np.array(answer["seen"], dtype=np.int64))
         rows = np.array(answer["answers"], dtype=np.int64).reshape(-1, 1 + 2 * len(self.requests))
@@ -235,9 +236,9 @@ class KafkaComparison:
         codes: Numbers,
         result: ConformResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """For each request with two events, keep the expectation of the order that Kafka followed, else the first.
+        """The expectations, with one order for each request with two events: Kafka's, or the first if none fits.
 
-        Counts the requests for which Kafka follows neither order and decides both events on the state before.
+        Counts the requests whose result fits neither order, because Kafka decides both events on the state before.
         """
         before, seen_errors, seen = answers
         now, errors, described, then = expected
@@ -262,9 +263,9 @@ class KafkaComparison:
     def _grouped(
         self, numbers: NDArray[Any], bits: Numbers
     ) -> Iterator[tuple[tuple[str, tuple[str, ...]], int, int]]:
-        """Requests by kind and differing parts: the key, the place of the first one, and how many.
+        """Groups of requests with the same kind and differing fields: the key, the first place, and the count.
 
-        ``bits``: 1 for the error, and twice the bit of each field.
+        In ``bits``, bit 0 stands for the error, and bit n + 1 for field n.
         """
         groups = np.stack([self._kind_of[numbers], bits], axis=1)
         for group, first, count in zip(

@@ -10,7 +10,7 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.expectation import as_number, observed
 from highwater.checker.conform.requests import instance_key, requests_of, setup_of
-from highwater.checker.conform.walks import ExpectedObservations, differing, operation_of
+from highwater.checker.conform.walks import ExpectedObservations, differing, operation_of, paragraph
 from highwater.checker.conform.walks import setup_of as setup_of_cluster
 from highwater.checker.scenarios.search import ViolatingRun
 from highwater.model.language import State
@@ -24,22 +24,20 @@ from highwater.model.replication.protocol import Replication
 
 @dataclass(frozen=True)
 class Reproduction:
-    """How Kafka's code executed a counterexample.
-
-    ``differences`` has for each step the fields that differ from the model. ``stopped_at`` is the step that Kafka
-    does not take; None if it takes all steps. ``lost`` are acknowledged records that the cluster lost.
-    """
+    """How Kafka's code executed a counterexample."""
 
     violated: str
+    """The violated property."""
     sentences: tuple[str, ...]
+    """A sentence for each step."""
     differences: tuple[tuple[str, ...], ...]
-    """After each step the fields in which Kafka's state differs from the model's."""
+    """For each step the fields in which Kafka's state then differs from the model's."""
     stopped_at: int | None = None
-    """The number of the step that Kafka does not take."""
+    """The number of the first step that Kafka does not take, from 1; None if Kafka takes all steps."""
     fails: tuple[str, ...] = ()
-    """Requests of the state at the end that make Kafka's controller throw, each with the exception."""
+    """Requests that make Kafka's controller throw in the last state, each with the exception."""
     lost: tuple[int, ...] | None = None
-    """Records that Kafka's leader acknowledged and that its last leader lacks; None where there are no logs."""
+    """Records that a leader of Kafka acknowledged and that the last leader lacks; None if there are no logs."""
 
     @property
     def reproduced(self) -> bool:
@@ -69,7 +67,8 @@ class Reproduction:
         for number, sentence in enumerate(self.sentences, 1):
             end = f"  (Kafka does not take step {number})" if number == self.stopped_at else ""
             fields = self.differences[number - 1] if number <= len(self.differences) else ()
-            yield f"  {number}. {sentence}{end}" + (f"  (differs in {', '.join(fields)})" if fields else "")
+            differs = f"  (differs in {', '.join(fields)})" if fields else ""
+            yield paragraph(f"  {number}. {sentence}{end}{differs}")
         for failure in self.fails:
             yield f"  Kafka's controller then throws: {failure}"
         if self.lost is not None:

@@ -26,7 +26,10 @@ from highwater.model.replication.controller.types import Error
 from highwater.model.replication.topic.protocol import Topic
 
 _FAILS = frozenset({"no candidate for leader is a broker that is no replica", "every partition has a leader"})
-"""Guards of decisions, not of the environment. Kafka throws at the first; no version of Kafka has the second."""
+"""Guards that the controller decides. A request fails if one is false.
+
+For the first, Kafka throws. No version of Kafka has the second, of ``level_changes_with_leader``.
+"""
 _WORD = 60
 """The number of bits of an observation in one word."""
 _COMPILED_AT_ONCE = 64
@@ -239,11 +242,14 @@ class ExpectedAnswers:
         return np.stack(self._evaluate_now(states), axis=1).astype(np.int64, copy=False)
 
     def __call__(self, states: Words) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """The observations of states and, for each request, its error, if it is described, and the new observation.
+        """Four arrays for packed states.
 
-        The shapes are (states, words), (requests, states), (requests, states), (requests, states, words). After the
-        requests come those of ``two_events`` again in the other order, and then with both events decided on the state
-        before.
+        - The observation of each state: (states, words).
+        - The error of each request, and True if the model describes the reaction: (requests, states) each.
+        - The observation after each request: (requests, states, words).
+
+        The rows of all requests come first. Then come the requests of ``two_events`` in the second order, and last the
+        same requests with both events decided on the state before.
         """
         table = np.stack([c.astype(np.int64, copy=False) for part in self._parts for c in part(states)])
         now = table[self._now].T

@@ -58,11 +58,11 @@ class JunitFile:
         self.target, self.output, self.written = target, output, False
 
     def refuse_walks(self) -> NoReturn:
-        """Raise InputError: a test has no brokers."""
+        """Raise InputError: a Java test runs the control managers, without brokers."""
         raise InputError("--junit: the control managers alone cannot repeat a walk of a whole cluster")
 
     def write(self, file: RequestFile | WalkFile) -> None:
-        """Write the test of a difference, unless it has one. Raises InputError for a walk of a whole cluster."""
+        """Write the test of the first difference only. Raises InputError for a walk of a whole cluster."""
         if isinstance(file, WalkFile):
             self.refuse_walks()
         elif not self.written:
@@ -72,7 +72,7 @@ class JunitFile:
 
 
 def junit_test(name: str, file: RequestFile) -> str:
-    """The Java source of a class with one test: it fails while Kafka does not answer as the file expects."""
+    """The Java source of a class with one test, which fails if Kafka does not answer as the file expects."""
     outcomes = [file.expected, *file.or_expected]
     alone = len(outcomes) == 1
     checks = _fields(file.expected) if alone else _any_of(outcomes)

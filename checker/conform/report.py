@@ -12,15 +12,24 @@ import msgspec
 
 from highwater.checker.base.files import read_text
 from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.base.text import columns, width
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison, KafkaDifference
 from highwater.checker.conform.expectation import Traced, trace
-from highwater.checker.conform.walks import WALK_FORMAT, WalkFile, repeated_walk
+from highwater.checker.conform.requests import NO_ACTION
+from highwater.checker.conform.walks import WALK_FORMAT, WalkFile, paragraph, repeated_walk
 from highwater.model.language.graph import values_of
 from highwater.model.language.interpreter import interpreter_of
 from highwater.model.replication.controller.types import Error
 
 FORMAT = "highwater-conform-request-1"
+_ACTIONS, _NO_ACTION, _TWO_EVENTS, _TOGETHER = (
+    "requests that stand for an action of the model, with Kafka's answers",
+    "other requests",
+    "heartbeats that also report a failed directory, by their other flags",
+    "of these, Kafka decides both events on the state before, as in neither order",
+)
+"""Titles of the groups of compared requests."""
 
 
 class ExpectedOutcome(msgspec.Struct, forbid_unknown_fields=True):
@@ -72,11 +81,11 @@ def of_json(
 
 
 def lines_of(name: str, result: ConformResult, version: str) -> Iterator[str]:
-    """The lines of a summary: the compared requests by kind, and the number of differences."""
+    """The paragraphs of a summary: a headline, the compared requests by kind, and what was not compared or differs."""
     count = sum(result.differences.values())
     verdict = f"{count:,} DIFFERENCES" if count else "no difference"
     rate = result.requests / result.seconds if result.seconds else 0
-    yield (
+    yield paragraph(
         f"{name}: {verdict} from Kafka {version} in {result.states:,} states, {result.transitions:,} transitions, "
         f"{result.requests:,} requests ({rate:,.0f}/s)"
     )
@@ -84,21 +93,33 @@ def lines_of(name: str, result: ConformResult, version: str) -> Iterator[str]:
     for (kind, error, changes), number in result.outcomes.items():
         outcome = error if error != "NONE" else "carried out" if changes else "changes nothing"
         kinds.setdefault(kind, Counter())[outcome] += number
+    groups: dict[str, list[tuple[str, str]]] = {title: [] for title in (_ACTIONS, _NO_ACTION, _TWO_EVENTS)}
     for kind, outcomes in sorted(kinds.items()):
         parts = ", ".join(f"{outcome} {number:,}" for outcome, number in outcomes.most_common())
-        yield f"  {kind}: {parts}"
-    if result.cut:
-        yield f"  of these {result.cut:,} cross a bound of the scenario"
-    if result.not_compared:
-        left = sum(result.not_compared.values())
-        yield f"  not compared: {left:,} requests that cannot be sent, or that the model does not describe"
+        name, _, more = kind.partition(" ")
+        title = _ACTIONS if not more else _NO_ACTION if more == NO_ACTION else _TWO_EVENTS
+        groups[title].append((_flags(more) if title is _TWO_EVENTS else name, parts))
     together = Counter[str]()
     for (kind, _), number in result.decided_together.items():
-        together[kind] += number
-    for kind, number in together.most_common():
-        yield f"  both events decided on the state before, as in neither order: {kind}: {number:,}"
+        together[_flags(kind.partition(" ")[2])] += number
+    groups[_TOGETHER] = [(flags, f"{number:,}") for flags, number in together.most_common()]
+    for title, rows in groups.items():
+        if rows:
+            yield paragraph(f"  {title}:")
+            yield from columns(rows, "    ", width())
+    if result.cut:
+        yield f"  transitions that cross a bound of the scenario, compared too: {result.cut:,}"
+    if result.not_compared:
+        left = sum(result.not_compared.values())
+        yield paragraph(
+            f"  not compared: {left:,} requests that cannot be sent, or that the model does not describe"
+        )
     for (kind, fields), number in result.differences.most_common():
-        yield f"  differs: {kind}: {', '.join(fields)}: {number:,}"
+        yield paragraph(f"  differs: {kind}: {', '.join(fields)}: {number:,}")
+
+
+def _flags(said: str) -> str:
+    return said.removesuffix("losesDirectory").rstrip("+") or "none"
 
 
 # --- one difference ---------------------------------------------------------------------------------------------
@@ -165,9 +186,9 @@ def _sentences(comparison: KafkaComparison, difference: KafkaDifference) -> list
 def lines_of_difference(found: dict[str, Any]) -> Iterator[str]:
     """The lines about a difference: the path, the request, and both answers side by side."""
     yield ""
-    yield f"{found['kind']}: the model and Kafka differ in {', '.join(found['differs'])}"
+    yield paragraph(f"{found['kind']}: the model and Kafka differ in {', '.join(found['differs'])}")
     for number, sentence in enumerate(found["sentences"], 1):
-        yield f"  {number}. {sentence}"
+        yield paragraph(f"  {number}. {sentence}")
     if found["request"] is None:
         yield "  after these steps:"
         yield from _side_by_side(found["model"]["state"], found["kafka"]["state"])
@@ -176,18 +197,18 @@ def lines_of_difference(found: dict[str, Any]) -> Iterator[str]:
     rows = {"error": found["model"]["error"], **found["model"]["after"]}
     yield from _side_by_side(rows, {"error": found["kafka"]["error"], **found["kafka"]["after"]})
     if found["refused_by"]:
-        yield f"  the model's action is refused by: {'; '.join(found['refused_by'])}"
+        yield paragraph(f"  the model's action is refused by: {'; '.join(found['refused_by'])}")
     if "message" in found["kafka"]:
-        yield f"  Kafka: {found['kafka']['exception']}: {found['kafka']['message']}"
+        yield f"  Kafka throws {found['kafka']['exception']}: {found['kafka']['message']}"
     for record in found["kafka"]["records"]:
         yield f"  Kafka writes {record['type']} {json.dumps(record['data'])}"
 
 
-def _side_by_side(model: dict[str, Any], kafka: dict[str, Any]) -> Iterator[str]:
-    width = max(map(len, model), default=0)
-    yield f"    {'':{width}}  {'model':>22}  {'Kafka':>22}"
+def _side_by_side(model: dict[str, Any], kafka: dict[str, Any], title: str = "model") -> Iterator[str]:
+    longest = max(map(len, model), default=0)
+    yield f"    {'':{longest}}  {title:>22}  {'Kafka':>22}"
     for name, value in model.items():
-        yield f"    {name:{width}}  {value!s:>22}  {kafka[name]!s:>22}"
+        yield f"    {name:{longest}}  {value!s:>22}  {kafka[name]!s:>22}"
 
 
 # --- files that repeat one --------------------------------------------------------------------------------------
@@ -246,10 +267,13 @@ def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple
     }
     rows, *others = [{"error": outcome.error, **outcome.after} for outcome in outcomes]
     differing = {} if kafka in others else {n: v for n, v in rows.items() if kafka[n] != v}
+    shown = differing or {n: v for n, v in rows.items() if n == "error" or n.split("[")[0] in file.fields}
     lines = [
         *(f"  {n}. {json.dumps(op)}" for n, op in enumerate(file.path, 1)),
         f"  then: {json.dumps(file.request)}",
+        *_side_by_side(shown, kafka, "expected"),
     ]
-    lines += _side_by_side(differing or {"error": rows["error"]}, kafka)
+    if "message" in answer:
+        lines.append(f"  Kafka throws {answer['exception']}: {answer['message']}")
     lines += [f"  Kafka writes {r['type']} {json.dumps(r['data'])}" for r in answer["records"]]
     return not differing, lines

@@ -1,7 +1,7 @@
 """The requests and events of Kafka's controller, each as an operation of the bridge and as the model's expectation.
 
-An expectation is a function in the model's language, made of its handlers and actions. It writes the state after the
-request and returns the sender's error. This module states no rule.
+An expectation is a function in the model's language. It calls the model's handlers and actions, writes the state after
+the request, and returns the sender's error. This module states no rule.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ Operation = dict[str, Any]
 Place = int | None
 """A partition of a topic; None if the protocol has only one."""
 
+NO_ACTION = "(no action)"
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 
@@ -66,7 +67,7 @@ Event = Callable[[Controller, State, State], ExpectedAnswer]
 
 @dataclass(frozen=True)
 class KafkaRequest:
-    """A request to Kafka's controller, or an event, which is the same in every state.
+    """A request to Kafka's controller, or an event. Its operation is the same in every state.
 
     ``action`` is the corresponding action instance, by name and plain parameters; None if no action corresponds.
     """
@@ -85,11 +86,14 @@ class KafkaRequest:
         if self.second is not None:
             said = [name for name, value in self.operation.items() if value is True]
             return f"{self.operation['name']} {'+'.join(said)}"
-        return self.action[0] if self.action else f"{self.operation['name']} (no action)"
+        return self.action[0] if self.action else f"{self.operation['name']} {NO_ACTION}"
 
     @property
     def orders(self) -> list[list[Event]]:
-        """The events in each order, each decided on the state after the event before; then both on the first state."""
+        """Lists of events. With two events: the first order, the second order, both decided on the state before.
+
+        In an order, the second event is decided on the state after the first event.
+        """
 
         def first(p: Controller, before: State, s: State) -> ExpectedAnswer:
             return self.expect(p, s)
@@ -142,13 +146,13 @@ _TASKS: dict[str, Task] = {
     "PREFERRED": handlers.maybe_balance_leader,
     "UNCLEAN": handlers.maybe_elect_unclean_leader,
 }
-"""The periodic task for each kind of election; with two partitions, a request for one of them stands for the task."""
+"""The periodic task of each election type. In a topic, an election of one partition stands for the task."""
 
 
 class _Table:
     """All requests of a protocol, made kind by kind.
 
-    An operation has the names of recorded operations. Fields that have the current value are omitted.
+    An operation has the form of recorded operations, without the fields that have the current value.
     """
 
     def __init__(self, protocol: Controller) -> None:
@@ -183,7 +187,7 @@ class _Table:
     ) -> KafkaRequest:
         """A request about a partition whose answer ``handle`` decides.
 
-        ``decision`` has the further parts of its action's decision.
+        ``decision`` gives further fields of the model's ``Decision``, each as a function of the state.
         """
 
         def expect(p: Controller, state: State) -> ExpectedAnswer:
@@ -507,7 +511,11 @@ class _Table:
     def next_state(
         self, number: int, flags: tuple[bool, bool, bool], was: str, leads: bool, others: bool
     ) -> str:
-        """The name of the broker state after a heartbeat, computed by the model's rule on a constant state."""
+        """The name of the broker state after a heartbeat, computed by the model's rule on a constant state.
+
+        ``flags``: the broker wants to be fenced, wants to shut down, has not replayed its registration. ``was`` is its
+        present state, ``leads`` says if it leads, ``others`` if another broker is active.
+        """
         fence, stop, behind = flags
         t = ControllerTypes(len(self.brokers), self.p.rules_on)  # without bounds on offsets
         offset = t.offset

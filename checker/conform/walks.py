@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.base.text import columns, folded, width
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language import State
@@ -32,13 +33,13 @@ Seen = list[tuple[str, int | None]]
 
 _PATHS_IN_A_LINE = 16
 _LONGEST = 200
-"""Steps of a path that goes on where steps are near that no path has taken."""
+"""The most steps of a path that is extended to untaken steps nearby."""
 _RANDOM = 20
 """Random steps after the path to a random state."""
 _NEAR = 400
-"""States among which such steps are looked for."""
+"""The most states that are searched for the next untaken step."""
 _NOTHING, _REFUSED = -1, -2
-"""Answers of the bridge: nobody can take the step; Kafka does the opposite of the step."""
+"""Answers of the bridge: Kafka has no such step now; Kafka does the opposite, such as accepting a refused fetch."""
 WALK_FORMAT = "highwater-conform-walk-1"
 
 _OF_CONTROLLER: dict[str, Callable[[Plain], Plain]] = {
@@ -124,7 +125,7 @@ class ExpectedObservations:
 
 
 def _derived(m: Replication, s: State, b: int) -> Evaluate:
-    """Whether a broker is up, whether it leads, its maximal ISR as a mask, and whether that has min ISR members."""
+    """A function of a state: is the broker up, does it lead, its maximal ISR as bits, has that ISR min ISR members."""
     number = m.t.broker.lift(b)
     broker = s.brokers[number]
     found = (m.is_up(broker), m.leads(number, broker), m.maximal_isr(broker), has_min_isr(m, broker))
@@ -135,7 +136,7 @@ def _controller(protocol: Replication, state: Plain) -> Seen:
     one, brokers = state["partition"], range(protocol.p.brokers)
     found: Seen = [(f"partition.{n}", _or(one[n])) for n in ("leader", "leader_epoch", "partition_epoch")]
     found += [("partition.leader_recovery_state", None), ("partition.replicas", len(one["replicas"]))]
-    found += [("", None) for _ in brokers]  # their order, which is none where no rule depends on it
+    found += [("", None) for _ in brokers]  # replicas in order: no rule may depend on it
     found += [(f"partition.{n}", _mask(one[n])) for n in ("adding", "removing", "isr", "elr")]
     found += [("partition.last_known_leader", _or(one["last_known_leader"], -2)), ("", None)]
     found += [("", None) for _ in brokers]
@@ -217,17 +218,16 @@ def _messages(protocol: Replication, state: Plain, b: int) -> Seen:
 
 @dataclass(frozen=True)
 class StepDifference:
-    """A step after which the cluster differs from the model, or that Kafka does not take.
-
-    ``path`` has the numbers of the steps up to it, ``seen`` the observation of the cluster.
-    """
+    """A step after which the cluster differs from the model, or that Kafka does not take."""
 
     path: tuple[int, ...]
-    """Numbers of instances; the last one differs."""
+    """The numbers of the action instances up to this step."""
     state: int
-    """The model's state after it."""
+    """The number of the model's state after the step."""
     outcome: int
+    """The bridge's answer: 0, an error code of Kafka, ``_NOTHING`` or ``_REFUSED``."""
     seen: tuple[int, ...]
+    """The observation of the cluster after the step."""
 
 
 @dataclass
@@ -236,15 +236,14 @@ class WalkResult:
 
     states: int = 0
     transitions: int = 0
-    """Steps that some path took, each counted once."""
+    """Distinct steps of the graph that some path took."""
     steps: int = 0
-    """All steps that were taken."""
+    """Steps of all paths together."""
     paths: int = 0
-    reachable: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    """Steps that some path, or every path, could not take, by the reason."""
+    """Steps of the graph that are not compared, by reason."""
     taken: Counter[str] = field(default_factory=Counter)
-    """Distinct steps, by action."""
+    """The distinct steps that some path took, by action."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
     examples: dict[tuple[str, tuple[str, ...]], StepDifference] = field(default_factory=dict)
     seconds: float = 0.0
@@ -326,7 +325,7 @@ class WalkComparison:
         return None
 
     def paths(self, open_steps: set[int], blocked: set[int]) -> Iterator[list[int]]:
-        """Paths, as numbers of graph steps, that together take all open steps reachable around the blocked steps."""
+        """Paths, as numbers of graph steps. Together they take all open steps reachable without blocked steps."""
         parents = self._tree(blocked)
         for state in parents:
             while any(step in open_steps for step in self._steps(state)):
@@ -366,7 +365,7 @@ class WalkComparison:
         return range(self._offsets[state], self._offsets[state + 1])
 
     def _tree(self, blocked: set[int]) -> dict[int, int]:
-        """For each state, the last step of a shortest path to it around the blocked steps, nearest states first."""
+        """For each state, the last step of a shortest path to it without blocked steps. Nearest states come first."""
         parents, waiting = {0: -1}, deque([0])
         while waiting:
             state = waiting.popleft()
@@ -533,7 +532,7 @@ class WalkComparison:
 
 
 def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
-    """The names of the fields that differ; only the first one if the rest is laid out differently."""
+    """The names of the fields that differ. If the lengths differ, only the first: the fields after it are others."""
     found = []
     for (name, value), other in zip(wanted, seen, strict=False):
         if value is not None and value != other:
@@ -546,6 +545,11 @@ def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
 
 
 # --- as text and as JSON --------------------------------------------------------------------------------------
+
+
+def paragraph(line: str) -> str:
+    """A line folded at the terminal's width."""
+    return "\n".join(folded([line]))
 
 
 def walks_as_json(comparison: WalkComparison, result: WalkResult, shown: list[Plain]) -> Plain:
@@ -569,20 +573,25 @@ def walks_as_json(comparison: WalkComparison, result: WalkResult, shown: list[Pl
 
 
 def lines_of_walks(name: str, comparison: WalkComparison, result: WalkResult, version: str) -> Iterator[str]:
-    """The lines of a summary: the steps that were walked, by action, and the number of steps that differ."""
+    """The lines of a summary: distinct steps by action, steps that are not compared, and differences."""
     count = sum(result.differences.values())
     verdict = f"{count:,} DIFFERENCES" if count else "no difference"
     rate = result.steps / result.seconds if result.seconds else 0
-    yield (
+    yield paragraph(
         f"{name}: {verdict} from the brokers of Kafka {version} in {result.states:,} states, {result.transitions:,} of "
         f"{len(comparison.graph.targets):,} transitions, {result.paths:,} paths, {result.steps:,} steps ({rate:,.0f}/s)"
     )
-    for action, number in sorted(result.taken.items()):
-        yield f"  {action}: {number:,}"
-    for reason, number in result.left_out.most_common():
-        yield f"  not compared: {number:,}: {reason}"
+    taken = [(action, f"{number:,}") for action, number in sorted(result.taken.items())]
+    left = [(f"{number:,}", reason) for reason, number in result.left_out.most_common()]
+    for title, rows in (
+        ("transitions taken, by action", taken),
+        ("transitions not compared, with the reason", left),
+    ):
+        if rows:
+            yield f"  {title}:"
+            yield from columns(rows, "    ", width())
     for (action, fields), number in result.differences.most_common():
-        yield f"  differs: {action}: {', '.join(fields)}: {number:,}"
+        yield paragraph(f"  differs: {action}: {', '.join(fields)}: {number:,}")
 
 
 def step_example(
@@ -616,7 +625,7 @@ class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Repeat a walk: True if the cluster now has the expected observation, and the path with the differing fields."""
+    """Repeat a walk. Returns True if the cluster now has the expected observation, and lines of text about the walk."""
     bridge.ask({"scenario": file.scenario, "operations": file.path})
     answer = bridge.ask({"walk": [list(range(len(file.path)))]})
     walk = answer["walks"][0]

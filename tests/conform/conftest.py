@@ -1,4 +1,4 @@
-"""A Kafka release, unpacked once, and a bridge to its controller."""
+"""Fixtures: a Kafka release, unpacked once for all tests, and a running Java bridge to its controller."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ADDED = (
 
 
 def differences(path: Path, bridge: Bridge) -> tuple[int, list[str]]:
-    """How many operations a recording has, and in which the bridge's error or records differ."""
+    """The number of operations of a recording, and a line for each whose error or records differ in the bridge."""
     with gzip.open(path, "rt") as text:
         lines = [json.loads(line) for line in text if line.strip()]
     bridge.ask({"recording": _beginning(lines)})
@@ -75,5 +75,5 @@ def _named(record: dict[str, Any], topics: dict[str, str]) -> dict[str, Any]:
 
 
 def _sorted(records: list[dict[str, Any]]) -> list[str]:
-    """As a set: partitions come in the order of a hash table, which topic ids decide."""
+    """Records as sorted text. Kafka writes partitions in the order of a hash table, which depends on topic ids."""
     return sorted(json.dumps(record, sort_keys=True) for record in records)

@@ -1,4 +1,4 @@
-"""The bridge to Kafka's control managers: what it refuses, and whether it answers as the real controller did."""
+"""The bridge to Kafka's control managers refuses bad input, and answers as the recorded controller did."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_every_recorded_operation_gets_the_recorded_error_and_records(bridge: Br
 
 
 def test_an_operation_after_reverted_ones_comes_to_what_a_fresh_controller_comes_to(bridge: Bridge) -> None:
-    """Each operation is tried between all others; then alone, from a controller of its own."""
+    """Each operation is tried among all others, and then alone on a fresh controller."""
     bridge.ask({"scenario": SCENARIO, "operations": OPERATIONS})
     for path in ([], [0], [3 + 1, 3 + 3], [12, 1, 9, 5], [21, 0, 9], [25, 1], [26, 0]):
         answer = bridge.ask({"try": [path]})
@@ -101,7 +101,7 @@ def test_a_directory_without_a_controller_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_kafka_without_what_the_bridge_calls_is_named(kafka: Path, tmp_path: Path) -> None:
-    """A release in which a class is missing: the compiler's first complaint, in one line."""
+    """If a class is missing in a release, the error names the class in one line."""
     (tmp_path / "libs").mkdir()
     for jar in (kafka / "libs").glob("*.jar"):
         (tmp_path / "libs" / jar.name).symlink_to(jar)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from docs.pages.kafka_4_2 import FINDINGS, full_name
+from docs.pages.markdown import DOCS, FOLDER
+from highwater.checker.conform.bridge import Bridge
 from tests.conform.test_conform import run
 from tests.replication.test_kafka_4_2_findings import DEPTHS
 from tests.slow import all_but
 
+ROOT = DOCS.parent
+REQUESTS: dict[str, dict[str, Any]] = {
+    finding["name"]: finding
+    for finding in tomllib.loads((FOLDER / "kafka-4.2.toml").read_text(encoding="utf-8"))["request"]
+}
+"""The findings that one request shows, by name, in the order of the page."""
 FAST = ("assignment", "reassignment-loss-records")
 
 
@@ -43,3 +54,64 @@ def test_a_run_that_kafka_does_not_allow_is_not_reproduced(kafka: Path, tmp_path
     )
     assert status == 1, output
     assert not any(one["reproduced"] for one in found["scenarios"][0]["runs"])
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_is_answered_as_on_the_page(
+    kafka: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    finding = REQUESTS[name]
+    command = f"highwater conform --request {finding['file']} --kafka kafka-4.2.1"
+    page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
+    assert f"- Command: `{command}`\n" in page
+    monkeypatch.chdir(ROOT)
+    status, found, output = run(kafka, tmp_path, "--request", finding["file"])
+    assert (status, found["same"]) == (0, True), output
+    assert ("Kafka throws RuntimeException: " + finding.get("throws", "none") in output) == (
+        "throws" in finding
+    )
+    shown = page.split(f"$ {command}\n")[1:]
+    for line in (line for block in shown for line in block.split("```")[0].splitlines() if line != "  …"):
+        assert f"{line}\n" in output
+
+
+LEADER, OFFLINE = 0, 12
+"""Numbers of two fields in an observation of two brokers."""
+
+
+@pytest.mark.parametrize("unfenced_first", [True, False])
+def test_a_failed_directory_is_not_elected_by_one_event_in_each_heartbeat(
+    bridge: Bridge, unfenced_first: bool
+) -> None:
+    content = _request("failed-directory")
+    events = [{"name": "brokerHeartbeat", "broker": 0}, {"name": "loseDirectory", "broker": 0}]
+    first, then = events if unfenced_first else events[::-1]
+    after = _answer(bridge, content, [*content["path"], first], then)["after"]
+    assert (after[LEADER], after[OFFLINE]) == (-1, 0b01)
+    expected = content["expected"]["after"]
+    assert (expected["partition.leader"], expected["partition.offline"]) == (0, 0b01)
+
+
+def test_a_topic_that_is_deleted_with_an_isr_leaves_no_directory(bridge: Bridge) -> None:
+    content = _request("deleted-topic-directory")
+    create, fence, delete, unfence = content["path"]
+    assert _answer(bridge, content, [create, delete, fence, unfence], content["request"])["error"] == 0
+
+
+def test_a_topic_whose_elr_was_not_emptied_leaves_no_index_entry(bridge: Bridge) -> None:
+    content = _request("deleted-topic-elr")
+    path = [op for op in content["path"] if op["name"] != "incrementalAlterConfigs"]
+    assert len(path) == len(content["path"]) - 1
+    assert _answer(bridge, content, path, content["request"])["error"] == 0
+
+
+def _request(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((ROOT / REQUESTS[name]["file"]).read_text(encoding="utf-8"))
+    return content
+
+
+def _answer(bridge: Bridge, content: dict[str, Any], path: list[Any], op: dict[str, Any]) -> dict[str, Any]:
+    for number, before in enumerate(path):
+        setup = {"scenario": content["scenario"], "path": path[:number], "op": before}
+        assert bridge.ask({"explain": setup})["error"] == 0
+    return bridge.ask({"explain": {"scenario": content["scenario"], "path": path, "op": op}})

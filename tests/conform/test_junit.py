@@ -1,4 +1,4 @@
-"""A difference as a Java test: its text, and that it compiles and fails while Kafka differs."""
+"""``--junit`` writes a difference as a Java test, which compiles, and fails while Kafka differs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JUNIT = {
         }
     }""",
 }
-"""As much of JUnit as the tests need."""
+"""Stubs of the JUnit classes that the tests use."""
 RUN = """public class Run {
     public static void main(String[] names) throws Exception {
         for (String name : names) {
@@ -81,7 +81,7 @@ def test_a_test_of_a_difference_compiles_and_fails_until_kafka_answers(kafka: Pa
 
 
 def _run(kafka: Path, sources: Path, names: list[str]) -> str:
-    """Compile the tests with a stub of JUnit and the bridge; what each comes to."""
+    """Compile the tests with a stub of JUnit and the bridge, and run them. Returns a line for each."""
     jars = Jars.found(kafka)
     bridge, classes = sources / "bridge.jar", sources / "classes"
     bridge.write_bytes(compiled(jars, Jdk.found()))

@@ -1,4 +1,4 @@
-"""Kafka's own controller beside the model, under Hypothesis: more brokers and longer runs than a search explores."""
+"""Hypothesis drives Kafka's controller beside the model, with more brokers and longer runs than a search."""
 
 from __future__ import annotations
 

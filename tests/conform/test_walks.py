@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.walks import ExpectedObservations, differing, operation_of, setup_of
+from highwater.checker.scenarios import scenario_files
+from highwater.checker.scenarios.request import Overrides, Request
+from highwater.model.language.interpreter import interpreter_of
 from tests.conform.test_conform import run
 from tests.slow import slow
 
@@ -64,6 +70,67 @@ def test_walks_detect_that_a_rule_is_off(kafka: Path, tmp_path: Path, rule: str)
     assert (status, "DIFFERENCES" in output) == (1, True), output
 
 
+NOTICED_BY_A_PATH = {
+    # The model's leader forgets the LEO of broker 1 with the rule; Kafka's leader keeps it.
+    "re_election_forgets_fetches": (
+        {"fencings": 2},
+        [
+            "broker 1 sends a fetch",
+            "leader 0 answers the fetch of broker 1",
+            "the controller fences broker 1",
+            "the controller fences broker 0",
+            "the controller unfences broker 0",
+            "broker 0 replays the metadata log",
+        ],
+        ("follower.leo", "follower.epoch"),
+    ),
+    # The last step repeats the accepted ISR [0]. The model with the rule has no such step; Kafka forgets ISR [0,1].
+    "proposal_outlives_known_metadata": (
+        {"shrinks": 1, "min_isr": 1},
+        [
+            "leader 0 proposes to take broker 1 out of the ISR",
+            "the controller takes broker 0's AlterPartition",
+            "leader 0 takes the answer to its AlterPartition",
+            "broker 1 sends a fetch",
+            "leader 0 answers the fetch of broker 1",
+            "leader 0 proposes broker 1 for the ISR",
+            "broker 0 replays the metadata log",
+        ],
+        ("maximal_isr",),
+    ),
+}
+"""Rules that random walks do not notice: parameters, a path, and the fields that then differ with the rule on."""
+
+
+@pytest.mark.parametrize("rule", sorted(NOTICED_BY_A_PATH))
+def test_a_path_detects_that_a_rule_is_on(bridge: Bridge, rule: str) -> None:
+    parameters, sentences, fields = NOTICED_BY_A_PATH[rule]
+    assert _differing_after(bridge, parameters, sentences, {rule: False}) == ()
+    assert _differing_after(bridge, parameters, sentences, {rule: True}) == fields
+
+
+def _differing_after(
+    bridge: Bridge, parameters: dict[str, int], sentences: list[str], rules: dict[str, bool]
+) -> tuple[str, ...]:
+    """The fields in which the model and Kafka differ after a path. In the model, a disabled step changes nothing."""
+    scenario = replace(scenario_files.find(MESSAGES), properties=())
+    small = Overrides(
+        profile="kafka_4_2", parameters={"losses": 0, "duplicates": 0, **parameters}, rules=rules
+    )
+    model = Request.of(scenario, small).without_goals().without_symmetry().model()
+    numbers = {instance.sentence: number for number, instance in enumerate(model.instances)}
+    path = [numbers[sentence] for sentence in sentences]
+    interpreter, state = interpreter_of(model), model.initial[0]
+    for number in path:
+        state = interpreter.step(state, number).state or state
+    operations = [operation_of(model.instances[number]) for number in path]
+    bridge.ask({"scenario": setup_of(model), "operations": operations})
+    answer = bridge.ask({"walk": [list(range(len(path)))]})
+    walk = answer["walks"][0]
+    assert walk[1::2] == [0] * len(path)
+    return differing(ExpectedObservations(model)(state), tuple(answer["seen"][walk[-1]]))
+
+
 @slow("every step of a scenario, where the fast test walks at random")
 def test_paths_that_cover_every_step_reach_the_states_of_the_model(kafka: Path, tmp_path: Path) -> None:
     less = ("--set", "losses=0", "--set", "duplicates=0")
@@ -74,7 +141,7 @@ def test_paths_that_cover_every_step_reach_the_states_of_the_model(kafka: Path, 
 
 
 WHOLE = {"small-min-isr-above": (4_815, 15_364, 0), "small-recovery": (6_025, 19_829, 33)}
-"""States and transitions of scenarios, and the transitions that Kafka is known to do otherwise."""
+"""The states and transitions of scenarios, and the number of transitions that ``conform`` does not compare."""
 
 
 @slow("every step of two more scenarios, one with registrations in part")

@@ -12,6 +12,7 @@ import pytest
 from docs.pages.kafka_4_2 import FINDINGS, full_name
 from docs.pages.markdown import DOCS
 from highwater.checker.scenarios import scenario_files
+from tests.conform.test_findings import REQUESTS
 from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
 from tests.replication.test_kafka_4_2_findings import DEPTHS
 from tests.replication.test_trunk_findings import FINDINGS as TRUNK
@@ -28,7 +29,9 @@ def test_every_scenario_of_4_2_is_on_the_page() -> None:
 def test_the_page_has_a_row_for_each_finding_and_a_section_with_drawing_and_closing_rule() -> None:
     page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"(?m)^\| \[([\w-]+)\]\(#[\w-]+\) (\|.*\|)$", page))
-    assert list(rows) == list(FINDINGS)
+    assert list(rows) == [*FINDINGS, *REQUESTS]
+    for name, request in REQUESTS.items():
+        assert rows[name] == f"| {request['effect']} | {request['closes']} |"
     for name, finding in FINDINGS.items():
         violated = "<br/>".join(f"`{prop}` {depth}" for prop, depth in DEPTHS[name].items())
         closed = (

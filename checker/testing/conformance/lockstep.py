@@ -74,7 +74,14 @@ LIMIT = 10_000
 """The most states that are kept at a time."""
 
 TAKES, REFUSES, IDLE, CUT, SENSELESS = "takes", "refuses", "idle", "cut", "senseless"
-"""The model's judgement of an operation in a state. SENSELESS: a guard that the contract does not name refuses it."""
+"""Verdicts on an operation in a state of the model.
+
+- takes: no guard refuses the operation, and the next state is within the bounds.
+- cut: no guard refuses it, and the next state is beyond a bound.
+- idle: guards of ``Contract.idle`` alone refuse it, so it has no effect.
+- refuses: guards of ``Contract.answers`` refuse it, perhaps with idle ones, so the implementation must refuse it.
+- senseless: the contract omits its action, or another guard refuses it. It is not tried.
+"""
 
 
 class Mismatch(AssertionError):
@@ -151,7 +158,7 @@ class Lockstep:
     # --- the model ----------------------------------------------------------------------------------------
 
     def _judge(self, state: Scalars) -> list[str]:
-        """For each instance, whether a state takes, refuses or prunes it, or whether trying it makes no sense."""
+        """The verdict, ``TAKES`` to ``SENSELESS``, on each of the model's instances in a state."""
         results = iter(self.interpreter.guards(state))
         kinds = []
         for number, instance in enumerate(self.model.instances):

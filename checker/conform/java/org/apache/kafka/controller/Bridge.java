@@ -27,10 +27,15 @@ import org.apache.kafka.server.common.MetadataVersion;
 /**
  * Reads lines of JSON on standard input and answers each with one on standard output.
  *
- * <p>{@code {"scenario": …, "operations": […]}} says how a controller begins, and numbers operations.
- * {@code {"try": [[…], …]}} has a path of numbers for each state: a fresh controller takes it, and then tries every
- * operation, each of which is reverted. {@code {"explain": {"path": […], "op": …}}} has operations in full and is answered
- * with records. {@code {"walk": [[…], …]}} has paths of actions of a whole cluster. {@code {"recording": …}} begins a controller, to which {@code {"op": …}} lines are sent.
+ * <ul>
+ * <li>{@code {"scenario": …, "operations": […]}}: the initial state of a controller, and operations, numbered from 0.
+ * <li>{@code {"try": [[…], …]}}: a path of operation numbers for each state. A fresh controller takes the path; then it
+ * tries every operation and reverts it.
+ * <li>{@code {"explain": {"path": […], "op": …}}}: one operation after a path, both in full. The answer has the records.
+ * <li>{@code {"walk": [[…], …]}}: paths of action numbers for a whole cluster.
+ * <li>{@code {"recording": …}}: the beginning of a recorded controller. A line {@code {"op": …}} follows for each
+ * recorded operation.
+ * </ul>
  */
 public final class Bridge {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -116,7 +121,7 @@ public final class Bridge {
 
     // --- many operations from one state ------------------------------------------------------------------------
 
-    /** Observations of a line, each once, by number. */
+    /** The distinct observations of a line of answers, by number. */
     private static final class Seen {
         private final Map<String, Integer> numbers = new HashMap<>();
         private final StringBuilder text = new StringBuilder();
@@ -162,8 +167,9 @@ public final class Bridge {
     // --- walks of a whole cluster ------------------------------------------------------------------------------
 
     /**
-     * A fresh cluster for each path: what each action comes to, and what is seen after it; a path ends where an action
-     * has no effect. {@code logs} asks for all logs at its end. The first number of a path is what is seen at the beginning.
+     * Take each path in a fresh cluster. The answer to a path: the number of the first observation; then for each action
+     * its result and the number of the observation after it. A path ends at an action that is not done. {@code withLogs}
+     * adds the logs at the end of each path.
      */
     private String walkAll(JsonNode paths, boolean withLogs) throws IOException {
         Seen seen = new Seen();
@@ -191,7 +197,7 @@ public final class Bridge {
 
     // --- one operation in full -----------------------------------------------------------------------------
 
-    /** What a line {@code {"explain": …}} is answered, for a test. */
+    /** The answer to a line {@code {"explain": …}}; tests that conform writes call this method. */
     static JsonNode explained(String request) throws IOException {
         return new Bridge().tell(JSON.readTree(request));
     }

@@ -1,6 +1,6 @@
 package org.apache.kafka.controller;
 
-/** The bridge itself failed: this is no answer of Kafka's. */
+/** A failure of the bridge, as opposed to an answer of Kafka. */
 final class BridgeException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 

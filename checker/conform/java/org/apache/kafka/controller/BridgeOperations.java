@@ -42,8 +42,8 @@ import org.apache.kafka.server.common.KRaftVersion;
 import org.apache.kafka.server.common.MetadataVersion;
 
 /**
- * Operations as JSON objects, in the words of recorded operations. What an operation leaves out is what is current:
- * epochs, the leader as the sender, the last offset.
+ * Operations as JSON objects, in the form of recorded operations. Fields that an operation omits have their current
+ * values: epochs, the leader as the sender, the last offset.
  */
 final class BridgeOperations {
     private static final ControllerRequestContext[] CONTEXTS = new ControllerRequestContext[8];
@@ -63,7 +63,7 @@ final class BridgeOperations {
         this.to = controller;
     }
 
-    /** Carry an operation out: what Kafka decides is replayed. */
+    /** Carry out an operation, and replay the records that Kafka writes. */
     Outcome run(JsonNode op) {
         return switch (op.get("name").textValue()) {
             case "alterPartition" -> asked(() -> alterPartition(op));
@@ -85,6 +85,7 @@ final class BridgeOperations {
             case "changeMinIsr" -> asked(() -> changeMinIsr(op.get("value").asText()));
             case "updateFeatures" -> asked(() -> updateFeatures(op));
             case "createTopic" -> asked(() -> createTopic(op));
+            case "deleteTopic" -> asked(() -> deleteTopic(op));
             case "putFirst" -> {
                 to.putFirst(op.get("count").intValue());
                 yield new Outcome();
@@ -103,7 +104,7 @@ final class BridgeOperations {
         return outcome;
     }
 
-    /** What Kafka decides; an exception is its answer, unless it is the bridge's own. */
+    /** The result of a call of Kafka. An exception that Kafka throws is a result; one of the bridge is rethrown. */
     private static Outcome decided(Callable<Outcome> call) {
         try {
             return call.call();
@@ -117,7 +118,7 @@ final class BridgeOperations {
         }
     }
 
-    /** Whether the bridge threw it, or called what threw it in Java's own classes: an operation without an argument. */
+    /** True if the bridge threw the exception, or a Java class that it called: an argument of the operation is missing. */
     private static boolean isOfBridge(Exception thrown) {
         for (StackTraceElement frame : thrown.getStackTrace()) {
             if (frame.getClassName().startsWith("org.apache.kafka.")) {
@@ -154,7 +155,7 @@ final class BridgeOperations {
         return known == null ? new Uuid(5, 5) : known;
     }
 
-    /** The epoch of a broker's registration, or of its last one. */
+    /** The epoch of a broker's registration; if it is removed, the epoch of its last registration. */
     private long epoch(int broker) {
         BrokerRegistration registration = to.cluster.registration(broker);
         if (registration != null) {
@@ -164,7 +165,7 @@ final class BridgeOperations {
         return known == null ? -1 : known.get(known.size() - 1);
     }
 
-    /** The epoch that a broker had before its last registration; −1 where there was none. */
+    /** The epoch that a broker had before its last registration; −1 if there was none. */
     private long formerEpoch(int broker) {
         List<Long> known = to.epochs.get(broker);
         return known == null || known.size() < 2 ? -1 : known.get(known.size() - 2);
@@ -190,7 +191,7 @@ final class BridgeOperations {
             members.add(new AlterPartitionRequestData.BrokerState().setBrokerId(broker).setBrokerEpoch(epoch));
         }
         if (partition != null && !to.recorded && sorted(ids).equals(sorted(partition.isr))) {
-            // The order of an ISR is written where it changes, and the model knows of none.
+            // Kafka writes a record if only the order of the ISR changes. The model's ISR has no order.
             members.sort(java.util.Comparator.comparingInt(m -> indexOf(partition.isr, m.brokerId())));
             ids.sort(java.util.Comparator.comparingInt(member -> indexOf(partition.isr, member)));
         }
@@ -220,7 +221,7 @@ final class BridgeOperations {
         return Outcome.of(result, result.response().topics().get(0).partitions().get(0).errorCode());
     }
 
-    /** A request as a broker has sent it. */
+    /** Answer a request that a broker of the cluster has sent. */
     Outcome alterPartition(AlterPartitionRequestData request) {
         return asked(() -> decide(request, 3));
     }
@@ -319,7 +320,7 @@ final class BridgeOperations {
         return outcome;
     }
 
-    /** The records of these partitions are written; then the controller fails. */
+    /** Write only the records of these partitions; then another controller becomes active. */
     private void inPart(JsonNode partitions, Outcome outcome) {
         List<ApiMessageAndVersion> written = new ArrayList<>();
         for (ApiMessageAndVersion record : outcome.records) {
@@ -344,7 +345,7 @@ final class BridgeOperations {
         return found;
     }
 
-    /** The directories that a broker's replicas are in; the registered ones where it has no replica. */
+    /** The directories of a broker's replicas; if it has no replica, its registered directories. */
     private List<Uuid> usedDirectories(int broker) {
         List<Uuid> found = new ArrayList<>();
         for (int number = 0; to.topicId() != null && number < 2; number++) {
@@ -392,7 +393,7 @@ final class BridgeOperations {
         }
     }
 
-    /** As QuorumController processes a heartbeat. */
+    /** Process a heartbeat as QuorumController does. */
     private Outcome beat(BrokerHeartbeatRequestData request) {
         int broker = request.brokerId();
         Outcome outcome = asked(() -> {
@@ -419,7 +420,7 @@ final class BridgeOperations {
 
     // --- log directories ---------------------------------------------------------------------------------------
 
-    /** The directories of a broker become these, by a record: no decision is Kafka's. */
+    /** Register these directories of a broker by a record, without a decision of Kafka. */
     private void list(int broker, List<Uuid> directories) {
         to.replay(new BrokerRegistrationChangeRecord().
             setBrokerId(broker).setBrokerEpoch(epoch(broker)).setLogDirs(directories));
@@ -442,8 +443,8 @@ final class BridgeOperations {
     }
 
     /**
-     * The directory of a broker's replica fails. A broker whose only directory fails would keep it in its
-     * registration, so it lists another one first.
+     * The directory of a broker's replica fails. Kafka keeps a broker's only directory in the registration, so the broker
+     * registers another one first.
      */
     private Outcome loseDirectory(JsonNode op) {
         int broker = op.get("broker").intValue();
@@ -453,7 +454,7 @@ final class BridgeOperations {
             return new Outcome();
         }
         list(broker, List.of(lost, nextDirectory(broker)));
-        // Another active broker has not replayed the log, so that no controlled shutdown ends by this heartbeat.
+        // Another active broker that has not replayed the log prevents the end of a controlled shutdown.
         BrokerHeartbeatManager manager = to.cluster.heartbeatManager();
         manager.register(Integer.MAX_VALUE, false);
         try {
@@ -468,7 +469,7 @@ final class BridgeOperations {
         }
     }
 
-    /** A broker says that its replica is in a directory that it has not been in, and that is online. */
+    /** A broker assigns its replica to another directory, which is online. */
     private Outcome assignDirectory(JsonNode op) {
         int broker = op.get("broker").intValue();
         BrokerRegistration known = to.cluster.registration(broker);
@@ -560,7 +561,7 @@ final class BridgeOperations {
         return Outcome.of(result, result.response().get(resource).error().code());
     }
 
-    /** The topic's min ISR; the cluster's where the topic has that value, as Kafka then writes nothing. */
+    /** Change the topic's min ISR. If it has this value, Kafka would write nothing, so the cluster's min ISR is changed. */
     private Outcome changeMinIsr(String value) {
         boolean cluster = to.configured(BridgedController.MIN_ISR).equals(value);
         return alterConfig(cluster ? ConfigResource.Type.BROKER : ConfigResource.Type.TOPIC,
@@ -597,6 +598,12 @@ final class BridgeOperations {
         request.topics().add(topic);
         var result = to.replication.createTopics(CONTEXTS[7], request, java.util.Set.of(name));
         return Outcome.of(result, result.response().topics().find(name).errorCode());
+    }
+
+    private Outcome deleteTopic(JsonNode op) {
+        Uuid id = topicId(op);
+        var result = to.replication.deleteTopics(CONTEXTS[6], List.of(id));
+        return Outcome.of(result, result.response().get(id).error().code());
     }
 
     static String errorName(int code) {

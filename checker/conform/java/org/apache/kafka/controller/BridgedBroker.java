@@ -46,8 +46,8 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A broker: Kafka's LogManager, ReplicaManager with its Partition and fetchers, and metadata cache, unmodified, on a
- * directory of its own. It has no threads: the caller does what a thread would do.
+ * A broker with a directory of its own. Kafka's LogManager, ReplicaManager with Partition and fetchers, and metadata
+ * cache are unmodified. There are no threads: the caller does what a thread would do.
  */
 final class BridgedBroker implements AlterPartitionManager {
     static final TopicPartition PARTITION = new TopicPartition(BridgedController.TOPIC, 0);
@@ -70,10 +70,10 @@ final class BridgedBroker implements AlterPartitionManager {
     LogManager logs;
     ReplicaManager replicas;
     MetadataImage image;
-    /** How many records of the metadata log it has replayed. */
+    /** The number of records of the metadata log that the broker has replayed. */
     int replayed = 0;
 
-    /** An ISR change that the partition wants is sent, kept unsent, or declined. */
+    /** What happens to an ISR change that the partition submits: it is sent, kept unsent, or declined. */
     enum Proposals { SENT, KEPT, DECLINED }
 
     Proposals proposals = Proposals.DECLINED;
@@ -108,7 +108,7 @@ final class BridgedBroker implements AlterPartitionManager {
 
     // --- the process -------------------------------------------------------------------------------------------
 
-    /** Load the logs of the disk. The broker epoch that its CleanShutdownFiles give, as LogManager reads them. */
+    /** Load the logs. Returns the broker epoch of the CleanShutdownFile, as LogManager reads it. */
     OptionalLong load() throws IOException {
         if (directory == null) {
             emptyDisk();
@@ -125,12 +125,12 @@ final class BridgedBroker implements AlterPartitionManager {
         return found;
     }
 
-    /** The broker epoch of the CleanShutdownFile on the disk; −1 where there is none. */
+    /** The broker epoch of the CleanShutdownFile on the disk; −1 if there is none. */
     long stoppedEpoch() {
         return directory == null ? -1 : new CleanShutdownFileHandler(directory.toString()).read().orElse(-1);
     }
 
-    /** Begin to work: as BrokerMetadataPublisher does at its first image. */
+    /** Start the managers, as BrokerMetadataPublisher does at its first image. */
     void begin(long epoch) {
         this.epoch = epoch;
         image = MetadataImage.EMPTY;
@@ -139,7 +139,7 @@ final class BridgedBroker implements AlterPartitionManager {
         replay(all.metadata.size());
     }
 
-    /** Replay the metadata log up to here: as BrokerMetadataPublisher does. */
+    /** Replay the metadata log up to this record, as BrokerMetadataPublisher does. */
     void replay(int end) {
         boolean first = replayed == 0;
         MetadataDelta delta = new MetadataDelta.Builder().setImage(image).build();
@@ -161,14 +161,14 @@ final class BridgedBroker implements AlterPartitionManager {
         }
     }
 
-    /** Stop in order, as BrokerServer does: the HWM checkpoint, the flush, the CleanShutdownFile. */
+    /** Stop cleanly, as BrokerServer does: write the HWM checkpoint, flush, write the CleanShutdownFile. */
     void stop() {
         replicas.shutdown(true);
         logs.shutdown(epoch);
         forget();
     }
 
-    /** Stop before the broker has registered: its logs are loaded, and it has no epoch. */
+    /** Stop before the registration: the logs are loaded, and the broker has no epoch. */
     void startAndStop() throws IOException {
         load();
         cache.setImage(MetadataImage.EMPTY);
@@ -177,7 +177,7 @@ final class BridgedBroker implements AlterPartitionManager {
         stop();
     }
 
-    /** The process is killed: the next incarnation has a copy of the directory, with so many records. */
+    /** Kill the process. The next incarnation gets a copy of the directory, with this number of records. */
     void crash(long keep) throws IOException {
         replicas.checkpointHighWatermarks();
         UnifiedLog log = log();
@@ -197,7 +197,7 @@ final class BridgedBroker implements AlterPartitionManager {
         kill();
     }
 
-    /** The process ends without doing anything. */
+    /** End the process without a shutdown. */
     void kill() {
         CollectionConverters.asJava(logs.allLogs()).forEach(UnifiedLog::closeHandlers);
         forget();
@@ -256,7 +256,7 @@ final class BridgedBroker implements AlterPartitionManager {
 
     // --- the partition -----------------------------------------------------------------------------------------
 
-    /** The partition that it has; null where it has none. */
+    /** The broker's partition; null if it has none. */
     Partition partition() {
         Option<Partition> found = replicas.onlinePartition(PARTITION);
         return found.isDefined() ? found.get() : null;
@@ -267,7 +267,7 @@ final class BridgedBroker implements AlterPartitionManager {
         return found.isDefined() ? found.get() : null;
     }
 
-    /** The values of the log's records and their leader epochs, in turn. */
+    /** For each record of the log its value, followed by its leader epoch. */
     List<Integer> content() {
         List<Integer> found = new ArrayList<>();
         UnifiedLog log = log();

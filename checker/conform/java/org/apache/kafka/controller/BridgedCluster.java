@@ -49,8 +49,8 @@ import scala.Tuple2;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A controller, brokers, and messages between them: the actions of the protocol "replication", carried out by Kafka's
- * classes. An action has the name and the parameters that it has in the model.
+ * A controller, brokers, and messages between them. Kafka's classes carry out the actions of the protocol "replication".
+ * An action has the model's name and parameters.
  */
 final class BridgedCluster implements AutoCloseable {
     /** The result of an action: it was done, nobody could do it, or Kafka refused it. */
@@ -62,7 +62,7 @@ final class BridgedCluster implements AutoCloseable {
     final BridgedController controller;
     final BridgeOperations operations;
     final BridgedBroker[] brokers;
-    /** The metadata log, as far as it is about the topic. */
+    /** The records of the metadata log except those of other topics. */
     final List<ApiMessage> metadata = new ArrayList<>();
 
     private final Path home;
@@ -74,13 +74,13 @@ final class BridgedCluster implements AutoCloseable {
     private final Decided[] decisions;
     private final int[] metadataSent;
 
-    /** A fetch under way. */
+    /** A fetch in flight. */
     private record Fetch(BridgedFetcher from, FetchRequest.PartitionData data, long brokerEpoch) { }
 
-    /** The answer to a fetch under way. */
+    /** A fetch response in flight. */
     private record Fetched(Fetch to, FetchResponseData.PartitionData data) { }
 
-    /** The controller's answer to an AlterPartition; the error of the whole request, or that of the partition. */
+    /** The controller's answer to an AlterPartition: a top-level error, or the partition's answer. */
     private record Decided(int topLevel, AlterPartitionResponseData.PartitionData data) { }
 
     BridgedCluster(JsonNode setup, QuorumControllerMetrics metrics) throws IOException {
@@ -90,7 +90,7 @@ final class BridgedCluster implements AutoCloseable {
         controller.begin(setup);
         controller.forgetSessions();
         operations = new BridgeOperations(controller);
-        time.ms = 1_000 * BridgedBroker.LAG_MS;  // 0 is when a follower that never fetched was caught up
+        time.ms = 1_000 * BridgedBroker.LAG_MS;  // a follower that never fetched counts as caught up at time 0
         waitsForCaughtUp = setup.path("waitsForCaughtUp").booleanValue();
         Path memory = Path.of("/dev/shm");
         home = Files.isWritable(memory) ? Files.createTempDirectory(memory, "highwater-")
@@ -160,7 +160,7 @@ final class BridgedCluster implements AutoCloseable {
     /** Carry out an action. */
     int run(JsonNode action) throws IOException {
         if (!waitsForCaughtUp) {
-            time.ms += 2 * BridgedBroker.LAG_MS;  // what was caught up before is so no more
+            time.ms += 2 * BridgedBroker.LAG_MS;  // no follower is caught up any more
         }
         int b = number(action, "b", number(action, "leader", number(action, "f", 0)));
         int f = number(action, "f", 0);
@@ -243,7 +243,7 @@ final class BridgedCluster implements AutoCloseable {
         return outcome.error == 0 ? DONE : outcome.error;
     }
 
-    /** An operation of the controller about a broker, with flags. */
+    /** Carry out an operation of the controller about a broker; each flag is set to true. */
     private int ask(String name, int broker, String... flags) {
         ObjectNode operation = JsonNodeFactory.instance.objectNode().put("name", name).put("broker", broker);
         for (String flag : flags) {
@@ -272,7 +272,7 @@ final class BridgedCluster implements AutoCloseable {
         return DONE;
     }
 
-    /** As a leader reads for a fetch; {@code again} as DelayedFetch reads once it is completed: with the HWM of then. */
+    /** The leader's read for a fetch. {@code again}: as DelayedFetch reads when it completes, with the HWM of that time. */
     private LogReadResult read(int leader, int f, Fetch fetch, boolean again) {
         FetchParams params = new FetchParams(
             f, fetch.brokerEpoch, 0, 1, 1, FetchIsolation.LOG_END, Optional.empty());
@@ -316,9 +316,9 @@ final class BridgedCluster implements AutoCloseable {
     }
 
     /**
-     * Whether the follower waits for this answer, and will truncate nothing. A broker that led without appending names
-     * the epoch in which it led, which the new leader may not know; it fetches again, with an earlier epoch. The model,
-     * which knows epochs of records only, has one fetch for all of them.
+     * True if the follower waits for this answer and will truncate nothing. A former leader that appended nothing fetches
+     * with the epoch in which it led. The new leader may not know this epoch; then the follower fetches again with an
+     * earlier epoch. The model has only one fetch here, because it has the epochs of records only.
      */
     private boolean truncatesNothing(int f, Fetch fetch, LogReadResult read) {
         BridgedBroker broker = brokers[f];
@@ -343,7 +343,7 @@ final class BridgedCluster implements AutoCloseable {
         return records;
     }
 
-    /** The receiver is down, or refuses the fetch; it must not have an effect. */
+    /** The receiver is down or refuses the fetch. If it accepts the fetch, the result is REFUSED. */
     private int refuseFetch(int f) {
         Fetch fetch = fetches[f];
         fetches[f] = null;
@@ -364,7 +364,7 @@ final class BridgedCluster implements AutoCloseable {
 
     // --- ISR changes -------------------------------------------------------------------------------------------
 
-    /** The leader notes the follower's last fetch once more, and now its wish is sent. */
+    /** The leader handles the follower's last fetch once more, and its proposal is sent. */
     private int proposeExpand(BridgedBroker leader, int f) {
         Partition partition = leader.partition();
         Replica replica = partition.getReplica(f).get();
@@ -431,13 +431,13 @@ final class BridgedCluster implements AutoCloseable {
         return DONE;
     }
 
-    /** As DefaultAlterPartitionManager hands an answer to the partition. */
+    /** Hand an answer to the partition, as DefaultAlterPartitionManager does. */
     private int takeAlterAnswer(int b) {
         Decided answer = decisions[b];
         decisions[b] = null;
         BridgedBroker broker = brokers[b];
         if (answer.topLevel != 0 || broker.decision == null) {
-            return DONE;  // the request stays, to be sent again
+            return DONE;  // the request remains and can be sent again
         }
         broker.proposals = BridgedBroker.Proposals.KEPT;
         try {
@@ -525,7 +525,7 @@ final class BridgedCluster implements AutoCloseable {
 
     // --- what is seen ------------------------------------------------------------------------------------------
 
-    /** The log of each broker that runs: values and leader epochs, in turn. */
+    /** The log of each broker, as in {@link BridgedBroker#content}; empty if the broker is down. */
     List<List<Integer>> logs() {
         List<List<Integer>> found = new ArrayList<>();
         for (BridgedBroker broker : brokers) {
@@ -534,7 +534,7 @@ final class BridgedCluster implements AutoCloseable {
         return found;
     }
 
-    /** A broker's epoch as the number of its registration; −1 where there is none. */
+    /** The number of the registration that has a broker epoch, from 0; −1 if there is none. */
     private int ordinal(int broker, long epoch) {
         return controller.epochs.get(broker).indexOf(epoch);
     }
@@ -547,7 +547,7 @@ final class BridgedCluster implements AutoCloseable {
         return bits;
     }
 
-    /** The whole state: that of the controller, then brokers, then messages, in the order of the Python side. */
+    /** The state of the controller, the brokers and the messages, in the order of walks.py. */
     List<Integer> observe() {
         List<Integer> seen = new ArrayList<>();
         for (int number : controller.observe()) {

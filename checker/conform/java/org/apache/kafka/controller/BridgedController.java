@@ -46,8 +46,8 @@ import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
- * Kafka's control managers, unmodified, and what QuorumController does around them: it replays the records that they
- * write and advances the offset. There is no event queue and no Raft.
+ * Kafka's control managers, unmodified. Like QuorumController, this class replays the records that the managers write and
+ * advances the offset. There is no event queue and no Raft.
  */
 final class BridgedController {
     static final String TOPIC = "t";
@@ -74,15 +74,15 @@ final class BridgedController {
 
     long nextOffset;
     String topic = TOPIC;
-    /** The number of the model's first partition in its topic; 1 once another one is the topic's first. */
+    /** The number of the model's first partition in its topic; 1 after {@link #putFirst}. */
     int firstPartition = 0;
     private int partitions = 1;
-    /** The epochs of each broker's registrations, in their order. */
+    /** The broker epochs of each broker's registrations, oldest first. */
     final Map<Integer, List<Long>> epochs = new HashMap<>();
     private long ids = 1000;
-    /** Hears of every record. */
+    /** Called for every record that is replayed. */
     Consumer<ApiMessage> listener = message -> { };
-    /** Whether operations are recorded ones, which say everything. */
+    /** True if the operations come from a recording and have all fields. */
     boolean recorded = false;
 
     private static java.util.Properties staticProperties() {
@@ -140,7 +140,7 @@ final class BridgedController {
         replication.handleBrokerShutdown(id, clean, records);
     }
 
-    /** As QuorumController checks that what is configured exists. */
+    /** Check that a configured topic or broker exists, as QuorumController does. */
     private void checkExists(ConfigResource resource) {
         if (resource.type() == ConfigResource.Type.TOPIC) {
             if (replication.getTopicId(resource.name()) == null) {
@@ -167,7 +167,7 @@ final class BridgedController {
         }
     }
 
-    /** A clock that stands still. */
+    /** A clock that only the caller advances. */
     static final class Clock implements Time {
         long ms = 0;
 
@@ -194,7 +194,7 @@ final class BridgedController {
 
     // --- the beginning of a scenario ---------------------------------------------------------------------------
 
-    /** Brokers that are up, and a topic with these partitions, as records; no decision is Kafka's. */
+    /** Replay records of unfenced brokers and of a topic with these partitions, without a decision of Kafka. */
     void begin(JsonNode setup) {
         features(setup.get("elr").intValue());
         if (setup.get("elr").intValue() > 0) {
@@ -253,7 +253,7 @@ final class BridgedController {
             setResourceType(type.id()).setResourceName(name).setName(key).setValue(value));
     }
 
-    /** The topic's first partition is another one from now on, with so many replicas on brokers of its own. */
+    /** Put another partition first in the topic, with this number of replicas, on brokers of its own. */
     void putFirst(int count) {
         List<Integer> others = new ArrayList<>();
         List<Uuid> directories = new ArrayList<>();
@@ -275,7 +275,7 @@ final class BridgedController {
             setPartitionEpoch(0));
     }
 
-    /** The model's partition as number 1 of a topic of its own, with its stale entries in the index. */
+    /** Move the model's partition to number 1 of a new topic, with its stale entries in the index of ELR members. */
     private void moveBehind() {
         Uuid before = replication.getTopicId(topic);
         PartitionRegistration partition = replication.getPartition(before, 0);
@@ -311,7 +311,7 @@ final class BridgedController {
         firstPartition = 1;
     }
 
-    /** A broker leads a partition of another topic. */
+    /** Make a broker the leader of another topic's partition. */
     void lead(int broker) {
         Uuid id = nextId();
         replay(new TopicRecord().setName("elsewhere").setTopicId(id));
@@ -329,8 +329,8 @@ final class BridgedController {
     }
 
     /**
-     * Remove a topic of one partition. Kafka keeps its stale entries in the index of ELR members, and the directories of
-     * a partition with an empty ISR: what meets them later throws.
+     * Remove a topic of one partition without stale index entries. Kafka would keep stale entries of the index of ELR
+     * members, and with an empty ISR the entries of directories; a later request that finds them throws.
      */
     private void remove(Uuid id) {
         int first = replication.getPartition(id, 0).replicas[0];
@@ -373,7 +373,7 @@ final class BridgedController {
 
     // --- records -----------------------------------------------------------------------------------------------
 
-    /** What an operation came to: an error, the records that it wrote, and the response where there is one. */
+    /** The result of an operation: an error or 0, the records that it wrote, and its response, if any. */
     static final class Outcome {
         int error;
         Throwable thrown;
@@ -434,13 +434,13 @@ final class BridgedController {
         }
     }
 
-    /** Another controller becomes active: it knows the log and no heartbeat. */
+    /** Another controller becomes active: it has the log and no sessions. */
     void failOver() {
         cluster.deactivate();
         cluster.activate();
     }
 
-    /** Forget every session: in a scenario an operation says what session there is. */
+    /** Forget every session: in a scenario each operation states the sessions that it needs. */
     void forgetSessions() {
         BrokerHeartbeatTracker tracker = cluster.heartbeatManager().tracker();
         while (tracker.maybeRemoveExpired(Long.MAX_VALUE / 2).isPresent()) {
@@ -450,7 +450,7 @@ final class BridgedController {
 
     // --- going back --------------------------------------------------------------------------------------------
 
-    /** What SnapshotRegistry does not revert. */
+    /** The state that SnapshotRegistry does not revert. */
     final class Mark {
         private static final long SNAPSHOT = 1;
         private final long offset = nextOffset;
@@ -515,7 +515,7 @@ final class BridgedController {
         return replication.getPartition(topicId(), firstPartition + number);
     }
 
-    /** How often a broker is entered for a partition in the index of ELR members. */
+    /** The number of entries of a broker for a partition in the index of ELR members. */
     int entries(int broker, int number) {
         int count = 0;
         var iterator = replication.brokersToElrs().partitionsWithBrokerInElr(broker);
@@ -528,7 +528,7 @@ final class BridgedController {
         return count;
     }
 
-    /** The whole state, as numbers in the order of ``observation.py``. */
+    /** The state as numbers, in the order of {@code observed} in expectation.py. */
     int[] observe() {
         int[] seen = new int[partitions * (11 + 2 * brokers) + 4 * brokers + 4];
         int at = 0;

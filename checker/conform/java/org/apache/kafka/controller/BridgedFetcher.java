@@ -67,7 +67,7 @@ final class BridgedFetcher extends ReplicaFetcherThread {
         return end.source.id();
     }
 
-    /** The other side: a broker in this process. */
+    /** The leader of a fetcher: a broker in this process. */
     private static final class Leader implements LeaderEndPoint {
         private final BrokerEndPoint source;
         private final KafkaConfig config;
@@ -81,7 +81,7 @@ final class BridgedFetcher extends ReplicaFetcherThread {
             this.owner = owner;
         }
 
-        /** Kafka's own reading of a broker in the same process. */
+        /** Kafka's own LeaderEndPoint for a broker of the same process. */
         private LeaderEndPoint now() {
             BridgedBroker leader = owner.peer(source.id());
             if (!leader.up) {
@@ -134,7 +134,7 @@ final class BridgedFetcher extends ReplicaFetcherThread {
             return now().fetchEpochEndOffsets(partitions);
         }
 
-        /** As RemoteLeaderEndPoint builds a fetch, of one batch; it is not sent here. */
+        /** Build a fetch of one batch, as RemoteLeaderEndPoint does, without sending it. */
         @Override
         public ResultWithPartitions<Optional<ReplicaFetch>> buildFetch(
                 Map<TopicPartition, PartitionFetchState> partitions) {
@@ -149,7 +149,7 @@ final class BridgedFetcher extends ReplicaFetcherThread {
         }
     }
 
-    /** Kafka's ReplicaManager with such fetchers. */
+    /** Kafka's ReplicaManager with fetchers of this class. */
     static final class Manager extends ReplicaManager {
         private static final QuotaFactory.QuotaManagers QUOTAS =
             new QuotaFactory.QuotaManagers(null, null, null, null, null, null, null, Optional.empty());
