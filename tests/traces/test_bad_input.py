@@ -1,4 +1,4 @@
-"""Files that are no recordings: one clear error that names file, line and field, whatever the file holds."""
+"""A file that is no recording gives one error that names file, line and field."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def error_of(path: Path) -> TraceError:
 
 
 def trouble(path: Path) -> TraceError | None:
-    """The error of a file, if it has one; any other exception is not caught."""
     try:
         replay(path)
     except TraceError as wrong:
@@ -167,7 +166,7 @@ json_values = st.recursive(
 
 
 def test_a_topic_is_not_created_with_a_min_isr_that_is_no_number(tmp_path: Path) -> None:
-    """The rules say nothing about it, in a recording of these versions; what comes after it is read as recorded."""
+    """The replay skips this operation and continues from the recorded state."""
     lines = json.loads(json.dumps(LINES))
     creation = next(i for i, line in enumerate(lines) if line.get("op", {}).get("name") == "createTopic")
     put(lines[creation], ("op", "configs", "min.insync.replicas"), "two")

@@ -1,4 +1,4 @@
-"""Kinds of inputs are told apart by content, and broker logs go with the metadata log that is nearest."""
+"""The replay recognizes inputs by content and pairs broker logs with the nearest metadata log."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_paths_with_nothing_to_replay(tmp_path: Path) -> None:
 
 
 def test_nodes_logs_without_a_metadata_log_are_replayed_as_far_as_they_go(tmp_path: Path) -> None:
-    """Raft logs are an input of their own; what needs the metadata log is left out, and said."""
+    """Raft logs are replayed without a metadata log; broker logs are skipped with a message."""
     raft = "[2026-11-21 10:00:00,160] TRACE [RaftManager id=100] Leader appended records at base offset 0, new end "
     raft += "offset is OffsetAndEpoch[offset=1, epoch=1] (org.apache.kafka.raft.KafkaRaftClient)\n"
     broker = "[2026-11-21 10:00:00,160] DEBUG [Partition t-0 broker=0] High watermark updated to 5 "

@@ -1,5 +1,3 @@
-"""Replay of recordings that the model itself made, so that it is tested where no real ones are."""
-
 from __future__ import annotations
 
 import copy

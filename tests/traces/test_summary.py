@@ -1,4 +1,4 @@
-"""The summary of a replay's result: what is said in each situation, never more than a screenful, never an escape."""
+"""The summary of a replay: its lines in each situation, its length, and no terminal escapes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def drawn(shown: Report, width: int = 120, terminal: bool = False) -> str:
 
 
 def said(shown: Report) -> str:
-    """What both ways of saying it have in common, in one line of text each, is tested on the plain one."""
+    """The plain summary, after a check that the terminal form shows its first line."""
     plain = "\n".join(summary(shown))
     assert plain.splitlines()[0] in drawn(shown, 500)
     return plain
@@ -184,7 +184,7 @@ def test_violations_are_grouped_by_property() -> None:
 
 
 def incident(**facts: Any) -> Finding:
-    """An unclean election, with its facts."""
+    """A finding of an unclean election."""
     nobody = {"replicas": [0, 1, 2], "leader": None, "isr": [], "elr": [], "last_known_elr": []}
     given = {
         "cause": "unfence", "before": nobody, "after": {**nobody, "leader": 2}, "leader_epoch": 1, "min_isr": 2,

@@ -1,5 +1,3 @@
-"""Lines of a raft log: what is read, what is passed over, and what is an error with its line and field."""
-
 from __future__ import annotations
 
 import gzip
@@ -59,7 +57,7 @@ def test_compressed_is_read_alike(tmp_path: Path) -> None:
 
 
 def test_a_file_with_lines_of_other_loggers_is_no_raft_log(tmp_path: Path) -> None:
-    """The raft client says something in every server.log, and with TRACE and no appender of its own all."""
+    """Every server.log has some raft client lines, so these alone do not make it a raft log."""
     raft = HEAD.replace("TRACE", "INFO") + "Starting request manager with static voters: []" + TAIL
     other = "[2026-11-21 10:00:00,005] INFO Initialized snapshots with IDs SortedSet() (kafka.raft.KafkaMetadataLog$)"
     broken = other[:60]
@@ -97,7 +95,7 @@ def test_an_error_names_its_line_and_field(tmp_path: Path, old: str, new: str, s
 
 
 def test_a_field_is_told_with_all_that_it_is_in(tmp_path: Path) -> None:
-    """Items of a list and objects without a name of their own go by the name of what they are."""
+    """Unnamed list items and objects appear in the path by their type's name."""
     line = FETCH.format(5).replace("fetchOffset=7", "fetchOffset=x")
     with pytest.raises(TraceError) as wrong:
         events(tmp_path, HEAD + line + TAIL)
@@ -213,13 +211,13 @@ def test_nesting_is_bounded() -> None:
 
 @pytest.mark.parametrize("end", ["x" * (1 << 21), "'" + "x" * (1 << 21), " " * (1 << 21), "x " * (1 << 20)])
 def test_a_long_text_that_breaks_off_is_read_once(end: str) -> None:
-    """Each place of it is looked at once: from each to the end would take hours."""
+    """The parser reads each character once; a quadratic parser would take hours."""
     with pytest.raises(TraceError, match="breaks off"):
         parse(Place(Path("x"), 1), f"A(b={end}")
 
 
 def test_names_and_quoted_texts() -> None:
-    """A name stands before the first equals sign; a text in quotes is one, whatever is in it."""
+    """A name ends at the first equals sign; a quoted text is one value, whatever it contains."""
     text = "A(b=1, c='d=(e,', f, g h=i, =j, k=, b=2, l=M(n = o), 'p=q') rest"
     found, end = parse(Place(Path("x"), 1), text)
     assert text[end:] == " rest"

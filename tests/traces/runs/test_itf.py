@@ -1,4 +1,4 @@
-"""Runs in the Informal Trace Format: read back by its rules alone they are the states of the run."""
+"""Runs in the Informal Trace Format read back as the states of the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["counter", "highwater"]
 
 
 def read(value: Any) -> Any:
-    """An expression of the format, by its definition: bigints, sets, maps, lists and records."""
+    """Decode an expression of the format: bigint, set, map, list or record."""
     if isinstance(value, list):
         return [read(item) for item in value]
     if not isinstance(value, dict):

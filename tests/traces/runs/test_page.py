@@ -1,4 +1,4 @@
-"""The example of docs/trace-format.md is what the page says of it."""
+"""The example in docs/trace-format.md replays as the page says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--trace-out`: the run that check or simulate found, as a file that replays."""
+"""`--trace-out`: check and simulate write a run that replays."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> Non
 
 
 def test_a_protocol_of_ones_own_is_held_from_python(out: Any) -> None:
-    """A trace never makes the replay load a file; whoever has the model hands it over."""
+    """The replay never loads a file named in a trace; the caller passes the model."""
     from highwater.checker.scenarios.request import Overrides, Request
     from highwater.checker.scenarios.scenario_files import find
 
