@@ -113,7 +113,7 @@ def test_records_of_the_whole_isr_count_as_committed(
         assert "broker 0 has 20 of them; broker 1 has 20 of them" in found[0].at_risk
 
 
-def test_a_loss_is_told_once(tmp_path: Path) -> None:
+def test_a_loss_is_reported_once(tmp_path: Path) -> None:
     """The leader that lacks the records stops and is elected again, which loses nothing more."""
     logs: dict[int, Any] = {0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 12)}
     again = (
@@ -133,7 +133,7 @@ def test_a_loss_is_told_once(tmp_path: Path) -> None:
     assert "leader epoch 1" in found[0].summary
 
 
-def test_they_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
+def test_data_dumps_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
     for name in ("a", "b"):
         made(tmp_path / name, {0: (OLD, 20)})
     found = inputs([tmp_path]).found

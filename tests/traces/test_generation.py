@@ -107,7 +107,7 @@ def test_a_snapshot_that_differs_is_found(tmp_path: Path) -> None:
     assert {u.position["offset"] for u in report.unexplained} == {int(first.name[:20])}
 
 
-def test_cached_transitions_lead_where_watched_ones_do(tmp_path: Path) -> None:
+def test_cached_and_watched_transitions_agree(tmp_path: Path) -> None:
     """With a watch, the follower examines every partition change; without one, it mostly uses cached transitions."""
     write_log(tmp_path, partitions=2000, records=16_000, brokers=4, seed=5)
     found = []
@@ -167,7 +167,7 @@ def test_batches_are_encoded_as_by_the_plain_encoder(tmp_path: Path) -> None:
     assert writer.encode(123, values) == encode_batch(123, 7, 0, values)
 
 
-def test_tables_that_begin_anew_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_log(tmp_path, partitions=60, records=1000, brokers=6, seed=1)
     expected = replayed(tmp_path)
     for name, limit in (("MAX_SYMBOLS", 300), ("MAX_TRANSITIONS", 250), ("MAX_BELIEFS", 200)):
@@ -211,7 +211,7 @@ def test_larger_logs_are_explained(tmp_path: Path, elr: bool) -> None:
     check_explained(tmp_path)
 
 
-def test_garbage_is_looked_for_less_often_while_a_log_is_followed(tmp_path: Path) -> None:
+def test_the_garbage_collector_runs_less_often_during_a_replay(tmp_path: Path) -> None:
     """The garbage collector would walk the large tables in vain; docs/benchmarks.md has the figures."""
     write_log(tmp_path, partitions=40, records=1000, brokers=4, seed=1)
     before, seen = gc.get_threshold(), []
@@ -233,7 +233,7 @@ def test_garbage_is_looked_for_less_often_while_a_log_is_followed(tmp_path: Path
 # --- the incident of the tutorial ---
 
 
-def test_the_made_incident_is_explained_and_lost_what_its_story_says(tmp_path: Path) -> None:
+def test_the_made_incident_conforms_and_loses_64_records(tmp_path: Path) -> None:
     write_incident(tmp_path)
     (found,) = inputs([tmp_path]).found
     report = replay(found.path, broker_logs=list(found.broker_logs))

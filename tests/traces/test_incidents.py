@@ -326,7 +326,7 @@ def final(**changed: Any) -> dict[str, FinalState]:
     return {"t-0": FinalState("t-0", **(given | changed))}
 
 
-def test_a_partition_is_stuck_only_while_it_is_offline_without_anybody_to_wait_for() -> None:
+def test_a_partition_is_stuck_only_while_it_is_offline_and_waits_for_no_broker() -> None:
     (stuck,) = incidents_of(STUCK, final=final())
     assert stuck.label == "OFFLINE: t-0 has had no eligible leader since 1970-01-01 00:00:00 UTC"
     (waits,) = incidents_of(STUCK, final=final(last_known_elr=(2,)))
@@ -337,7 +337,7 @@ def test_a_partition_is_stuck_only_while_it_is_offline_without_anybody_to_wait_f
         assert (found.severity, found.headline.endswith("(resolved)")) == ("notice", True)
 
 
-def test_the_way_to_an_unclean_election_is_told_with_it() -> None:
+def test_an_unclean_election_names_the_time_without_eligible_leader() -> None:
     (found,) = incidents_of(STUCK, ELECTED)
     assert found.broken == ("leader_elected_cleanly", "somebody_is_electable")
     said = "The partition had no eligible leader from 1970-01-01 00:00:00 UTC (metadata offset 5)."
@@ -351,7 +351,7 @@ def last_known(**changed: Any) -> str:
     return " ".join(incidents_of(replace(ELECTED, facts=facts))[0].cause)
 
 
-def test_the_election_of_the_last_known_leader_is_the_proposals_own() -> None:
+def test_kip_966_intends_the_election_of_the_last_known_leader() -> None:
     said = "KIP-966 intends this election"
     assert (
         "Broker 2, the last known leader, was elected from outside the ISR and the ELR, for leader epoch 4"

@@ -41,7 +41,7 @@ def lowered(r: Recorder) -> Recorder:
     return r
 
 
-def test_nothing_is_told_where_nothing_breaks(tmp_path: Path) -> None:
+def test_a_valid_recording_has_no_finding(tmp_path: Path) -> None:
     r = started(NEW)
     r.alter([0, 1])
     r.heartbeat(1, fence=True)
@@ -50,7 +50,7 @@ def test_nothing_is_told_where_nothing_breaks(tmp_path: Path) -> None:
     assert not told(tmp_path, r)
 
 
-def test_an_elr_that_stays_is_told_where_it_breaks_and_not_where_it_is_cleared(tmp_path: Path) -> None:
+def test_an_elr_that_keeps_its_members_is_found_and_a_cleared_one_is_not(tmp_path: Path) -> None:
     broken = told(tmp_path, lowered(started(TRUNK)))
     assert names(broken) == {"elr_only_under_min_isr", "electable_completeness"}
     assert all(f.certain and f.partition == "t0-0" and f.kip == "KIP-966" for f in broken)
@@ -77,7 +77,7 @@ def test_a_loss_after_an_unclean_stop_is_possible_but_not_certain(tmp_path: Path
     assert not any(f.certain for f in found if f.property == "electable_completeness")
 
 
-def test_an_unclean_election_is_told_with_elr_off_too(tmp_path: Path) -> None:
+def test_an_unclean_election_is_found_with_elr_off_too(tmp_path: Path) -> None:
     for version in (NEW, TRUNK):
         r = started(version, elr=False)
         r.alter([0])
@@ -104,10 +104,8 @@ def test_promises_of_kip_966_hold_only_with_elr_on(mode: str, count: int) -> Non
 
 
 @needs_recordings_4_2
-def test_a_reassignment_that_loses_by_a_clean_election_is_told() -> None:
-    """In elr-on/seed0001 reassignments leave one replica and re-add two; an old ELR member is elected and
-    lacks records.
-    """
+def test_a_reassignment_that_loses_by_a_clean_election_is_found() -> None:
+    """In elr-on/seed0001, reassignments drop and re-add replicas; an old ELR member is elected and lacks records."""
     found = {
         (f.property, f.position["line"])
         for f in replay(of("4.2", "elr-on").files()[1]).findings

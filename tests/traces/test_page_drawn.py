@@ -125,7 +125,7 @@ def test_a_recorded_incident(tmp_path: Path) -> None:
     assert on_from < on_to
 
 
-def test_a_finding_hangs_on_the_setting_that_made_it_and_not_on_the_change_before(tmp_path: Path) -> None:
+def test_a_finding_is_shown_at_the_setting_that_caused_it(tmp_path: Path) -> None:
     shrunk = [change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1])]
     report = made(tmp_path, *shrunk, setting(MIN_ISR, "1"), change(0, isr=[0, 1], eligibleLeaderReplicas=[]))
     text = " ".join(drawn(report, tmp_path).texts)

@@ -331,7 +331,7 @@ LACKING = (
 
 
 def candidates(version: str, rule: str) -> Iterator[Path]:
-    """The recordings to replay with a rule switched, in order."""
+    """The recordings to replay with a rule switched; the first ones most likely depend on it."""
     if (first := FIRST[version].get(rule)) is not None:
         yield of(version, first[0]).files()[first[1]]
     modes = (of("trunk", "elr-on"),) if version == "trunk" else NEW
@@ -378,7 +378,7 @@ def test_clean_registration_is_the_rule_of_its_own_mode() -> None:
 
 
 @needs_recordings_4_2
-def test_an_older_profile_does_not_explain_it() -> None:
+def test_with_an_older_profile_a_recording_does_not_conform() -> None:
     reports = [replay(path, "kafka_trunk_2024_10") for path in of("4.2", "elr-on").files()[:3]]
     assert sum(report.unexplained_count for report in reports) > 30
 

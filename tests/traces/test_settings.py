@@ -91,7 +91,7 @@ def test_findings_have_the_settings_in_force_as_facts(tmp_path: Path) -> None:
     assert facts["settings"][MIN_ISR]["level"] == "topic"
 
 
-def test_the_page_has_them(tmp_path: Path) -> None:
+def test_the_page_has_the_setting_changes(tmp_path: Path) -> None:
     log = write(tmp_path / "log", [*beginning(), setting(MIN_ISR, "1"), change(0, isr=[0])])
     write_page([replay(log, timelines=True)], tmp_path / "page.html")
     data = json.loads(text_of(tmp_path / "page.html", "script", type="application/json", id="data"))

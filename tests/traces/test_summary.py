@@ -148,7 +148,7 @@ def test_the_first_record_that_does_not_conform_is_shown_in_full() -> None:
         assert part.strip() in drawn(shown)
 
 
-def test_nothing_comes_near() -> None:
+def test_no_candidate_comes_close() -> None:
     shown = report()
     shown.add(line(candidates=(), time=None, partition=None, before={}))
     assert summary(shown)[1:-2] == [
@@ -224,7 +224,7 @@ def test_the_incident_comes_first_and_what_was_read_last() -> None:
     ]
 
 
-def test_an_incident_that_is_not_sure_says_so() -> None:
+def test_an_uncertain_incident_says_so() -> None:
     shown = report()
     shown.find(replace(incident(), certain=False, reliable=False))
     assert summary(shown)[0].startswith("POSSIBLE AT RISK: orders-3 may have lost")
@@ -309,7 +309,7 @@ def test_findings_of_a_property_are_a_group_in_the_order_of_the_rules() -> None:
     assert [g.rule for g in rest] == ["841.2", "966.4", "966.6, 966.8", "966.12", "B8"]
 
 
-def test_more_than_are_kept() -> None:
+def test_more_violations_than_the_limit() -> None:
     shown = report()
     for number in range(LIMIT + 50):
         shown.add(line(number))

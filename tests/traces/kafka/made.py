@@ -159,7 +159,8 @@ def dump_of(
 ) -> str:
     """The text that Kafka's dump tool prints for ``content``.
 
-    ``shows_leader_change``: with the fields of a leader change, as in 4.2. Older versions name only its type.
+    ``shows_leader_change``: print the fields of leader changes, as 4.2 does. Older versions print only the
+    type.
     """
     return "\n".join([f"Dumping {name}", head, *_dump_lines(content, shows_leader_change)]) + "\n"
 

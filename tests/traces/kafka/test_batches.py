@@ -322,7 +322,7 @@ MADE = [b"".join(segment(compression=c)) for c in CODECS]
 def test_changed_segments(
     content: bytes, changes: list[tuple[int, int]], cut: int, more: bytes, sealed: bool
 ) -> None:
-    """``sealed``: with checksums that match the changed bytes."""
+    """``sealed``: the checksums match the changed bytes."""
     data = bytearray(content)
     for at, byte in changes:
         data[at % len(data)] = byte

@@ -44,7 +44,7 @@ def test_a_recording_is_named_by_the_nearest_directory_that_has_all_files() -> N
 
 
 @pytest.mark.parametrize("start", [0, 5])
-def test_a_leader_that_is_alone_has_the_log_that_its_line_says(start: int, tmp_path: Path) -> None:
+def test_a_single_voter_has_the_log_end_of_its_leader_line(start: int, tmp_path: Path) -> None:
     """A single voter's log end first appears in the line that makes it leader."""
     writer = Writer(1, 1)
     mine = frozenset({0})
@@ -91,7 +91,7 @@ def test_the_role_of_a_new_process_is_compared_with_the_one_before(
     ("end", "cuts", "guesses"),
     [(0, [], 0), (3, [(0, 1)], 1), (4, [(0, 1), (3, 2)], 1), (5, [(0, 1), (3, 2)], 1), (6, [(0, 7)], 1)],
 )
-def test_a_log_from_before_is_that_of_who_has_as_much(
+def test_an_earlier_log_is_a_prefix_of_a_known_one(
     end: int, cuts: list[tuple[int, int]], guesses: int
 ) -> None:
     """A log that ends within a known log is its prefix; a longer one stays unknown."""

@@ -48,7 +48,7 @@ def test_the_recording_conforms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("group", range(len(GROUPS)))
-def test_each_change_is_told_by_its_comparison(group: int, tmp_path: Path) -> None:
+def test_each_change_is_reported_by_its_comparison(group: int, tmp_path: Path) -> None:
     wanted = GROUPS[group]
     told = Counter(
         (one.action, *sorted(one.differences), *one.refused_by)

@@ -22,7 +22,7 @@ ANSWER = FetchAnswer(0, 1, 1, 5, 0, None, None)
 
 
 def fed(*told: tuple[int, int, What, bool]) -> Delays:
-    """The delays of events: (node, time in ms, event, is it an answer from a park timer)."""
+    """The delays of events: (node, time in ms, event, whether a park timer sent it)."""
     delays = Delays()
     for node, time, what, timed_out in told:
         delays.take(Event(node, time, Place(Path("log"), 1), what), None, timed_out)

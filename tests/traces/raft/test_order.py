@@ -84,7 +84,7 @@ def test_a_process_that_starts_knows_of_no_request() -> None:
     assert exchanges[2:] == [None] * 4
 
 
-def test_a_request_that_was_given_up_is_rather_the_one_that_was_sent_again() -> None:
+def test_a_received_request_is_matched_with_the_retry_not_the_failed_one() -> None:
     found = ordered(
         at(1, 0, Sent(A, 7, 2)), at(1, 1, GotAnswer(ANSWER, 7, 2, failed=True)), at(1, 2, Sent(A, 8, 2)),
         at(2, 3, Received(A, 1, 18)),
@@ -100,7 +100,7 @@ def test_the_oldest_of_too_many_requests_is_given_up(monkeypatch: pytest.MonkeyP
     assert [exchange and exchange.is_lost for _, exchange in found] == [True, False, False]
 
 
-def test_epochs_that_nothing_is_compared_with_are_told_as_one() -> None:
+def test_epochs_without_comparison_are_merged() -> None:
     """Only epoch 4 is compared, so epochs 1 and 2 merge into one; otherwise both stay."""
     belief = Belief(voters=(1,))
     belief.node(1).log, belief.node(1).epoch = Log([(0, 1), (3, 2), (5, 4)], 7), 4

@@ -32,13 +32,13 @@ def events(tmp_path: Path, *lines: str) -> list[e.What]:
 
 
 @pytest.mark.parametrize(("field", "hwm"), [("5", 5), ("-1", -1), ("9223372036854775807", None)])
-def test_a_fetch_is_read_with_fields_that_nobody_knows(tmp_path: Path, field: str, hwm: int | None) -> None:
+def test_a_fetch_is_read_with_unknown_fields(tmp_path: Path, field: str, hwm: int | None) -> None:
     assert events(tmp_path, HEAD + FETCH.format(field) + TAIL) == [
         e.Sent(e.Fetch(3, 2, 7, 1, hwm, 500), 1, 4)
     ]
 
 
-def test_other_lines_are_passed_over_and_a_line_that_breaks_off_is_counted(tmp_path: Path) -> None:
+def test_other_lines_are_skipped_and_truncated_lines_are_counted(tmp_path: Path) -> None:
     whole = HEAD + FETCH.format(5) + TAIL
     again = whole[: len(whole) // 2] + whole
     path = log(
@@ -94,7 +94,7 @@ def test_an_error_names_its_line_and_field(tmp_path: Path, old: str, new: str, s
     assert said in str(wrong.value)
 
 
-def test_a_field_is_told_with_all_that_it_is_in(tmp_path: Path) -> None:
+def test_an_error_names_the_path_of_the_field(tmp_path: Path) -> None:
     """Unnamed list items and objects appear in the path by their type's name."""
     line = FETCH.format(5).replace("fetchOffset=7", "fetchOffset=x")
     with pytest.raises(TraceError) as wrong:
@@ -130,7 +130,7 @@ def test_a_role_says_who_leads(text: str, leader: int | None, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("leader", ["OptionalInt[x]", "OptionalInt[4.5]", "OptionalInt[ReplicaKey(id=4)]"])
-def test_a_leader_that_is_no_number_is_told(leader: str, tmp_path: Path) -> None:
+def test_a_leader_that_is_no_number_is_an_error(leader: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"UnattachedState\.leaderId: expected a whole number"):
         events(tmp_path, HEAD + UNATTACHED.format(leader))
 
@@ -150,13 +150,13 @@ def test_a_leader_that_is_no_number_is_told(leader: str, tmp_path: Path) -> None
         ),
     ],
 )
-def test_numbers_and_names_that_cannot_be_are_told(text: str, said: str, tmp_path: Path) -> None:
+def test_invalid_numbers_and_names_are_errors(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=said):
         events(tmp_path, HEAD + text + TAIL)
 
 
 @pytest.mark.parametrize("before", ["{}", "Optional[{}]"])
-def test_an_hwm_is_told_with_the_one_before(before: str, tmp_path: Path) -> None:
+def test_an_hwm_is_read_with_the_previous_one(before: str, tmp_path: Path) -> None:
     def at(offset: int) -> str:
         return f"LogOffsetMetadata(offset={offset}, metadata=Optional.empty)"
 
@@ -180,7 +180,7 @@ FETCHED = (
     ("end", "start", "diverging", "snapshot"),
     [((-1, -1), (-1, -1), None, None), ((0, 0), (9, 0), (0, 0), (0, 9)), ((1, 5), (0, 0), (1, 5), (0, 0))],
 )
-def test_an_answer_names_where_logs_part_and_a_snapshot(
+def test_an_answer_has_a_diverging_epoch_and_a_snapshot(
     end: tuple[int, int], start: tuple[int, int], diverging: object, snapshot: object, tmp_path: Path
 ) -> None:
     (got,) = events(tmp_path, HEAD + ANSWER.format(FETCHED.format(0, *end, *start)) + TAIL)
@@ -196,9 +196,7 @@ def test_an_answer_names_where_logs_part_and_a_snapshot(
         ("FetchSnapshotResponseData(topics=[])", False),
     ],
 )
-def test_an_answer_of_the_own_client_has_its_error_as_a_whole(
-    data: str, failed: bool, tmp_path: Path
-) -> None:
+def test_an_answer_with_a_top_level_error_has_failed(data: str, failed: bool, tmp_path: Path) -> None:
     (got,) = events(tmp_path, HEAD + ANSWER.format(data) + TAIL)
     assert isinstance(got, e.GotAnswer)
     assert got.failed == failed

@@ -72,7 +72,7 @@ def test_messages_outside_the_model_are_counted_line_by_line() -> None:
 
 
 @slow("replays the recording with other rules")
-def test_without_the_rule_that_says_so_the_same_lines_are_not_explained() -> None:
+def test_without_empty_drain_completes_the_recording_does_not_conform() -> None:
     report = replay_raft(FILES, rules={"empty_drain_completes": False})
     assert {u.candidates[0].action for u in report.unexplained} == {"complete_parked", "park_timer"}
 

@@ -58,9 +58,7 @@ def drop(writer: Writer, member: int, said: str) -> None:
 
 
 def told(report: Report) -> list[tuple[str, ...]]:
-    """For each nonconforming candidate: action, differing fields, refusing guards. The report must also
-    convert to JSON.
-    """
+    """For each nonconforming candidate: action, differing fields, refusing guards. Also checks the JSON."""
     json.dumps(report.to_json(), allow_nan=False)
     return [
         (c.action, *sorted(c.differences), *c.refused_by) for u in report.unexplained for c in u.candidates
@@ -72,7 +70,7 @@ def guessed(report: Report, what: str) -> int:
 
 
 @pytest.mark.parametrize(("over", "expected"), [(True, []), (False, [("park_timer", "error")])])
-def test_a_leader_that_leads_no_more_answers_what_is_parked_with_an_error(
+def test_a_former_leader_answers_parked_fetches_with_an_error(
     over: bool, expected: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
     """``over``: member 1 becomes a candidate while its fetch is parked, and asks the leader for a vote."""
@@ -84,8 +82,7 @@ def test_a_leader_that_leads_no_more_answers_what_is_parked_with_an_error(
     assert report.skipped.get("a parked fetch of a leader that leads no more", 0) == over
 
 
-def test_a_fetch_that_waits_with_another_leader_goes_on_waiting(tmp_path: Path) -> None:
-    """Member 2's restart does not affect the fetch that member 1 has parked."""
+def test_a_restart_of_another_member_keeps_a_fetch_parked(tmp_path: Path) -> None:
     restarts: list[Step] = [("restart", {"m": 2}), APPEND, ("take_answer", {"f": 1})]
     report = replay_raft(written([*WAITS, *restarts]).write(tmp_path))
     assert told(report) == []
@@ -107,7 +104,7 @@ def test_lines_missing_at_the_end_of_a_log_are_guessed(tmp_path: Path) -> None:
     assert guessed(report, "lines that its process did not write any more") == 1
 
 
-def test_a_vote_that_is_not_answered_is_no_fetch_that_waits(tmp_path: Path) -> None:
+def test_an_unanswered_vote_request_is_no_lost_fetch(tmp_path: Path) -> None:
     """Voter 2 never answers candidate 1's vote request; the replay does not take it for a lost fetch."""
     vote: list[Step] = [("stand", {"c": 1}), ("ask", {"c": 1, "v": 2}), ("answer_vote", {"v": 2, "c": 1})]
     writer = written([*vote, *asked(2)])
@@ -136,7 +133,7 @@ def test_each_line_of_a_vote_is_needed(dropped: str, expected: list[str], tmp_pa
 @pytest.mark.parametrize(
     ("offset", "expected", "guesses"), [(1, [], 0), (2, [], 1), (3, [("send_fetch", "offset")], 0)]
 )
-def test_a_process_that_died_can_have_what_its_last_answer_brought_and_no_more(
+def test_a_restarted_member_may_have_the_records_of_its_last_answer_and_no_more(
     offset: int, expected: list[tuple[str, ...]], guesses: int, tmp_path: Path
 ) -> None:
     """Member 1 has one record; an answer with another one is in flight when it restarts."""
@@ -147,7 +144,7 @@ def test_a_process_that_died_can_have_what_its_last_answer_brought_and_no_more(
     assert guessed(report, UNWRITTEN) == guesses
 
 
-def test_a_vote_for_the_same_candidate_in_the_next_epoch_is_told_anew(tmp_path: Path) -> None:
+def test_a_vote_for_the_same_candidate_in_the_next_epoch_is_logged_again(tmp_path: Path) -> None:
     """The answer is lost and the candidate stands again; the voter logs epoch and vote once more."""
     again: list[Step] = [("lose_vote", {"c": 1, "v": 2}), *elected(1, 2), *GRANTED]
     writer = written([*elected(1, 2), *GRANTED, *again])
@@ -156,7 +153,7 @@ def test_a_vote_for_the_same_candidate_in_the_next_epoch_is_told_anew(tmp_path: 
     assert told(replay_raft(writer.write(tmp_path))) == []
 
 
-def test_a_verdict_in_the_middle_of_a_fetch_is_of_no_vote(tmp_path: Path) -> None:
+def test_a_vote_verdict_during_a_fetch_does_not_conform(tmp_path: Path) -> None:
     """While the leader handles member 1's fetch, a vote verdict or vote answer belongs to no request."""
     writer = written(asked(1))
     answer = writer.lines[0].pop()
@@ -177,7 +174,7 @@ def test_a_verdict_in_the_middle_of_a_fetch_is_of_no_vote(tmp_path: Path) -> Non
     assert report.unexplained[0].before == {"epoch": 1, "leader": 100, "leo": 1, "hwm": -1}
 
 
-def test_votes_of_who_is_no_voter_are_told(tmp_path: Path) -> None:
+def test_a_vote_of_a_node_that_is_no_voter_does_not_conform(tmp_path: Path) -> None:
     """The candidate claims the vote of node 999, which is no voter."""
     writer = written(elected(1, 2))
     at = max(n for n, line in enumerate(writer.lines[1]) if "CandidateState" in line)
@@ -189,7 +186,7 @@ def test_votes_of_who_is_no_voter_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hwm", [3, 2])
-def test_a_voter_that_is_alone_commits_what_it_appends(hwm: int, tmp_path: Path) -> None:
+def test_a_single_voter_commits_each_append(hwm: int, tmp_path: Path) -> None:
     """A single controller advances its HWM with each append."""
     alone = Model(Quorum({"voters": 1, "observers": 1, "appends": 2}, Quorum.profiles["kafka_4_2"].rules))
     writer = Writer(1, 2)
@@ -220,7 +217,7 @@ def test_an_hwm_above_the_majority_is_found(tmp_path: Path) -> None:
     assert "committed_records_are_on_a_majority" in report.findings_count
 
 
-def test_timers_that_run_out_as_the_leader_appends_can_have_been_first(tmp_path: Path) -> None:
+def test_a_park_timer_may_expire_before_an_append_that_is_logged_earlier(tmp_path: Path) -> None:
     """The answers of two expired fetches, with the old HWM, follow an append; a new fetch comes between."""
     steps = [*fetched(1), *fetched(2), *fetched(1), *fetched(2), *asked(1), *asked(2)]
     steps += [
@@ -246,7 +243,7 @@ def test_timers_that_run_out_as_the_leader_appends_can_have_been_first(tmp_path:
     assert guessed(report, "a park timer that ran out as its fetch was completed") == 2
 
 
-def test_an_answer_that_came_otherwise_than_it_was_sent_is_written_as_json(tmp_path: Path) -> None:
+def test_an_answer_that_differs_from_the_sent_one_is_written_as_json(tmp_path: Path) -> None:
     writer = written(fetched(1))
     lines = writer.lines[1]
     at = max(n for n, line in enumerate(lines) if "FetchResponseData" in line)

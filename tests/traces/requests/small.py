@@ -25,7 +25,7 @@ class Small:
         self, offset: int, hwm: int, size: int = 70, wait: int = 50, f: int = 1, error: int = 0, epoch: int = 0,
         since: float | None = None,
     ) -> None:  # fmt: skip
-        """A fetch of follower ``f`` and its answer. ``since``: ms that it waits; by default the answer takes 2 ms."""
+        """A fetch of follower ``f`` and its answer, which comes after 2 ms, or is parked for ``since`` ms."""
         made = self.made
         made.now += wait
         made.took, made.waited = (2.0, 0.0) if since is None else (since, since)

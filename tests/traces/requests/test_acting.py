@@ -12,7 +12,7 @@ from highwater.traces.messages.metadata_index import Version
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_hwm_of_an_answer_is_the_one_that_the_leader_settles_at(seed: int) -> None:
+def test_the_hwm_of_an_answer_is_the_leaders_advanced_hwm(seed: int) -> None:
     """B4: ``answer_fetch`` leaves the leader's ``advanced_hwm``, computed with the fetch's offset."""
     chosen, model = random.Random(seed), acting(4, "kafka_4_2")
     isr = 1 | chosen.randrange(8) << 1
@@ -36,7 +36,7 @@ def test_only_the_order_of_offsets_counts(seed: int) -> None:
     assert model.settled(moved) == apart[model.settled(leading)]
 
 
-def test_the_greatest_grows_with_followers_and_falls_with_who_is_waited_for() -> None:
+def test_the_hwm_grows_with_followers_and_falls_with_a_larger_isr() -> None:
     """The HWM bounds rely on this monotonicity."""
     model, patient = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
     chosen = random.Random(1)
@@ -71,7 +71,7 @@ def test_refusals_are_the_models() -> None:
 @pytest.mark.parametrize(
     ("certain", "offset", "expected"), [({}, 0, 0), ({}, 1, 1), ({1: 1}, 0, 1), ({1: 0}, 2, 2)]
 )
-def test_the_least_hwm_is_where_the_isr_surely_is(
+def test_the_least_hwm_is_the_certain_offset_of_the_isr(
     certain: dict[int, int], offset: int, expected: int
 ) -> None:
     """B4: a follower that fetches from offset 0 has no records yet; a certain offset stays certain."""

@@ -65,7 +65,7 @@ def test_messages_say_what_was_sent_and_answered(messages: list[ShownMessage]) -
     assert first.answered == first.arrived + 2
 
 
-def test_numbers_show_where_messages_are_left_out(messages: list[ShownMessage]) -> None:
+def test_message_numbers_jump_where_messages_are_omitted(messages: list[ShownMessage]) -> None:
     """The page keeps messages around the creation and the change; message numbers jump between the two."""
     offsets = [m.asked.offset for m in messages if (m.kind, m.sender) == (FETCH, 1)]
     # Three other messages came just before the change. Fetch 51 counts as an event: its answer does not conform.

@@ -34,7 +34,7 @@ def test_lines_over_the_limit_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ends", [Requests, Around])
-def test_an_interruption_is_told(ends: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_is_reported(ends: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(self: object) -> None:
         raise KeyboardInterrupt
 
@@ -67,7 +67,7 @@ def test_the_number_of_kept_sessions_is_bounded(
     assert replay(tmp_path).figures.get(name, 0) == gaps
 
 
-def test_a_request_is_to_who_has_its_address_or_its_port_or_its_file() -> None:
+def test_the_receiver_is_found_by_address_port_or_file() -> None:
     """Brokers 1 and 2 have the same port on two machines; a line may use another host name."""
     index = MetadataIndex()
     index.listeners = {"a:9092": 1, "b:9092": 2, "c:9093": 3}

@@ -60,14 +60,14 @@ def test_a_broker_whose_clock_is_behind_is_a_doubt(tmp_path: Path) -> None:
     assert not any(u.reliable for u in report.unexplained)
 
 
-def test_a_broker_whose_clock_is_ahead_can_look_like_one_that_hears_late(tmp_path: Path) -> None:
+def test_a_broker_whose_clock_is_ahead_can_look_like_a_late_one(tmp_path: Path) -> None:
     """No caveat names the clock, but four refused writes do not conform."""
     report = shifted(tmp_path, "node1", 2)
     assert [c.action for u in report.unexplained for c in u.candidates] == ["write refused"] * 4
     assert not report.doubts
 
 
-def test_a_broker_whose_clock_is_ahead_is_a_doubt_where_it_answers_in_epochs_that_it_knows_to_be_over(
+def test_a_broker_whose_clock_is_ahead_is_a_doubt_if_it_answers_in_ended_epochs(
     tmp_path: Path,
 ) -> None:
     report = shifted(tmp_path, "node2", 2)

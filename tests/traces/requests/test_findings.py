@@ -78,12 +78,10 @@ def unexplained(report: Report) -> list[tuple[str, tuple[str, ...]]]:
 
 
 @pytest.mark.parametrize(("error", "action"), [(0, None), (19, "write refused"), (6, "answer_fetch")])
-def test_a_write_that_is_refused_without_a_ground_is_not_explained(
+def test_a_write_that_is_refused_without_reason_does_not_conform(
     error: int, action: str | None, tmp_path: Path
 ) -> None:
-    """B6: NOT_ENOUGH_REPLICAS with enough ISR members, or NOT_LEADER_OR_FOLLOWER from a broker that answers
-    fetches as leader.
-    """
+    """B6: NOT_ENOUGH_REPLICAS with enough ISR members, or NOT_LEADER_OR_FOLLOWER from an answering leader."""
     steps: list[Step] = [
         *fetched(0, 1), *WRITE, *fetched(0, 1), *fetched(0, 1), ("acknowledge", {"leader": 0, "value": 0}),
         *WRITE, *fetched(0, 1), *fetched(0, 1), ("acknowledge", {"leader": 0, "value": 1}), *fetched(0, 1),
@@ -268,10 +266,10 @@ def test_an_hwm_that_falls_is_found(tmp_path: Path) -> None:
     ("epoch", "offset", "told"),
     [(0, 2, []), (7, 2, ["send_fetch", "take_fetch_answer"]), (0, 8, ["take_fetch_answer"] * 2)],
 )
-def test_a_fetch_that_was_under_way_when_the_epoch_began_is_held_against_the_one_before(
+def test_a_fetch_in_flight_when_an_epoch_starts_is_checked_against_the_previous_epoch(
     epoch: int, offset: int, told: list[str], tmp_path: Path
 ) -> None:
-    """A fetch of epoch 0 is answered after a write in epoch 1; the replay checks it against epoch 0."""
+    """The leader answers a fetch of epoch 0 after a write in epoch 1."""
     with RequestLogs(tmp_path) as made:
         epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1, 2], 1)
         for at in range(3):
@@ -298,7 +296,7 @@ def test_a_fetch_that_was_under_way_when_the_epoch_began_is_held_against_the_one
         (101, "messages outside: fetch answered with error 101"),
     ],
 )
-def test_an_answer_with_an_error_that_no_rule_is_about(error: int, told: str, tmp_path: Path) -> None:
+def test_an_answer_with_an_error_outside_the_rules(error: int, told: str, tmp_path: Path) -> None:
     """A lagging broker returns UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID or INCONSISTENT_TOPIC_ID."""
     with RequestLogs(tmp_path) as made:
         epochs = made.begin([0, 1], [0, 1], [0, 1], 1)

@@ -35,7 +35,7 @@ def lines_of(path: Path, **kept: Any) -> list[Any]:
     return list(read_request_log(path, Counted(), **kept))
 
 
-def test_a_line_says_when_each_part_of_a_request_was(tmp_path: Path) -> None:
+def test_a_line_has_the_times_of_each_step_of_a_request(tmp_path: Path) -> None:
     path = log_of(tmp_path)
     first = lines_of(path)[0]
     assert (first.api, first.line, first.listener) == (FETCH, 1, f"127.0.0.1:{NODES + 1}")
@@ -166,7 +166,7 @@ def test_text_that_is_no_ascii_is_read(tmp_path: Path) -> None:
     assert len(lines_of(path)) == lines
 
 
-def test_fields_that_nobody_knows_are_passed_over(tmp_path: Path) -> None:
+def test_unknown_fields_are_ignored(tmp_path: Path) -> None:
     def grow(body: dict[str, Any]) -> None:
         body["request"]["new"] = {"a": [1]}
         asked(body)["more"] = answered(body)["more"] = "x"
@@ -217,7 +217,7 @@ def test_an_alter_partition_is_read(tmp_path: Path) -> None:
     assert (found.leader_epoch, found.partition_epoch, found.answer_partition_epoch) == (0, 0, 1)
 
 
-def test_a_session_keeps_what_it_is_not_told(tmp_path: Path) -> None:
+def test_a_fetch_session_keeps_partitions_that_a_fetch_omits(tmp_path: Path) -> None:
     """KIP-227: an incremental fetch keeps the partitions that it does not name."""
     fetches = [
         f for line in lines_of(log_of(tmp_path, 8), wanted=frozenset({FETCH}))

@@ -25,8 +25,8 @@ def runs() -> Laps:
     return replace(laps(3, 4), share=0.5)
 
 
-def test_runs_of_the_model_stand_one_behind_the_other(tmp_path: Path) -> None:
-    """The log has several partitions, leader epochs and multi-record batches, and conforms."""
+def test_consecutive_runs_of_the_model_conform(tmp_path: Path) -> None:
+    """The log has several partitions, leader epochs and multi-record batches."""
     lines = write_runs(tmp_path, 600, partitions=2, known=runs())
     report = replay(tmp_path)
     assert (report.unexplained_count, report.findings_count) == (0, {})

@@ -55,7 +55,9 @@ def test_a_former_leader_epoch_is_refused_once_there_is_a_later_one(
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(OWN + TOOK - 1, []), (OWN + TOOK, [ANSWERED])])
-def test_an_hwm_is_not_below_what_all_have_told(wait: int, expected: list[str], tmp_path: Path) -> None:
+def test_an_hwm_is_not_below_the_offset_that_all_fetched_from(
+    wait: int, expected: list[str], tmp_path: Path
+) -> None:
     """B4: the follower has fetched from offset 3, then receives HWM 0."""
 
     def happens(small: Small) -> None:
@@ -67,7 +69,7 @@ def test_an_hwm_is_not_below_what_all_have_told(wait: int, expected: list[str], 
 
 
 @pytest.mark.parametrize(("since", "expected"), [(None, []), (400, [ANSWERED])])
-def test_an_answer_that_waited_has_the_hwm_that_its_fetch_made(
+def test_a_parked_answer_has_the_hwm_that_its_fetch_advanced(
     since: float | None, expected: list[str], tmp_path: Path
 ) -> None:
     """B4: the parked fetch of member 2, the last one to reach offset 3, advances the HWM before its answer."""
@@ -97,7 +99,7 @@ def test_a_fetch_that_came_later_does_not_explain_an_hwm(
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(CLOCKS - 4, []), (CLOCKS - 3, [ANSWERED])])
-def test_a_leader_goes_by_the_isr_of_before_until_it_surely_knows(
+def test_a_leader_may_use_the_previous_isr_until_it_certainly_knows_the_new_one(
     wait: int, expected: list[str], tmp_path: Path
 ) -> None:
     """966.1: broker 1 rejoins the ISR; the leader's heartbeat, 3 ms before the next fetch, confirms it."""
@@ -114,7 +116,7 @@ def test_a_leader_goes_by_the_isr_of_before_until_it_surely_knows(
     assert told(tmp_path, happens, min_isr=2, isr=(0,)) == expected
 
 
-def test_a_write_moves_no_fetch_into_its_past(tmp_path: Path) -> None:
+def test_a_fetch_that_arrived_before_a_write_may_be_logged_after_it(tmp_path: Path) -> None:
     """B4: a fetch that arrived before the write is logged after it, with the older HWM."""
 
     def happens(small: Small) -> None:
@@ -129,7 +131,7 @@ def test_a_write_moves_no_fetch_into_its_past(tmp_path: Path) -> None:
     assert told(tmp_path, happens, replicas=(0, 1, 2)) == []
 
 
-def test_times_of_a_refused_proposal_say_nothing_of_the_zone(tmp_path: Path) -> None:
+def test_a_refused_proposal_does_not_set_the_time_zone(tmp_path: Path) -> None:
     """The refused proposal has the partition epoch of the creation, one hour earlier."""
 
     def happens(small: Small) -> None:
@@ -141,7 +143,7 @@ def test_times_of_a_refused_proposal_say_nothing_of_the_zone(tmp_path: Path) -> 
     assert ANSWERED not in told(tmp_path, happens)
 
 
-def test_a_change_whose_proposal_has_no_line_is_told(tmp_path: Path) -> None:
+def test_a_change_whose_proposal_has_no_line_is_guessed(tmp_path: Path) -> None:
     """Of three ISR changes, only the first and the last have AlterPartition lines."""
 
     def happens(small: Small) -> None:
@@ -161,7 +163,7 @@ def test_a_change_whose_proposal_has_no_line_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(CLOCKS, []), (CLOCKS + 1, ["903.3"])])
-def test_a_member_is_named_with_an_epoch_that_it_had_fetched_with(
+def test_a_member_is_proposed_with_an_epoch_that_it_fetched_with(
     wait: int, expected: list[str], tmp_path: Path
 ) -> None:
     """903.3: the proposal names broker 2's new epoch ``wait`` ms before the first fetch with it."""

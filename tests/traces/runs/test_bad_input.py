@@ -169,7 +169,7 @@ def test_a_protocol_that_is_too_large_is_not_traced(tmp_path: Path) -> None:
     assert "are the most" in wrong.message
 
 
-def test_a_line_after_one_that_nothing_explains_is_read_all_the_same(tmp_path: Path) -> None:
+def test_a_line_after_a_nonconforming_one_is_still_read(tmp_path: Path) -> None:
     lines = walk_of("truncation/kip-101", depth=8)
     del lines[3]["changes"]
     lines[3]["state"] = {"next_record_id": 2}

@@ -83,7 +83,7 @@ def test_every_state_comes_back(name: str) -> None:
     assert len(trace["states"]) == len(walk.path) + 1
 
 
-def test_an_option_of_nothing_is_no_value_of_it() -> None:
+def test_an_empty_option_differs_from_every_value() -> None:
     model = scenario_model("truncation/kip-320")
     leader = model.protocol.state.fields["quorum"].fields["leader"]  # type: ignore[attr-defined]
     assert (expression(leader, None), expression(leader, 0)) == ([], [{"#bigint": "0"}])

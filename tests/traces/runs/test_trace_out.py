@@ -72,7 +72,7 @@ def test_the_violating_walk_of_a_simulation(out: Any) -> None:
     assert set(first_line(out)["about"]["violates"]) <= set(replay_run(out).findings_count)
 
 
-def test_quiet_says_nothing_of_it(out: Any) -> None:
+def test_quiet_prints_no_path_of_the_trace(out: Any) -> None:
     ended = run("check", "truncation/kip-101", "--quiet", "--trace-out", out)
     assert "trace-out" not in ended.output
     assert out.exists()

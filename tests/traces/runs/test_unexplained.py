@@ -176,7 +176,7 @@ class Steps(Protocol):
 
 
 @pytest.mark.parametrize("hidden", [0, 2])
-def test_a_step_that_no_run_takes_explains_nothing(hidden: Any, tmp_path: Path) -> None:
+def test_a_step_from_an_unreachable_state_is_no_explanation(hidden: Any, tmp_path: Path) -> None:
     meta = {"format": "highwater-trace-1", "protocol": "steps", "start": "given", "hidden_steps": hidden}
     lines: list[dict[str, Any]] = [
         {"meta": meta},

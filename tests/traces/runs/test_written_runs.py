@@ -117,7 +117,7 @@ def test_with_most_of_the_state_hidden_and_no_names(scenario: str, path: Any, tm
 
 @pytest.mark.parametrize("hidden", [1, 2])
 @pytest.mark.parametrize("scenario", ["truncation/kip-101", "replication/large-fencing"])
-def test_with_steps_that_nobody_saw(scenario: str, hidden: Any, tmp_path: Path) -> None:
+def test_with_hidden_steps(scenario: str, hidden: Any, tmp_path: Path) -> None:
     """Of each ``hidden`` + 1 lines only the last stays; without ``hidden_steps`` the trace does not conform."""
     first, start, *lines = walk_of(scenario, depth=14, whole=True)
     kept = lines[hidden :: hidden + 1]
@@ -128,7 +128,7 @@ def test_with_steps_that_nobody_saw(scenario: str, hidden: Any, tmp_path: Path) 
     assert explained(replayed(tmp_path, [first, start, *kept]))
 
 
-def test_changes_over_steps_that_nobody_saw(tmp_path: Path) -> None:
+def test_changes_over_hidden_steps(tmp_path: Path) -> None:
     """A field that a line does not name has the value of the previous line."""
     scenario = "truncation/kip-101"
     first, start, *lines = walk_of(scenario, depth=13)

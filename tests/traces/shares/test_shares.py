@@ -209,7 +209,7 @@ def creation(topic: int, number: int = 0) -> tuple[bytes, bytes]:
     )
 
 
-def test_changes_of_others_behind_a_record_about_the_cluster(tmp_path: Path) -> None:
+def test_partition_changes_after_a_registration_in_another_share(tmp_path: Path) -> None:
     """A registration's decision can begin with partition changes of any share."""
     batches: list[list[bytes]] = [[value for topic in range(6) for value in creation(topic)]]
     offset = len(batches[0])

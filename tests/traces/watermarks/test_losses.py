@@ -185,8 +185,8 @@ def test_a_log_that_is_loaded_in_the_ms_in_which_its_leader_starts(made: Made) -
 
 
 @pytest.mark.parametrize(("lines", "expected"), [(0, [LOST, READ]), (1, [LOST, READ]), (2, [])])
-def test_moves_count_where_it_is_known_whose_they_are(made: Made, lines: int, expected: list[str]) -> None:
-    """A broker logs a metadata replay in one file and its new role in another, which ends here."""
+def test_hwm_moves_count_if_their_tenure_is_known(made: Made, lines: int, expected: list[str]) -> None:
+    """A broker logs a metadata replay in one file and its new role in another. Here the other file ends early."""
     made.alter(isr=(0, 1))
     made.still(0, "leader", 10)
     for _ in range(lines):
@@ -197,7 +197,7 @@ def test_moves_count_where_it_is_known_whose_they_are(made: Made, lines: int, ex
     assert made.properties() == expected
 
 
-def test_moves_after_the_last_change_of_state_that_is_known_do_not_count(made: Made) -> None:
+def test_hwm_moves_after_the_last_known_role_change_do_not_count(made: Made) -> None:
     made.removed(0)
     made.hwm(0, 10, 15)
     elect(made, 2, 10, 10)
