@@ -1,4 +1,4 @@
-"""Lines as brokers write them, and changes of one partition, made up for tests."""
+"""Broker log lines and metadata changes of one partition, made up for tests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def members(ids: Iterable[int], epoch: int = 1) -> str:
 
 
 class Made:
-    """A cluster with partition t1-0: brokers' files, and the metadata log. The clock goes on 10 ms with each line."""
+    """The broker logs and metadata changes of partition t1-0. Each line or change advances the clock by 10 ms."""
 
     def __init__(
         self, folder: Path, replicas: tuple[int, ...] = (0, 1, 2), min_isr: int = 2, zone_ms: int = 0
@@ -48,7 +48,7 @@ class Made:
         self.state = after
 
     def alter(self, **fields: object) -> PartitionState:
-        """A change: the partition epoch goes up, and the leader epoch where a leader is named."""
+        """Change the partition: raise its partition epoch, and its leader epoch if ``leader`` is given."""
         assert self.state is not None
         after = replace(self.state, partition_epoch=self.state.partition_epoch + 1, **fields)  # type: ignore[arg-type]
         if "leader" in fields:
@@ -132,7 +132,7 @@ class Made:
         self.write(broker, lines.truncating(broker, "t1-0", leader, to))
 
     def removed(self, broker: int) -> None:
-        """The broker is about to replay a change of the partition."""
+        """Write the line that a broker logs before it replays a partition change."""
         self.line(
             broker, "server", "INFO",
             f"[ReplicaFetcherManager on broker {broker}] Removed fetcher for partitions Set(t1-0)",
@@ -146,7 +146,7 @@ class Made:
             f"min.insync.replicas -> {min_isr}", "kafka.server.metadata.DynamicConfigPublisher",
         )  # fmt: skip
 
-    # --- the verdict ---
+    # --- reading the logs ---
 
     def paths(self) -> list[Path]:
         found = []
@@ -168,10 +168,10 @@ class Made:
     def properties(self, min_isr: int | None = 2) -> list[str]:
         return [finding.property for finding in self.findings(min_isr)]
 
-    # --- stretches that are in order ---
+    # --- valid runs ---
 
     def begin(self) -> None:
-        """Broker 0 leads in epoch 0, and 10 offsets are committed on all three."""
+        """Broker 0 leads in epoch 0 and commits 10 records on all three brokers."""
         self.leads(0, 0, 0)
         for broker in (1, 2):
             self.follows(broker, 0)

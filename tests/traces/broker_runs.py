@@ -1,4 +1,4 @@
-"""A partition's replicas at random, by the rules, with their logs record by record: what is lost is known exactly."""
+"""Random runs of one partition's replicas, with the exact offsets that each election loses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from tests.traces.broker_lines import Made
 
 Record = tuple[int, int]
-"""The leader epoch and a number that no other record has."""
+"""Leader epoch and unique number of a record."""
 
 
 class Run:
-    """Three replicas, min ISR 1. ``lost`` are the ranges of committed offsets that elections lost, in their order."""
+    """Three replicas with min ISR 1. ``lost`` lists the ranges of committed offsets that elections lost, in order."""
 
     def __init__(self, folder: Path, seed: int, unclean: bool) -> None:
         self.rng, self.unclean = random.Random(seed), unclean
@@ -42,7 +42,7 @@ class Run:
         return self.made.state.isr
 
     def replay(self, brokers: range | list[int]) -> None:
-        """Brokers learn that the leader epoch is new to them."""
+        """Each live broker replays the new leader epoch: it leads or follows."""
         for b in sorted(brokers, key=lambda b: b != self.leader):
             if b not in self.up:
                 continue
@@ -146,7 +146,7 @@ class Run:
             self.replay([broker])
 
     def elect_uncleanly(self) -> bool:
-        """One of those that run leads, though no member of the ISR does. First, sometimes, nobody does for a while."""
+        """Elect a random live broker if nobody leads and unclean elections are on. Three of ten calls elect nobody."""
         if not self.unclean or self.leader is not None or not self.up or self.rng.random() < 0.3:
             return False
         chosen = self.rng.choice(sorted(self.up))

@@ -1,4 +1,4 @@
-"""The recorded clusters, where they lie beside the repository, and their metadata logs as changes of partitions."""
+"""The recorded clusters of 2024, and the partition changes in their metadata dumps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def records(scenario: str) -> Iterator[tuple[int, int, str, dict[str, Any]]]:
 
 
 class Metadata:
-    """Merges the records of a dump: a minimal reader, for tests only."""
+    """A minimal reader of metadata dumps that merges records into partition states."""
 
     def __init__(self) -> None:
         self.topics: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Dumps of data segments as ``kafka-dump-log`` prints them, made from what recorded brokers' logs say of each replica.
+"""``kafka-dump-log`` output of data segments, derived from recorded broker logs.
 
-The recordings have no data segments. Their brokers' logs say at which offset each leader epoch started, and where a
-replica's log ended when it began to follow, before it truncated: so what a dump made at that moment would have shown.
+The recordings have no data segments. Their broker logs tell where each leader epoch starts, and where each
+replica's log ends before it truncates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Log = tuple[tuple[int, int], ...]
 
 
 def dump(path: str, log: Log, end: int, batch: int = 7, base: int = 0) -> str:
-    """The dump of one segment: batches of at most so many records, each of one leader epoch."""
+    """The dump of one segment. A batch has at most ``batch`` records, all of one leader epoch."""
     lines, position = [f"Dumping {path}", f"Log starting offset: {base}"], 0
     ends = [*(start for _, start in log[1:]), end][: len(log)]
     for (epoch, start), stop in zip(log, ends, strict=True):
@@ -41,13 +41,13 @@ def dump(path: str, log: Log, end: int, batch: int = 7, base: int = 0) -> str:
 
 @dataclass
 class Replicas:
-    """The replicas' logs of one partition, followed through brokers' logs in the order of leader epochs."""
+    """The logs of one partition's replicas, in the order of leader epochs."""
 
     name: str
     written: dict[int, Log] = field(default_factory=dict)
-    """The log of the leader of each epoch, with the epoch that it begins to write."""
+    """By leader epoch: the log of its leader, including the start of this epoch."""
     at: dict[int, list[tuple[int, bool, int]]] = field(default_factory=dict)
-    """Of each broker: leader epochs, whether it led, and where its log ended."""
+    """By broker: (leader epoch, is leader, log end offset)."""
 
     @classmethod
     def read(cls, logs: Iterable[Path], name: str = "t1-0") -> Replicas:
@@ -69,17 +69,17 @@ class Replicas:
         return found
 
     def log(self, broker: int, epoch: int) -> tuple[Log, int]:
-        """A broker's log when it first led or followed in a leader epoch, or a later one: what it had until then."""
+        """A broker's log and its end offset when it first led or followed in ``epoch`` or later."""
         places = self.at[broker]
         number = next((n for n, (at, _, _) in enumerate(places) if at >= epoch), len(places) - 1)
         end = places[number][2]
-        # Until then it had the log of the leader that it followed last, or that it was.
+        # Before that, it had the log of the last leader it followed, or its own if it led.
         last = max((at for at, _, _ in places[:number] if at in self.written), default=None)
         log: Log = () if last is None else self.written[last]
         return tuple(segment for segment in log if segment[1] < end), end
 
     def write(self, folder: Path, epoch: int) -> list[Path]:
-        """The dumps of all brokers' logs as they were when this leader epoch came to them."""
+        """Write a dump of each broker's log as it was when ``epoch`` began for it."""
         folder.mkdir(parents=True, exist_ok=True)
         found = []
         for broker in sorted(self.at):

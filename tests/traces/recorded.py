@@ -1,4 +1,4 @@
-"""The recorded operations of a real controller, where they lie beside the repository; and recordings made here."""
+"""Recordings of controller operations: reading, changing and making them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def write(path: Path, lines: list[dict[str, Any]]) -> Path:
     return path
 
 
-# --- changes at random ----------------------------------------------------------------------------------
+# --- random changes -------------------------------------------------------------------------------------
 
 FieldPath = tuple[str | int, ...]
 
 
 def fields_of(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
-    """Every scalar, and every list as a whole."""
+    """The path of every scalar and every list in a JSON value."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield from fields_of(item, (*path, name))
@@ -50,7 +50,7 @@ def fields_of(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
 
 
 def name_of(path: FieldPath) -> str:
-    """``records[0].data.isr`` as it stands in the list of fields outside: ``records[].data.isr``."""
+    """The field's name without indexes: ``records[].data.isr`` for ``records[0].data.isr``."""
     name = ""
     for part in path:
         name += "[]" if isinstance(part, int) else f".{part}" if name else str(part)
@@ -72,7 +72,7 @@ def put(value: Any, path: FieldPath, new: Any) -> None:
 
 
 def another(rng: random.Random, value: Any) -> Any:
-    """Another value of the same kind, or nearly."""
+    """A random variation of a value, mostly of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -99,7 +99,7 @@ def another(rng: random.Random, value: Any) -> Any:
 
 @dataclass
 class Recorder:
-    """Writes down what the model itself decides, in the form of a recording."""
+    """Records the model's own decisions in the format of the recordings."""
 
     elr: bool = True
     brokers: int = 3
@@ -136,7 +136,7 @@ class Recorder:
         return next(iter(self.model.recorded_form()["partitions"].values()))
 
     def do(self, name: str, after_ms: int = 10, **arguments: Any) -> str:
-        """One operation; the error that the model answers."""
+        """Run one operation on the model and record it; returns the model's error code."""
         self.now += after_ms
         offset = 100 if self.model.next_offset is None else self.model.next_offset
         step = len(self.lines) - 1
@@ -200,7 +200,7 @@ class Recorder:
             return {"isMigratingZkBroker": False, "endPoints": [], "features": [], "rack": "", "logDirs": []}
         return {}
 
-    # --- operations in short ---
+    # --- shorthands for operations ---
 
     def register(self, broker: int, incarnation: str, previous: int = -1, after_ms: int = 10) -> str:
         return self.do(
@@ -249,7 +249,7 @@ class Recorder:
 
 
 def made(**settings: Any) -> Recorder:
-    """A recording in which something of everything happens."""
+    """A recording with every operation except the expiry of a session."""
     r = Recorder(**settings)
     for b in range(r.brokers):
         r.register(b, f"first-{b}")

@@ -1,4 +1,4 @@
-"""The model takes the steps of each advice: nothing more is lost, the partition is led again. Wrong advice fails."""
+"""The steps of each advice restore a leader in the model and lose no more records; wrong steps fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are no recordings: one clear error that names file, line and field, whatever the file holds."""
+"""A file that is no recording gives one error that names file, line and field."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ def error_of(path: Path) -> TraceError:
 
 
 def trouble(path: Path) -> TraceError | None:
-    """The error of a file, if it has one; any other exception is not caught."""
     try:
         replay(path)
     except TraceError as wrong:
@@ -166,8 +165,8 @@ json_values = st.recursive(
 )
 
 
-def test_a_topic_is_not_created_with_a_min_isr_that_is_no_number(tmp_path: Path) -> None:
-    """The rules say nothing about it, in a recording of these versions; what comes after it is read as recorded."""
+def test_creation_with_an_invalid_min_isr_is_skipped(tmp_path: Path) -> None:
+    """The replay skips this operation and continues from the recorded state."""
     lines = json.loads(json.dumps(LINES))
     creation = next(i for i, line in enumerate(lines) if line.get("op", {}).get("name") == "createTopic")
     put(lines[creation], ("op", "configs", "min.insync.replicas"), "two")
@@ -177,7 +176,7 @@ def test_a_topic_is_not_created_with_a_min_isr_that_is_no_number(tmp_path: Path)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), value=json_values)
-def test_nothing_in_any_field_is_more_than_an_error(tmp_path: Path, seed: int, value: Any) -> None:
+def test_any_value_in_any_field_is_at_most_one_error(tmp_path: Path, seed: int, value: Any) -> None:
     rng = random.Random(seed)
     lines = json.loads(json.dumps(LINES))
     line = rng.randrange(len(lines))
@@ -189,7 +188,7 @@ def test_nothing_in_any_field_is_more_than_an_error(tmp_path: Path, seed: int, v
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50, deadline=None)
 @given(content=st.binary(max_size=200), gz=st.booleans(), at=st.integers(0, 3000))
-def test_any_bytes_are_no_more_than_an_error(tmp_path: Path, content: bytes, gz: bool, at: int) -> None:
+def test_any_bytes_are_at_most_one_error(tmp_path: Path, content: bytes, gz: bool, at: int) -> None:
     whole = gzip.compress(text()) if gz else text()
     path = tmp_path / "bytes"
     path.write_bytes(whole[:at] + content + whole[at + len(content) :])

@@ -1,4 +1,4 @@
-"""HWM and LEO of brokers over time, thinned; and files by what tells their paths apart."""
+"""The HWM and LEO series of a timeline, and shortened file paths."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_events_give_the_hwm_and_leo_of_brokers() -> None:
 
 
 def test_a_follower_s_hwm_is_not_known_until_it_leads() -> None:
-    """Kafka logs no follower's HWM: what it was as it became one is old by the next line."""
+    """Kafka logs no HWM moves of followers, so the value logged when following starts is soon outdated."""
     courses = Courses()
     courses.take(event(HwmMoved, 10, 0, 3, 5))
     courses.take(event(BecameFollower, 20, 0, 4, 6, 9, 5, 0))

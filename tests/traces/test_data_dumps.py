@@ -1,4 +1,4 @@
-"""Losses told from dumps of data segments, where there are no logs of brokers."""
+"""Losses found in dumps of data segments, without broker logs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ from tests.traces.test_replay_command import run
 LOST = {
     "down-elr-unclean-210": {78: 54},
     "mixed-requests-elr-6": {235: 24},
-    # Of the brokers' logs 67 and 54: of each the last record was in all logs of the ISR, and its leader died before
-    # it heard of that.
+    # Broker logs show one less each: the leader died before it learned that all members had its last record.
     "unclean-requests-elr": {65: 68, 139: 55},
 }
-"""Offsets of elections, and the offsets that the ISR had and the new leader has not."""
+"""By scenario: election offset, and the number of offsets that the ISR had and the new leader lacks."""
 PATH = "/var/lib/kafka/t-0/00000000000000000000.log"
 ON = (("metadata.version", 29), ("eligible.leader.replicas.version", 1))
 
@@ -36,13 +35,13 @@ def from_dumps(report: Report) -> list[Finding]:
 
 
 QUICK = (*LOST, "down-elr-hard-021", "down-noelr-210", "minisr-loss-elr", "reassigns-elr")
-SCENARIOS = all_but(QUICK, NAMES_4_2, "clusters without a loss; some of these are fast")
+SCENARIOS = all_but(QUICK, NAMES_4_2, "clusters without a loss; the fast test has some")
 
 
 @needs_clusters_4_2
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_losses_of_recorded_clusters(scenario: str, tmp_path: Path) -> None:
-    """Dumps from before each truncation tell the real losses, and of clusters that lost nothing none."""
+    """Dumps from before each truncation show exactly the real losses."""
     cluster = CLUSTERS_4_2 / scenario
     replicas = Replicas.read(sorted(cluster.glob("logs/node[0-9]/s*.log.gz")))
     found: dict[int, int] = {}
@@ -72,7 +71,7 @@ UNCLEAN = (
         registration_change(0, 2, fenced=1),
     ],
 )
-"""2 left the ISR of t-0 first, and is elected in leader epoch 1."""
+"""Broker 2 leaves the ISR of t-0 first and is elected in leader epoch 1."""
 
 
 def made(
@@ -91,15 +90,15 @@ OLD = ((0, 0),)
     ("logs", "lost"),
     [
         ({0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 12)}, 8),
-        # What the leader wrote alone, under min ISR, is not committed; nor is what a member has not.
+        # A record that an ISR member lacks is not committed.
         ({0: (OLD, 25), 1: (OLD, 20), 2: (OLD, 12)}, 8),
         ({0: (OLD, 20), 1: (OLD, 15), 2: (OLD, 12)}, 3),
         ({0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 20)}, 0),
-        # The new leader has written, and is longer: its log differs from where its epoch begins.
+        # The new leader's log is longer, but diverges where its epoch starts.
         ({0: (OLD, 20), 1: (OLD, 20), 2: (((0, 0), (1, 12)), 40)}, 8),
-        # Who has truncated to its log does not have them any more, and says nothing.
+        # Broker 0 has truncated to the new leader's log, so its dump no longer shows the loss.
         ({0: (((0, 0), (1, 12)), 40), 1: (OLD, 20), 2: (((0, 0), (1, 12)), 40)}, 0),
-        # Of a member of the ISR, or the leader, there is no dump.
+        # The dump of an ISR member, or of the new leader, is missing.
         ({0: (OLD, 20), 2: (OLD, 12)}, 0),
         ({0: (OLD, 20), 1: (OLD, 20)}, 0),
         ({0: (OLD, 20), 1: (OLD, 20), 2: ((), 0)}, 20),
@@ -114,8 +113,8 @@ def test_records_of_the_whole_isr_count_as_committed(
         assert "broker 0 has 20 of them; broker 1 has 20 of them" in found[0].at_risk
 
 
-def test_a_loss_is_told_once(tmp_path: Path) -> None:
-    """The leader that lacks the records goes, and leads again: nothing more is lost."""
+def test_a_loss_is_reported_once(tmp_path: Path) -> None:
+    """The leader that lacks the records stops and is elected again, which loses nothing more."""
     logs: dict[int, Any] = {0: (OLD, 20), 1: (OLD, 20), 2: (OLD, 12)}
     again = (
         [
@@ -134,7 +133,7 @@ def test_a_loss_is_told_once(tmp_path: Path) -> None:
     assert "leader epoch 1" in found[0].summary
 
 
-def test_they_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
+def test_data_dumps_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
     for name in ("a", "b"):
         made(tmp_path / name, {0: (OLD, 20)})
     found = inputs([tmp_path]).found
@@ -155,7 +154,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_a_dump_of_everything_in_a_directory(tmp_path: Path) -> None:
-    """Several segments in any order, several partitions, indexes, the metadata log, and records without their lines."""
+    """One dump holds segments of several partitions, indexes, the metadata log, and batches without record lines."""
     shallow = dump("/d/node3/a-b-12/00000000000000000000.log", ((4, 0),), 5)
     second = dump("/d/node3/t-0/00000000000000000014.log", ((2, 14), (3, 20)), 30, base=14)
     text = (

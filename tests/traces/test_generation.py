@@ -1,4 +1,4 @@
-"""Generated metadata logs: what is decided by the model must be explained by it, and a planted error found."""
+"""Generated metadata logs conform, and the replay finds a planted error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def replayed(directory: Path) -> Report:
 
 
 def written(directory: Path) -> list[tuple[int, int, list[bytes]]]:
-    """The batches of records: first offset, time, values."""
+    """The record batches: (first offset, time in ms, values)."""
     found = []
     for item in open_metadata_log(directory).batches():
         assert not isinstance(item, Gap)
@@ -62,7 +62,7 @@ def test_a_generated_log_conforms(tmp_path: Path, seed: int, elr: bool) -> None:
     assert report.profile == ("kafka_trunk_2024_10" if elr else "before_kip_966")
     kinds = Counter(decode(v).type for _, _, values in written(tmp_path) for v in values)
     assert report.changes == kinds["PARTITION_CHANGE_RECORD"]
-    # Everything that is said to happen has happened in a log as small as this.
+    # Even a log this small has every kind of event.
     assert kinds["REGISTER_BROKER_RECORD"] > 5
     assert kinds["BROKER_REGISTRATION_CHANGE_RECORD"] >= 10
     assert {"CONFIG_RECORD", "NO_OP_RECORD"} <= set(kinds)
@@ -88,7 +88,7 @@ def test_segments_and_snapshots(tmp_path: Path) -> None:
     assert len(snapshots) >= 4
     report = check_explained(tmp_path)
     assert report.figures["snapshots compared"] == len(snapshots)
-    # The log goes on from its second snapshot where the segments before it are gone.
+    # Without its first segments, the log starts at the second snapshot.
     for segment in segments[:2]:
         (tmp_path / segment).unlink()
     report = replayed(tmp_path)
@@ -107,8 +107,8 @@ def test_a_snapshot_that_differs_is_found(tmp_path: Path) -> None:
     assert {u.position["offset"] for u in report.unexplained} == {int(first.name[:20])}
 
 
-def test_cached_transitions_lead_where_watched_ones_do(tmp_path: Path) -> None:
-    """A watch looks at each change of a partition; without one, most changes take a cached transition."""
+def test_cached_and_watched_transitions_agree(tmp_path: Path) -> None:
+    """With a watch, the follower examines every partition change; without one, it mostly uses cached transitions."""
     write_log(tmp_path, partitions=2000, records=16_000, brokers=4, seed=5)
     found = []
     for watch in (NOBODY, Watch(every_partition, lambda change: None)):
@@ -124,7 +124,7 @@ def test_cached_transitions_lead_where_watched_ones_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nth", [300, 1100])
 def test_a_planted_error_is_found_where_it_is(tmp_path: Path, nth: int) -> None:
-    """One change of an ISR says another leader than the controller would elect."""
+    """One ISR change also removes the leader, which the controller would not do."""
     write_log(tmp_path, **SMALL, seed=4)
     batches = written(tmp_path)
     planted, seen = -1, 0
@@ -167,7 +167,7 @@ def test_batches_are_encoded_as_by_the_plain_encoder(tmp_path: Path) -> None:
     assert writer.encode(123, values) == encode_batch(123, 7, 0, values)
 
 
-def test_tables_that_begin_anew_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_log(tmp_path, partitions=60, records=1000, brokers=6, seed=1)
     expected = replayed(tmp_path)
     for name, limit in (("MAX_SYMBOLS", 300), ("MAX_TRANSITIONS", 250), ("MAX_BELIEFS", 200)):
@@ -180,7 +180,7 @@ def test_tables_that_begin_anew_change_nothing(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:
-    """Every partition has the broker that leaves, so its fencing has more records than fit into a batch."""
+    """All partitions have a replica on the leaving broker, so its fencing needs more records than a batch holds."""
     write_log(tmp_path, partitions=10_200, records=80_000, brokers=3, seed=1)
     sizes = [len(values) for _, _, values in written(tmp_path)]
     assert 10_000 in sizes
@@ -211,8 +211,8 @@ def test_larger_logs_are_explained(tmp_path: Path, elr: bool) -> None:
     check_explained(tmp_path)
 
 
-def test_garbage_is_looked_for_less_often_while_a_log_is_followed(tmp_path: Path) -> None:
-    """The tables hold no garbage, and walking them takes long: see the figures in docs/benchmarks.md."""
+def test_the_garbage_collector_runs_less_often_during_a_replay(tmp_path: Path) -> None:
+    """The garbage collector would walk the large tables in vain; docs/benchmarks.md has the figures."""
     write_log(tmp_path, partitions=40, records=1000, brokers=4, seed=1)
     before, seen = gc.get_threshold(), []
     often = (700, 10, 10)
@@ -233,7 +233,7 @@ def test_garbage_is_looked_for_less_often_while_a_log_is_followed(tmp_path: Path
 # --- the incident of the tutorial ---
 
 
-def test_the_made_incident_is_explained_and_lost_what_its_story_says(tmp_path: Path) -> None:
+def test_the_made_incident_conforms_and_loses_64_records(tmp_path: Path) -> None:
     write_incident(tmp_path)
     (found,) = inputs([tmp_path]).found
     report = replay(found.path, broker_logs=list(found.broker_logs))

@@ -1,5 +1,3 @@
-"""Incidents: severity, cause and steps; what belongs together is one; known defects only where the log decides it."""
-
 from __future__ import annotations
 
 import re
@@ -26,7 +24,7 @@ UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 
 def made(folder: Path, *values: Any, **settings: Any) -> list[Incident]:
-    """The incidents of a made log, in which the offset of a record is also its time less a second."""
+    """The incidents of a made log. The record at offset n has timestamp n + 1000 ms."""
     return replay(write(folder, [*beginning(**settings), *values])).incidents
 
 
@@ -77,7 +75,7 @@ OF_CLUSTER = "--entity-type brokers --entity-default --add-config unclean.leader
     [
         ([setting(UNCLEAN, "true")], " of topic t was true (metadata offset 13).", OF_TOPIC),
         ([default("true", UNCLEAN)], " of the cluster was true (metadata offset 13).", OF_CLUSTER),
-        # A topic's own value goes before the cluster's until it is removed.
+        # The topic's own value overrides the cluster's until it is removed.
         (
             [setting(UNCLEAN, "false"), default("true", UNCLEAN), setting(UNCLEAN, None)],
             " of topic t was true (metadata offset 15).",
@@ -88,7 +86,7 @@ OF_CLUSTER = "--entity-type brokers --entity-default --add-config unclean.leader
             " of the cluster was true (metadata offset 15).",
             OF_CLUSTER,
         ),
-        # A node has its own value, and may be the active controller: no record is named.
+        # Node 7 has its own value and may be the active controller, so no record is named.
         ([default("true", UNCLEAN, "7"), default("true", UNCLEAN)], " was true.", OF_TOPIC),
     ],
 )
@@ -106,7 +104,7 @@ def test_a_setting_that_forbids_it_is_no_cause(tmp_path: Path) -> None:
 
 
 def test_a_lowered_min_isr_is_a_cause_while_the_partition_is_under_it(tmp_path: Path) -> None:
-    """The ELR stays: what Kafka of 2024 did."""
+    """As in Kafka of 2024, the ELR keeps its members."""
     shrunk = change(0, isr=[0], eligibleLeaderReplicas=[1])
     (found,) = made(tmp_path / "a", change(0, isr=[0, 1]), shrunk, setting(MIN_ISR, "1"))
     assert found.label == "AT RISK: t-0 can lose committed records (since 1970-01-01 00:00:01 UTC)"
@@ -292,7 +290,7 @@ def test_nothing_is_elected_while_the_end_of_a_log_is_not_known(ends: tuple[Repl
 
 
 def around(**changed: Any) -> dict[str, Any]:
-    """Facts of a finding of the metadata log."""
+    """Facts of a metadata-log finding, updated with ``changed``."""
     nobody = {"replicas": [0, 1, 2], "leader": None, "isr": [], "elr": [], "last_known_elr": []}
     given = {
         "cause": "unfence", "before": nobody, "after": nobody, "leader_epoch": 1, "min_isr": 2,
@@ -328,7 +326,7 @@ def final(**changed: Any) -> dict[str, FinalState]:
     return {"t-0": FinalState("t-0", **(given | changed))}
 
 
-def test_a_partition_is_stuck_only_while_it_is_offline_without_anybody_to_wait_for() -> None:
+def test_a_partition_is_stuck_only_while_it_is_offline_and_waits_for_no_broker() -> None:
     (stuck,) = incidents_of(STUCK, final=final())
     assert stuck.label == "OFFLINE: t-0 has had no eligible leader since 1970-01-01 00:00:00 UTC"
     (waits,) = incidents_of(STUCK, final=final(last_known_elr=(2,)))
@@ -339,7 +337,7 @@ def test_a_partition_is_stuck_only_while_it_is_offline_without_anybody_to_wait_f
         assert (found.severity, found.headline.endswith("(resolved)")) == ("notice", True)
 
 
-def test_the_way_to_an_unclean_election_is_told_with_it() -> None:
+def test_an_unclean_election_names_the_time_without_eligible_leader() -> None:
     (found,) = incidents_of(STUCK, ELECTED)
     assert found.broken == ("leader_elected_cleanly", "somebody_is_electable")
     said = "The partition had no eligible leader from 1970-01-01 00:00:00 UTC (metadata offset 5)."
@@ -347,13 +345,13 @@ def test_the_way_to_an_unclean_election_is_told_with_it() -> None:
 
 
 def last_known(**changed: Any) -> str:
-    """The cause of an election of the last known leader."""
+    """The cause text of an incident that elects the last known leader."""
     before = around()["before"] | {"last_known_elr": [2]}
     facts = around(leader_epoch=4, before=before, after=around()["after"] | {"leader": 2}) | changed
     return " ".join(incidents_of(replace(ELECTED, facts=facts))[0].cause)
 
 
-def test_the_election_of_the_last_known_leader_is_the_proposals_own() -> None:
+def test_kip_966_intends_the_election_of_the_last_known_leader() -> None:
     said = "KIP-966 intends this election"
     assert (
         "Broker 2, the last known leader, was elected from outside the ISR and the ELR, for leader epoch 4"

@@ -1,4 +1,4 @@
-"""Kinds of inputs are told apart by content, and broker logs go with the metadata log that is nearest."""
+"""The replay recognizes inputs by content and pairs broker logs with the nearest metadata log."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_kinds_by_content(tmp_path: Path) -> None:
     assert kind_of(text(tmp_path / "e", "hello\n")) is None
 
 
-def test_a_directory_is_searched_and_what_is_nothing_is_passed_over(tmp_path: Path) -> None:
+def test_a_directory_is_searched_and_unknown_files_are_skipped(tmp_path: Path) -> None:
     log = segment(tmp_path / "x" / "metadata")
     recording = write(tmp_path / "x" / "operations.ndjson", made().lines)
     text(tmp_path / "x" / "notes.txt", "hello\n")
@@ -115,7 +115,7 @@ def test_a_dump_of_another_log_or_of_more_is_an_input_of_its_own(tmp_path: Path)
 
 
 @pytest.mark.parametrize("content", ["", "hello\n", "{}\n", "\x00" * 100])
-def test_a_file_that_is_nothing_is_one_clear_error(tmp_path: Path, content: str) -> None:
+def test_an_unknown_file_is_one_error(tmp_path: Path, content: str) -> None:
     with pytest.raises(TraceError, match=r"the file is empty|not a file that replay reads"):
         replay(text(tmp_path / "file", content))
 
@@ -135,7 +135,7 @@ def test_paths_with_nothing_to_replay(tmp_path: Path) -> None:
 
 
 def test_nodes_logs_without_a_metadata_log_are_replayed_as_far_as_they_go(tmp_path: Path) -> None:
-    """Raft logs are an input of their own; what needs the metadata log is left out, and said."""
+    """Raft logs are replayed without a metadata log; broker logs are skipped with a message."""
     raft = "[2026-11-21 10:00:00,160] TRACE [RaftManager id=100] Leader appended records at base offset 0, new end "
     raft += "offset is OffsetAndEpoch[offset=1, epoch=1] (org.apache.kafka.raft.KafkaRaftClient)\n"
     broker = "[2026-11-21 10:00:00,160] DEBUG [Partition t-0 broker=0] High watermark updated to 5 "

@@ -1,5 +1,3 @@
-"""Replay of recordings that the model itself made, so that it is tested where no real ones are."""
-
 from __future__ import annotations
 
 import copy
@@ -41,7 +39,7 @@ def test_the_recording_has_every_operation_but_the_expiry_of_a_session() -> None
     }  # fmt: skip
 
 
-def test_another_rule_does_not_explain_it(tmp_path: Path) -> None:
+def test_with_another_rule_a_recording_does_not_conform(tmp_path: Path) -> None:
     path = write(tmp_path / "made.ndjson", made().lines)
     report = replay(path, rules={"eligible_leader_replicas": False})
     assert not report.explained
@@ -73,7 +71,7 @@ def test_one_wrong_line_is_reported_once(tmp_path: Path) -> None:
     assert report.unexplained_count <= 2, "the line, and the one after it that starts from what was recorded"
 
 
-def test_all_are_counted_and_the_first_are_reported(tmp_path: Path) -> None:
+def test_all_nonconforming_operations_are_counted_and_the_first_reported(tmp_path: Path) -> None:
     lines = made().lines
     more = copy.deepcopy(lines)
     for line in more[1:]:

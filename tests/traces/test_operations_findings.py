@@ -1,4 +1,4 @@
-"""Broken promises of recorded operations: those of the mode that the recording is in, and none where nothing breaks."""
+"""Findings in recordings of controller operations, with ELR on and off."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEW, TRUNK = (4, 2, 1), (4, 0, 3)
 
 
 def started(version: tuple[int, int, int], elr: bool = True, **rules: bool) -> Recorder:
-    """Three brokers, and a partition with all of them in the ISR; min.insync.replicas is 2."""
+    """A recorder with three brokers, one partition with all of them in its ISR, and min.insync.replicas=2."""
     r = Recorder(elr=elr, metadata_version=version, rules=rules)
     for b in range(3):
         r.register(b, f"first-{b}")
@@ -35,13 +35,13 @@ def names(found: list[Finding]) -> set[str]:
 
 
 def lowered(r: Recorder) -> Recorder:
-    """An ELR member, and then min.insync.replicas becomes 1."""
+    """Shrink the ISR so that the ELR has a member, then lower min.insync.replicas to 1."""
     r.alter([0])
     r.do("incrementalAlterConfigs", resourceType="TOPIC", resource="t0", key="min.insync.replicas", value="1")
     return r
 
 
-def test_nothing_is_told_where_nothing_breaks(tmp_path: Path) -> None:
+def test_a_valid_recording_has_no_finding(tmp_path: Path) -> None:
     r = started(NEW)
     r.alter([0, 1])
     r.heartbeat(1, fence=True)
@@ -50,7 +50,7 @@ def test_nothing_is_told_where_nothing_breaks(tmp_path: Path) -> None:
     assert not told(tmp_path, r)
 
 
-def test_an_elr_that_stays_is_told_where_it_breaks_and_not_where_it_is_cleared(tmp_path: Path) -> None:
+def test_an_elr_that_keeps_its_members_is_found_and_a_cleared_one_is_not(tmp_path: Path) -> None:
     broken = told(tmp_path, lowered(started(TRUNK)))
     assert names(broken) == {"elr_only_under_min_isr", "electable_completeness"}
     assert all(f.certain and f.partition == "t0-0" and f.kip == "KIP-966" for f in broken)
@@ -59,7 +59,7 @@ def test_an_elr_that_stays_is_told_where_it_breaks_and_not_where_it_is_cleared(t
 
 
 def test_a_loss_after_an_unclean_stop_is_possible_but_not_certain(tmp_path: Path) -> None:
-    """Whether a broker that was killed lost anything, the recording does not say."""
+    """The recording does not show whether the killed broker lost records."""
     r = started(NEW, elr=False)
     r.alter([0])
     r.register(0, "second-0", after_ms=3000)
@@ -77,7 +77,7 @@ def test_a_loss_after_an_unclean_stop_is_possible_but_not_certain(tmp_path: Path
     assert not any(f.certain for f in found if f.property == "electable_completeness")
 
 
-def test_an_unclean_election_is_told_with_elr_off_too(tmp_path: Path) -> None:
+def test_an_unclean_election_is_found_with_elr_off_too(tmp_path: Path) -> None:
     for version in (NEW, TRUNK):
         r = started(version, elr=False)
         r.alter([0])
@@ -104,8 +104,8 @@ def test_promises_of_kip_966_hold_only_with_elr_on(mode: str, count: int) -> Non
 
 
 @needs_recordings_4_2
-def test_a_reassignment_that_loses_by_a_clean_election_is_told() -> None:
-    """elr-on/seed0001: three replicas, one, three again; an ELR member from before is elected, and lacks records."""
+def test_a_reassignment_that_loses_by_a_clean_election_is_found() -> None:
+    """In elr-on/seed0001, reassignments drop and re-add replicas; an old ELR member is elected and lacks records."""
     found = {
         (f.property, f.position["line"])
         for f in replay(of("4.2", "elr-on").files()[1]).findings

@@ -1,4 +1,4 @@
-"""The page of a replay's results: its data comes back as it was, and nothing in it can become HTML or a request."""
+"""The replay's HTML page: its data is complete, and input text cannot become HTML or a request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVIL = [
 
 
 class Elements(html.parser.HTMLParser):
-    """The elements of a page as HTML has them, and the text of its scripts and styles."""
+    """Collects a page's elements, and the text of its scripts and styles."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -77,7 +77,7 @@ def text_of(file: Path, tag: str, **attributes: str) -> str:
 
 
 def written(tmp_path: Path, *reports: Report, **options: Any) -> tuple[Path, list[dict[str, Any]]]:
-    """The file, and the reports' data read back out of it."""
+    """Write the page; returns its path and the report data read back from it."""
     file = tmp_path / "page.html"
     write_page(reports, file, **options)
     return file, json.loads(text_of(file, "script", type="application/json", id="data"))["reports"]
@@ -96,7 +96,7 @@ def state_of(data: dict[str, Any], short: Any) -> PartitionState | None:
 
 
 def timelines_of(data: dict[str, Any]) -> dict[str, Timeline]:
-    """The timelines as they were before they were made compact."""
+    """Decode the compact timelines of a page's report."""
     found = {}
     for name, total, rows in data["timelines"]:
         topic, _, number = name.rpartition("-")
@@ -160,7 +160,7 @@ def some_report(seed: int, partitions: int, length: int = 8) -> Report:
 
 
 def in_words(found: dict[str, Any]) -> dict[str, Any]:
-    """A report of the page without its headlines, which are not of its JSON."""
+    """A page's report without the fields that the JSON report lacks."""
     return {name: value for name, value in found.items() if name not in ("headline", "in_all")}
 
 
@@ -173,7 +173,6 @@ def test_timelines_come_back_as_they_were(tmp_path: Path) -> None:
 
 
 def without_facts(findings: list[Finding]) -> list[dict[str, Any]]:
-    """As the page has them: what the facts say is in the incidents, in words."""
     return [{k: v for k, v in f.to_json().items() if k != "facts"} for f in findings]
 
 
@@ -361,17 +360,14 @@ def test_the_schema_refuses(where: tuple[Any, ...], value: Any) -> None:
 
 
 def objects(schema: Any) -> list[dict[str, Any]]:
-    """All parts of the schema that state properties."""
+    """Every part of the schema that has ``properties``."""
     inner = list(schema.values()) if isinstance(schema, dict) else schema if isinstance(schema, list) else []
     own = [schema] if isinstance(schema, dict) and isinstance(schema.get("properties"), dict) else []
     return own + [found for part in inner for found in objects(part)]
 
 
 def test_the_schema_says_what_each_field_means() -> None:
-    """Each is there always. Of versions, which has others besides, one is stated: the only value it can have.
-
-    A position has a file where that is to be told, and its numbers by their names.
-    """
+    """Every field is described and required, except in ``versions`` and ``position``."""
     versions, position = SCHEMA["properties"]["versions"], SCHEMA["$defs"]["position"]
     assert versions["properties"].keys() < {*versions["required"]}
     for stated in objects(SCHEMA):

@@ -1,4 +1,4 @@
-"""The page as a browser draws it: Debian's chromium, without a window, prints the document that the script has made."""
+"""The replay's page as headless Chromium renders it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ UNCLEAN, MIN_ISR = "unclean.leader.election.enable", "min.insync.replicas"
 
 pytestmark = [
     slow("starts a browser for each page"),
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not here"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
 ]
 
 
 class Drawn(html.parser.HTMLParser):
-    """Elements with their attributes, and all text in its order."""
+    """The elements of a rendered page with their attributes, and its texts in order."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -49,7 +49,7 @@ class Drawn(html.parser.HTMLParser):
             self.texts.append(data)
 
     def boxes(self, name: str) -> list[tuple[float, float]]:
-        """Where rectangles of a class begin and end in the timeline, the samples of the legend left out."""
+        """The start and end x of each timeline rectangle of a class, without the legend's."""
         found = [a for tag, a in self.found if tag == "rect" and a.get("class") == name and a.get("x") != "1"]
         return [(float(a["x"] or 0), float(a["x"] or 0) + float(a["width"] or 0)) for a in found]
 
@@ -74,7 +74,7 @@ def made(folder: Path, *values: bytes) -> Report:
 
 
 def test_the_band_under_min_isr_ends_where_the_setting_changes(tmp_path: Path) -> None:
-    """A quarter of the way to the next change; without the change of the setting, there."""
+    """Lowering the setting ends the band after 6 of 22 records; otherwise the next ISR change ends it."""
     ends = []
     for name, value in (("lowered", "1"), ("as it was", "2")):
         nothing = [default(str(i), "some.setting") for i in range(20)]
@@ -125,7 +125,7 @@ def test_a_recorded_incident(tmp_path: Path) -> None:
     assert on_from < on_to
 
 
-def test_a_finding_hangs_on_the_setting_that_made_it_and_not_on_the_change_before(tmp_path: Path) -> None:
+def test_a_finding_is_shown_at_the_setting_that_caused_it(tmp_path: Path) -> None:
     shrunk = [change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1])]
     report = made(tmp_path, *shrunk, setting(MIN_ISR, "1"), change(0, isr=[0, 1], eligibleLeaderReplicas=[]))
     text = " ".join(drawn(report, tmp_path).texts)

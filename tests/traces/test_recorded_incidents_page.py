@@ -1,4 +1,4 @@
-"""The page of recorded incidents: each first line is what the replay reports, each loss what was counted then."""
+"""docs/recorded-incidents.md agrees with the replay of each recording."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = tuple[int, str | None, str | None, int]
 
 
 def rows(heading: str) -> dict[str, Row]:
-    """Of each recording of a chapter: what was lost, the worst severity, the first line, how many incidents."""
+    """By recording of a chapter: records lost, worst severity, first line, number of incidents."""
     chapter = next(c for c in PAGE.read_text(encoding="utf-8").split("\n## ") if c.startswith(heading))
     return {
         name: (int(lost), severity, line, 1 + int(more or 0))
@@ -40,7 +40,6 @@ EVERY = [(version, name) for version, (_, found) in CHAPTERS.items() for name in
 
 @cache
 def replayed(path: Path) -> Report:
-    """The metadata log of a recorded cluster with its brokers' logs."""
     logs = [log for log in sorted(path.glob("logs/node*/*.log.gz")) if log.name[0] in "sc"]
     return replay(path / "__cluster_metadata-0", broker_logs=logs)
 

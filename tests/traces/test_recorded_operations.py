@@ -1,4 +1,4 @@
-"""Recorded decisions of real controllers: all conform, each change of a recording shows, and each rule matters."""
+"""Recordings of real controllers conform; changing one field or one rule breaks conformance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.traces.recorded import (
 
 
 class Mode(NamedTuple):
-    """The recordings of one mode of a controller."""
+    """Recordings of one controller configuration."""
 
     version: str
     name: str
@@ -44,7 +44,6 @@ class Mode(NamedTuple):
     profile: str
 
     def files(self) -> list[Path]:
-        """The recordings, in order."""
         return sorted((FOLDERS[self.version] / self.name).glob("*.ndjson.gz"))
 
 
@@ -80,7 +79,6 @@ each_share = pytest.mark.parametrize(
 
 
 def of(version: str, name: str) -> Mode:
-    """The mode of a name."""
     return next(mode for mode in MODES if mode[:2] == (version, name))
 
 
@@ -129,7 +127,7 @@ def test_a_recording_is_read(mode: Mode, every: int) -> None:
             assert op.elr_index == sorted(map(tuple, line.get("elrIndexExtra", [])))
 
 
-# --- a change shows -------------------------------------------------------------------------------------
+# --- changed fields -------------------------------------------------------------------------------------
 
 SETS = (
     "isr",
@@ -153,10 +151,10 @@ def only_order_changed(name: str, old: Any, new: Any) -> bool:
 
 
 def is_argument(name: str) -> bool:
-    """True for an input of an operation: its arguments, the clock, and the session timeout of the recording.
+    """True for a field that is an input of the decision: an argument, the clock, or a setting.
 
-    A larger number of brokers changes no decision. The directories that a broker registers with are recorded only in
-    the state after the operation.
+    A larger broker count changes no decision. A broker's directories appear only in the state after the
+    operation.
     """
     return name.startswith(("op.", "brokers[].onlineDirs")) or name in (
         "timeMs", "meta.sessionTimeoutMs", "meta.staticMinIsr", "meta.controllerId", "meta.brokers",
@@ -164,7 +162,7 @@ def is_argument(name: str) -> bool:
 
 
 def replay_changed(path: Path, lines: list[dict[str, Any]], rng: random.Random) -> tuple[str, str]:
-    """Change one field of one line; returns the result of the replay, and the name of the field."""
+    """Change one random field; returns the outcome of the replay and the field's name."""
     changed = copy.deepcopy(lines)
     line = rng.randrange(len(changed))
     field = rng.choice(list(fields_of(changed[line])))
@@ -183,7 +181,7 @@ def replay_changed(path: Path, lines: list[dict[str, Any]], rng: random.Random) 
         return "outside the model", name
     if only_order_changed(name, old, new):
         return "order of a set", name
-    # The controller, given this argument, decides the same: replay has run the rules with it.
+    # The replay ran the rules with the changed argument, and the decision is the same.
     return ("same decision" if is_argument(name) else "UNNOTICED"), name
 
 
@@ -217,7 +215,9 @@ def sample(modes: tuple[Mode, ...], count: int, seed: int) -> list[list[dict[str
     ("lines", "tried"),
     [
         (60, 30),
-        pytest.param(None, 600, marks=slow("changes anywhere in whole recordings; fast: at their beginning")),
+        pytest.param(
+            None, 600, marks=slow("changes anywhere in a recording; the fast test changes its beginning")
+        ),
     ],
 )
 def test_a_change_of_one_field_shows(
@@ -241,12 +241,12 @@ OTHERS: dict[str, list[Any]] = {
     "incrementalAlterConfigs: resourceType": ["TOPIC", "BROKER"],
     "incrementalAlterConfigs: value": ["1", "2", "3", "true", "false"],
 }
-"""Other values for arguments that take only a few."""
+"""Other valid values of arguments that allow only a few."""
 
 
 @needs_recordings
 def test_no_argument_is_ignored(tmp_path: Path) -> None:
-    """A changed argument of an operation does not conform in some recording, unless only the recorder uses it."""
+    """Changing any argument breaks conformance in some recording, except those only the recorder uses."""
     wanted = {
         f"{op}: {arg}"
         for op, arguments in OPERATIONS.items()
@@ -267,7 +267,7 @@ def test_no_argument_is_ignored(tmp_path: Path) -> None:
                     report = replay(write(tmp_path / "changed.ndjson", changed))
                     shows = bool(report.unexplained or report.doubts)
                 except TraceError:
-                    # The reader refuses a value of another type; only a value of OTHERS has the right type.
+                    # A TraceError counts only for a value of OTHERS, which has the right type.
                     shows = key in OTHERS
                 if shows:
                     wanted.discard(key)
@@ -317,10 +317,7 @@ FIRST = {
         "sender_epoch_check": ("elr-on-extras", 1), "sender_is_leader_check": ("elr-on-extras", 1),
     },
 }  # fmt: skip
-"""For a rule, the recording that is replayed first, as a decision in it depends on the rule.
-
-The other rules matter in one of the first recordings.
-"""
+"""By rule: a recording that depends on it, replayed first. Other rules matter in one of the first recordings."""
 OLDER = sorted(
     {r for n, p in PROFILES.items() if not n.startswith("kafka_4_2") for r in p.rules & RULES.keys()}
     - NOT_RECORDED["trunk"].keys()
@@ -330,11 +327,11 @@ LACKING = (
     "elr_follows_election", "elr_within_replicas", "reassignment_needs_min_isr", "shrink_bumps_leader_epoch",
     "level_change_empties_elr", "elr_off_forgets_last_known",
 )  # fmt: skip
-"""Rules that a recorded 4.2 lacks, or has off. With one of them on, some decision does not conform."""
+"""Rules that recorded 4.2 lacks or has off; with one on, some decision does not conform."""
 
 
 def candidates(version: str, rule: str) -> Iterator[Path]:
-    """The recordings to replay with a rule switched, in order."""
+    """The recordings to replay with a rule switched; the first ones most likely depend on it."""
     if (first := FIRST[version].get(rule)) is not None:
         yield of(version, first[0]).files()[first[1]]
     modes = (of("trunk", "elr-on"),) if version == "trunk" else NEW
@@ -356,7 +353,6 @@ def candidates(version: str, rule: str) -> Iterator[Path]:
     ],
 )
 def test_with_a_rule_switched_some_decision_does_not_conform(version: str, rule: str, on: bool) -> None:
-    """A rule in force is switched off, another is switched on."""
     paths = candidates(version, rule)
     assert any(replay(path, rules={rule: on}).unexplained for path in paths), f"no decision depends on {rule}"
 
@@ -382,7 +378,7 @@ def test_clean_registration_is_the_rule_of_its_own_mode() -> None:
 
 
 @needs_recordings_4_2
-def test_an_older_profile_does_not_explain_it() -> None:
+def test_with_an_older_profile_a_recording_does_not_conform() -> None:
     reports = [replay(path, "kafka_trunk_2024_10") for path in of("4.2", "elr-on").files()[:3]]
     assert sum(report.unexplained_count for report in reports) > 30
 
@@ -394,7 +390,7 @@ def test_the_level_decides_about_rules_of_the_profile_alone() -> None:
 
 
 def newer(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A made recording in the form of a release after 4.2."""
+    """A made recording in the format of a release after 4.2."""
     more = {"kafkaVersion": "4.9.1", "metadataVersion": "4.9-IV1", "minIsrAt": "topic", "staticMinIsr": 1,
             "controllerId": 3000, "bootstrapRecords": []}  # fmt: skip
     return [{"meta": {**lines[0]["meta"], **more}}, *({**line, "elrVersion": 1} for line in lines[1:])]
@@ -453,7 +449,7 @@ def test_after_an_unknown_operation_the_replay_continues_from_the_recorded_state
 
 
 def refused_after(lines: list[dict[str, Any]], at: int, error: str, **changed: Any) -> list[dict[str, Any]]:
-    """The recording, with the operation of a line repeated after it and refused with this error."""
+    """The recording, with the operation at ``at`` repeated after it and refused with ``error``."""
     again = {**copy.deepcopy(lines[at]), "error": error, "records": [], **changed}
     again["nextOffset"] += len(lines[at]["records"])
     more = [*lines[: at + 1], again, *lines[at + 1 :]]

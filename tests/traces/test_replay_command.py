@@ -1,5 +1,3 @@
-"""``highwater replay``: what is printed, the JSON, and the exit statuses."""
-
 from __future__ import annotations
 
 import gzip

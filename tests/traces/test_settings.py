@@ -1,4 +1,4 @@
-"""Changes of settings in a partition's timeline: each with its level, and what is in force for the partition then."""
+"""Setting changes in a partition's timeline, with their level and the value in force."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_findings_have_the_settings_in_force_as_facts(tmp_path: Path) -> None:
     assert facts["settings"][MIN_ISR]["level"] == "topic"
 
 
-def test_the_page_has_them(tmp_path: Path) -> None:
+def test_the_page_has_the_setting_changes(tmp_path: Path) -> None:
     log = write(tmp_path / "log", [*beginning(), setting(MIN_ISR, "1"), change(0, isr=[0])])
     write_page([replay(log, timelines=True)], tmp_path / "page.html")
     data = json.loads(text_of(tmp_path / "page.html", "script", type="application/json", id="data"))
@@ -101,7 +101,7 @@ def test_the_page_has_them(tmp_path: Path) -> None:
 
 
 def test_a_finding_knows_the_partition_before_its_own_record(tmp_path: Path) -> None:
-    """Two records of a partition in one decision."""
+    """One decision has two records of the partition."""
     log = write(tmp_path, [*beginning(), *together(*loss())])
     (found,) = (f for f in replay(log).findings if f.property == "leader_elected_cleanly")
     assert found.facts["before"]["isr"] == [0, 1]
@@ -119,7 +119,7 @@ def test_the_second_reading_of_a_long_log_shows_in_its_progress(
 
 
 def test_a_smaller_min_isr_counts_until_the_isr_is_large_enough_again(tmp_path: Path) -> None:
-    """Also if the change that makes it so is a cached transition."""
+    """Also if the ISR grows by a cached transition."""
     shrunk, grown = change(0, isr=[0]), change(0, isr=[0, 1])
     values = [change(0, isr=[0, 1]), shrunk, grown, shrunk, setting(MIN_ISR, "2"), setting(MIN_ISR, "1")]
     cases: list[tuple[list[bytes], bool]] = [([], True), ([grown], False)]

@@ -1,4 +1,4 @@
-"""The summary of a replay's result: what is said in each situation, never more than a screenful, never an escape."""
+"""The summary of a replay: its lines in each situation, its length, and no terminal escapes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def drawn(shown: Report, width: int = 120, terminal: bool = False) -> str:
 
 
 def said(shown: Report) -> str:
-    """What both ways of saying it have in common, in one line of text each, is tested on the plain one."""
+    """The plain summary, after a check that the terminal form shows its first line."""
     plain = "\n".join(summary(shown))
     assert plain.splitlines()[0] in drawn(shown, 500)
     return plain
@@ -148,7 +148,7 @@ def test_the_first_record_that_does_not_conform_is_shown_in_full() -> None:
         assert part.strip() in drawn(shown)
 
 
-def test_nothing_comes_near() -> None:
+def test_no_candidate_comes_close() -> None:
     shown = report()
     shown.add(line(candidates=(), time=None, partition=None, before={}))
     assert summary(shown)[1:-2] == [
@@ -184,7 +184,7 @@ def test_violations_are_grouped_by_property() -> None:
 
 
 def incident(**facts: Any) -> Finding:
-    """An unclean election, with its facts."""
+    """A finding of an unclean election."""
     nobody = {"replicas": [0, 1, 2], "leader": None, "isr": [], "elr": [], "last_known_elr": []}
     given = {
         "cause": "unfence", "before": nobody, "after": {**nobody, "leader": 2}, "leader_epoch": 1, "min_isr": 2,
@@ -224,7 +224,7 @@ def test_the_incident_comes_first_and_what_was_read_last() -> None:
     ]
 
 
-def test_an_incident_that_is_not_sure_says_so() -> None:
+def test_an_uncertain_incident_says_so() -> None:
     shown = report()
     shown.find(replace(incident(), certain=False, reliable=False))
     assert summary(shown)[0].startswith("POSSIBLE AT RISK: orders-3 may have lost")
@@ -309,7 +309,7 @@ def test_findings_of_a_property_are_a_group_in_the_order_of_the_rules() -> None:
     assert [g.rule for g in rest] == ["841.2", "966.4", "966.6, 966.8", "966.12", "B8"]
 
 
-def test_more_than_are_kept() -> None:
+def test_more_violations_than_the_limit() -> None:
     shown = report()
     for number in range(LIMIT + 50):
         shown.add(line(number))

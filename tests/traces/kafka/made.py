@@ -1,4 +1,4 @@
-"""Made records, logs and dumps, and where the recorded clusters lie."""
+"""Made records, logs and dumps, and the paths of recorded clusters."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ needs_clusters_4_2 = recordings.needs("traces/kafka-4.2/clusters")
 
 
 def recorded_name(folder: Path) -> str:
-    """The name of a recorded cluster for a test: with its version where it is not of 2024."""
+    """The test id of a recorded cluster: its name, with prefix ``4.2-`` for Kafka 4.2."""
     return f"4.2-{folder.name}" if folder.parent == CLUSTERS_4_2 else folder.name
 
 
@@ -48,7 +48,7 @@ def whole(low: int, high: int) -> st.SearchStrategy[int]:
 
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-# The last of 22 characters holds two bits only.
+# The last of the 22 base64 characters holds only two bits.
 IDS = st.builds(
     lambda chars, end: "".join(chars) + end,
     st.lists(st.sampled_from(ALPHABET), min_size=21, max_size=21),
@@ -80,7 +80,7 @@ def of_type(kind: Type, version: int) -> st.SearchStrategy[Any]:
 
 @st.composite
 def structure(draw: st.DrawFn, fields: tuple[Field, ...], version: int) -> dict[str, Any]:
-    """Data of a structure, in the form that decoding gives."""
+    """Random data of a structure, in the form that the decoder returns."""
     data = {}
     for f in fields:
         if f.since > version:
@@ -108,7 +108,6 @@ def batches_of(content: bytes, notes: list[str] | None = None, *, last: bool = T
 
 
 def check_shown(wrong: TraceError) -> None:
-    """An error is one line that a terminal can show."""
     assert str(wrong).isprintable()
 
 
@@ -129,7 +128,7 @@ def change(i: int) -> bytes:
 def segment(
     sizes: Sequence[int] = (1, 3, 1, 2), *, base: int = 0, epoch: int = 1, compression: str = "none"
 ) -> list[bytes]:
-    """The batches of a made segment; the first is of a control record."""
+    """The batches of a made segment; the first one is a leader change."""
     found, offset = [leader_change(base, epoch)], base + 1
     for size in sizes:
         values = [change(offset + i) for i in range(size)]
@@ -158,9 +157,10 @@ def dump_of(
     *,
     shows_leader_change: bool = False,
 ) -> str:
-    """The text of a dump, written here from the lines that Kafka's tool writes.
+    """The text that Kafka's dump tool prints for ``content``.
 
-    ``shows_leader_change``: with the fields of a leader change, as 4.2 writes it; older ones name its type only.
+    ``shows_leader_change``: print the fields of leader changes, as 4.2 does. Older versions print only the
+    type.
     """
     return "\n".join([f"Dumping {name}", head, *_dump_lines(content, shows_leader_change)]) + "\n"
 

@@ -1,4 +1,4 @@
-"""Record batches: every compression, every place at which a file can break off or be damaged, limits and bombs."""
+"""Record batches: compression, truncated and damaged files, limits and decompression bombs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.traces.kafka.made import TIME, batches_of, change, check_shown, leade
 
 
 def with_header(content: bytes, **fields: int) -> bytes:
-    """A batch with other numbers in its header, and the checksum that fits them."""
+    """The batch with changed header fields and a matching checksum."""
     forms = {
         "length": (">i", 8),
         "magic": (">b", 16),
@@ -42,7 +42,6 @@ def with_header(content: bytes, **fields: int) -> bytes:
 
 
 def raw_batch(records: bytes, count: int, **fields: int) -> bytes:
-    """A batch with these bytes for its records."""
     empty = encode_batch(0, 1, TIME, [])
     assert len(empty) == HEADER.size
     return with_header(
@@ -61,7 +60,7 @@ def error_of(content: bytes, *, last: bool = True) -> TraceError:
 
 
 def test_a_batch_by_its_bytes() -> None:
-    """Written out from the format: two records, the second with a key, a time of its own and a header."""
+    """Two records by hand; the second one has a key, a later timestamp and a header."""
     records = bytes.fromhex("0e 00 00 00 01 02 61 00") + bytes.fromhex(
         "1a 00 14 02 02 6b 04 6262 02 02 68 02 76"
     )
@@ -72,13 +71,13 @@ def test_a_batch_by_its_bytes() -> None:
     assert batch.keys == [None, b"k"]
     (batch,) = batches_of(raw_batch(records, 2, greatest=TIME + 10, attributes=0x08))
     assert list(batch.times) == [TIME + 10, TIME + 10]
-    # In the usual shape: one time for all records, the first's or that of the append.
+    # Without timestamp deltas, all records have the first timestamp, or the append time.
     plain = raw_batch(bytes.fromhex("0e 00 00 00 01 02 61 00") + bytes.fromhex("0e 00 00 02 01 02 62 00"), 2)
     assert list(batches_of(with_header(plain, greatest=TIME + 10))[0].times) == [TIME, TIME]
     assert (
         list(batches_of(with_header(plain, greatest=TIME + 10, attributes=0x08))[0].times) == [TIME + 10] * 2
     )
-    # Offset 1 was removed by compaction: the batch still ends at 2.
+    # Compaction removed offset 1; the batch still ends at 2.
     (batch,) = batches_of(raw_batch(records.replace(b"\x14\x02", b"\x14\x04"), 2, delta=2))
     assert list(batch.offsets) == [0, 2]
     assert batch.last_offset == 2
@@ -129,7 +128,7 @@ def test_a_file_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         assert batches_of(content) == whole
 
 
-# --- a file that breaks off -----------------------------------------------------------------------------
+# --- truncated files ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("padding", [0, 1, 70, 5000])
@@ -137,7 +136,7 @@ def test_a_torn_batch_at_every_byte(padding: int) -> None:
     *before, torn = segment()
     whole = b"".join(before)
     good = batches_of(whole)
-    # Bytes at the end that are zeros anyway are not missed where zeros follow.
+    # With zero padding, missing zero bytes at the end do not matter.
     needed = len(torn.rstrip(b"\0")) if padding else len(torn)
     for end in range(len(torn)):
         notes: list[str] = []
@@ -146,7 +145,7 @@ def test_a_torn_batch_at_every_byte(padding: int) -> None:
             assert len(found) == len(good) + 1
             continue
         assert found == good
-        # The base offset begins with zeros: of a batch of which only these are there, nothing can be said.
+        # A cut within the leading zeros of the base offset leaves no trace, so there is no note.
         assert len(notes) == (1 if torn[:end].strip(b"\0") else 0), (end, notes)
         assert all(f"byte {len(whole)}: " in note for note in notes)
 
@@ -180,7 +179,7 @@ def test_a_damaged_last_batch_is_torn_in_the_last_file_only() -> None:
 
 
 def test_a_flipped_byte_anywhere_shows() -> None:
-    """Offsets and leader epochs are not under the checksum: they show by what they are compared with."""
+    """The checksum does not cover base offsets and leader epochs; other checks find most changes there."""
     parts = segment()
     content = b"".join(parts)
     good = batches_of(content)
@@ -204,7 +203,7 @@ def test_a_flipped_byte_anywhere_shows() -> None:
             elif within < 8:
                 assert found[number].base_offset != good[number].base_offset
             else:
-                # The epoch of the last batch can be greater than the one before, that of the first smaller.
+                # A larger epoch in the last batch, or a smaller one in the first, is valid.
                 assert 12 <= within < 16
                 assert number in (0, len(parts) - 1)
                 unseen += 1
@@ -260,7 +259,7 @@ def test_headers_that_cannot_be(change_of: dict[str, int], message: str) -> None
         "0e 00 00 00 01 02 61 01",  # -1 headers
         "10 00 00 00 01 02 61 00",  # a record that is longer than the batch
         "01 00 00 00 01 02 61 00",  # a negative length
-        "ff ff ff ff ff ff ff ff ff ff ff 01",  # a number without an end
+        "ff ff ff ff ff ff ff ff ff ff ff 01",  # an endless varint
         "0e 00 00 00 01 fe ff ff ff 0f 61 00",
         "",
     ],
@@ -279,7 +278,7 @@ def test_a_bomb_is_an_error_in_little_memory(codec: str) -> None:
     tracemalloc.start()
     try:
         error_of(content)
-        # The library's buffers are of the limit's size, and Python's.
+        # The buffers of the library and of Python each have the limit's size.
         assert tracemalloc.get_traced_memory()[1] < 2 * MAX_BATCH + len(content) * 4 + (1 << 22)
     finally:
         tracemalloc.stop()
@@ -323,7 +322,7 @@ MADE = [b"".join(segment(compression=c)) for c in CODECS]
 def test_changed_segments(
     content: bytes, changes: list[tuple[int, int]], cut: int, more: bytes, sealed: bool
 ) -> None:
-    """Changed, cut off and with more bytes behind; ``sealed``: with checksums that fit what was changed."""
+    """``sealed``: the checksums match the changed bytes."""
     data = bytearray(content)
     for at, byte in changes:
         data[at % len(data)] = byte
@@ -346,7 +345,7 @@ def test_changed_segments(
 
 
 def test_much_that_could_be_a_batch_behind_a_torn_one() -> None:
-    """Each place looks like a header; only so many bytes are looked at."""
+    """Every position looks like a batch header; the reader examines a bounded number of bytes."""
     head = struct.pack(">qiibI", 1, 1 << 20, 1, 2, 0)
     torn = struct.pack(">qiibI", 1, 1 << 25, 1, 2, 0) + bytes(44) + head * 100_000 + bytes(1 << 20)
     notes: list[str] = []

@@ -1,5 +1,3 @@
-"""Lines of brokers' logs: every kind that is read, what is passed over, and what is refused."""
-
 from __future__ import annotations
 
 import gzip
@@ -52,7 +50,7 @@ IN_STATE = (
     "controllerEpoch=-1, leader=0, leaderEpoch=4, isr=[0, 2], partitionEpoch=7, replicas=[0, 1, 2], addingReplicas=[], "
     "removingReplicas=[], isNew=false, leaderRecoveryState=0) since "
 )
-# As Kafka 4.2 writes both.
+# Both texts in the format of Kafka 4.2.
 SENT_4_2 = SENT.replace("(isr=Set({})", "[isr=[{}]").removesuffix("))") + "])"
 IN_STATE_4_2 = (
     f"t1-0 with topic id Some({ID}), partition registration PartitionRegistration(replicas=[0, 1, 2], "
@@ -349,7 +347,7 @@ def are_read(paths: list[Path]) -> None:
             assert found[kind] == len(re.findall(words.encode(), text)), (path, kind)
 
 
-# --- at random ------------------------------------------------------------------------------------------------
+# --- random input ---------------------------------------------------------------------------------------------
 
 
 def read_all(path: Path, content: bytes) -> list[BrokerEvent]:

@@ -1,5 +1,3 @@
-"""Dumps: the same batches as the binary file, what a dump can lack, and lines that are none of a dump."""
-
 from __future__ import annotations
 
 import contextlib
@@ -65,7 +63,7 @@ def test_a_dump_of_4_2_shows_a_leader_change_with_its_fields(path: Path) -> None
 
 
 def test_record_lines_without_their_metadata(path: Path) -> None:
-    """As --skip-record-metadata has them."""
+    """The format of ``kafka-dump-log --skip-record-metadata``."""
     short = [
         "| " + line[line.index("payload:") :] if line.startswith("| ") and "payload:" in line else line
         for line in LINES
@@ -125,7 +123,7 @@ def test_a_line_about_invalid_bytes_at_the_end_is_a_note(path: Path) -> None:
 
 
 def test_a_dump_that_breaks_off(path: Path) -> None:
-    """A dump cut at any third byte has its complete batches, and a note if one is incomplete."""
+    """A dump cut anywhere gives its complete batches, and a note if one is incomplete."""
     whole = read(path, TEXT)
     start = TEXT.index("\n", TEXT.index("baseOffset: 5")) + 1
     for end in range(start, len(TEXT), 3):
@@ -138,7 +136,7 @@ def test_a_dump_that_breaks_off(path: Path) -> None:
 
 
 def test_few_records_over_many_offsets_take_little_memory(path: Path) -> None:
-    """Compaction leaves such batches. ``lastOffset`` is only a number in the dump."""
+    """Compaction leaves batches with few records and a far ``lastOffset``."""
     batch = TEXT[TEXT.rindex("baseOffset: ") :]
     far = re.sub(r"lastOffset: \d+", "lastOffset: 20000000", batch)
     tracemalloc.start()
@@ -215,7 +213,7 @@ def test_bytes_that_are_no_text(path: Path) -> None:
     "text", ["a" * 3_000_000, "a: " * 1_000_000, " isControl: true" * 200_000, "[" * 3_000_000]
 )
 def test_long_lines_take_no_long_time(path: Path, line: str, text: str) -> None:
-    """A search that goes over them again and again would not end in the time of this suite."""
+    """A quadratic search would not end within this suite's time."""
     bad = line.format(text) + "\n"
     error_of(path, "".join(LINES[:5]) + bad + LINES[5])
     path.write_text(bad)
@@ -232,7 +230,7 @@ def test_dumps_are_recognised(path: Path) -> None:
     assert recognise(path) == "metadata dump"
     path.write_text(dump_of(snapshot([change(1)]), "Snapshot end offset: 7, epoch: 2"))
     assert recognise(path) == "snapshot dump"
-    # A segment that begins with no control record.
+    # A segment without a control record at its start.
     path.write_bytes(gzip.compress(dump_of(encode_batch(9, 1, TIME, [change(1)])).encode()))
     assert recognise(path) == "metadata dump"
     # The dump of an ordinary topic.

@@ -1,4 +1,4 @@
-"""Directories of segments and snapshots: order, gaps, where to start, what is left out; and hostile files."""
+"""Metadata log directories: segment order, gaps, the start, skipped files, and hostile files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(folder: Path, files: dict[str, bytes]) -> Path:
 
 
 def offsets(log: MetadataLog) -> list[int | Gap]:
-    """The offsets of all records, with gaps where they are."""
+    """The offsets of all records, and each gap in its place."""
     found: list[int | Gap] = []
     for item in log.batches():
         found += [item] if isinstance(item, Gap) else item[1].offsets
@@ -44,7 +44,7 @@ def offsets(log: MetadataLog) -> list[int | Gap]:
 
 
 def test_segments_in_the_order_of_their_offsets(tmp_path: Path) -> None:
-    # The names say another order: what counts is the content.
+    # The order follows the content, not the names.
     files = {"b.bin": FIRST, "a.bin": gzip.compress(SECOND), log_name(16): b"", "quorum-state": b'{"x":1}'}
     log = open_metadata_log(write(tmp_path, files))
     assert offsets(log) == list(range(16))
@@ -83,7 +83,7 @@ def test_a_log_without_its_beginning_starts_at_a_snapshot(tmp_path: Path) -> Non
         {log_name(8): SECOND, snapshot_name(12, 2): snapshot([], 2), snapshot_name(20, 2): snapshot([], 2)},
     )
     log = open_metadata_log(tmp_path)
-    # The batch of offsets 10 to 12 is read from offset 12 on; what is below is in the snapshot.
+    # Of the batch 10 to 12 only offset 12 is read; the snapshot has the rest.
     assert log.start is not None
     assert (log.start.end_offset, log.start.epoch) == (12, 2)
     assert offsets(log) == [12, 13, 14, 15]
@@ -120,7 +120,7 @@ def test_gaps_and_overlaps(tmp_path: Path) -> None:
 
 
 def test_a_changed_base_offset_is_a_gap(tmp_path: Path) -> None:
-    """No checksum covers it."""
+    """The checksum does not cover the base offset."""
     parts = segment()
     for number in range(1, len(parts)):
         changed = b"".join(parts[:number]) + b"\0\0\0\0\0\1" + b"".join(parts[number:])[6:]
@@ -187,7 +187,7 @@ def test_what_is_no_log(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     if content[:2] == b"\x1f\x8b" and len(content) > 2:
-        # What was there of it is recognised, or not; reading it is an error either way.
+        # The truncated file may be recognised; reading it is an error either way.
         assert recognise(path) in (None, "metadata segment")
     else:
         assert recognise(path) is None
@@ -201,7 +201,7 @@ def test_ordinary_topics_are_not_recognised(tmp_path: Path) -> None:
     for values in ([b"\x00\x00\x00\x00\x05avro"], [b"{}"], [b"\x01\xff\xff\x03"], [None], [b""], []):
         path.write_bytes(encode_batch(0, 1, TIME, values))
         assert recognise(path) is None
-    # Metadata records have no key, whatever stands in it.
+    # Metadata records never have a key.
     for key in (b"k", b"\x08" + encode("NO_OP_RECORD", 0, {})):
         path.write_bytes(encode_batch(0, 1, TIME, [encode("NO_OP_RECORD", 0, {})], keys=[key]))
         assert recognise(path) is None
@@ -234,16 +234,13 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         open_metadata_log(tmp_path)
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "mkfifo") or sys.platform == "win32", reason="there are no named pipes here"
-)
+@pytest.mark.skipif(not hasattr(os, "mkfifo") or sys.platform == "win32", reason="needs named pipes")
 def test_a_pipe_in_a_directory_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / log_name(8))
     assert offsets(open_metadata_log(write(tmp_path, {log_name(0): FIRST}))) == list(range(8))
 
 
 def read_all(path: Path) -> None:
-    """Everything that there is to read; any exception but TraceError is not caught."""
     try:
         log = open_metadata_log(path)
         for _ in log.batches():

@@ -1,4 +1,4 @@
-"""Recorded clusters: what is read from the binary files is what Kafka's own dump says, record for record."""
+"""The reader returns the same records as Kafka's own dumps of the recorded clusters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ each_cluster = pytest.mark.parametrize("folder", RECORDED, ids=recorded_name)
 
 
 def files(folder: Path) -> list[tuple[Path, Path]]:
-    """Each binary file with its dump."""
     found = [
         p for p in sorted((folder / "__cluster_metadata-0").iterdir()) if p.suffix in (".log", ".checkpoint")
     ]
@@ -60,7 +59,7 @@ def check_batch(batch: RecordBatch, line: str, content: bytes) -> None:
 
 
 def check_record(batch: RecordBatch, i: int, line: str) -> str:
-    """Compare a record; its type."""
+    """Compare a record with its dump line; returns the record's type."""
     value = batch.values[i]
     assert value is not None
     head, _, payload = line.partition(" payload: ")
@@ -70,7 +69,7 @@ def check_record(batch: RecordBatch, i: int, line: str) -> str:
     assert int(said["valueSize"]) == len(value)
     if not batch.control:
         record = decode(value)
-        # As text: the order of the fields is compared too.
+        # Comparing text also compares the field order.
         assert json.dumps(record._asdict(), separators=(",", ":")) == payload
         assert encode(*record) == value
         return record.type
@@ -125,7 +124,7 @@ def test_all_clusters_of_4_2_are_there_with_what_is_new_in_them() -> None:
 
 
 def comparable(batches: list[RecordBatch], shows_leader_change: bool) -> list[tuple[Any, ...]]:
-    """Without positions; a leader change has no value in the dump of an older version."""
+    """The batches as tuples without file positions. Without ``shows_leader_change``, leader changes have no value."""
     return [
         (
             *b[1:6],
@@ -162,7 +161,7 @@ def test_a_log_and_its_dump_are_the_same(folder: Path) -> None:
 
 @each_cluster
 def test_a_snapshot_holds_what_is_below_its_end(folder: Path) -> None:
-    """Its header has the time of the last record that it contains: the one before its end offset."""
+    """A snapshot's header has the timestamp of its last record, the one before its end offset."""
     log = open_metadata_log(folder / "__cluster_metadata-0")
     times: dict[int, int] = {}
     for item in log.batches():

@@ -1,4 +1,4 @@
-"""Every record type and version: JSON to bytes and back, unknown types and tags, and damage."""
+"""Encoding and decoding of every record type and version; unknown types and tags; damage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_record_comes_back_as_it_was(schema: Schema, version: int) -> None:
         value = encode(schema.name, version, data)
         record = decode(value)
         assert record[:2] == (schema.name, version)
-        # The order of the fields is part of the form.
+        # Comparing text also compares the field order.
         assert json.dumps(record.data) == json.dumps(data)
         assert encode(*record) == value
         assert api_key(value) == (schema.key, version)
@@ -79,7 +79,7 @@ def test_a_control_record_comes_back_as_it_was(schema: Schema, version: int) -> 
 
 
 def test_the_bytes_of_a_partition_change() -> None:
-    """Written out by hand from the format, so that reader and writer do not only agree with each other."""
+    """Bytes written by hand, so that encoder and decoder cannot share an error."""
     value = bytes.fromhex(
         "01 05 02"  # frame, API key, version
         "00000007 000102030405060708090a0b0c0d0e0f"  # partition, topic
@@ -264,7 +264,7 @@ def test_a_field_within_others_is_named_and_a_missing_one_too() -> None:
 
 
 def test_the_newest_versions_are_kafka_s() -> None:
-    """As the schemas of records in apache/kafka's trunk of October 2024 have it; the others have version 0 only."""
+    """The versions of apache/kafka's trunk in October 2024; all other records have only version 0."""
     assert {name: version for name, version in LATEST.items() if version} == {
         "REGISTER_BROKER_RECORD": 3,
         "PARTITION_RECORD": 2,

@@ -1,4 +1,4 @@
-"""Single changes of recorded raft logs: which lines and fields there are, and what a change comes to."""
+"""Random single changes of the recorded raft logs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FIELDS = {
     "error": r"\berrorCode=" + _NUMBER,
     "flag": r"\b(?:preVote|voteGranted)=(true|false)\b",
 }
-"""What is changed, by its kind; a group holds the value."""
+"""Regular expressions of the fields to change, by kind; the group matches the value."""
 WEIGHTS = {"epoch": 4, "offset": 4, "hwm": 4, "node": 2, "error": 1, "flag": 1, "dropped line": 3, "order": 2}
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change: what kind, in which line of which node (from 1), and what it was and is."""
+    """One change: its kind, node, line number (from 1), and the values before and after."""
 
     kind: str
     node: int
@@ -39,7 +39,6 @@ class Change:
 
 
 def recorded() -> dict[int, list[str]]:
-    """The lines of each node."""
     return {
         node: gzip.decompress((RECORDED / f"node{node}" / "raft.log.gz").read_bytes()).decode().splitlines()
         for node in NODES
@@ -47,7 +46,7 @@ def recorded() -> dict[int, list[str]]:
 
 
 def change(rng: random.Random, logs: dict[int, list[str]]) -> Change:
-    """A change at random, made in the logs in place."""
+    """Make one random change in ``logs``, in place."""
     while True:
         (kind,) = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
         node = rng.choice(NODES)

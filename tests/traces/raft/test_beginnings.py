@@ -1,4 +1,4 @@
-"""What a raft log does not tell that begins later: logs from before it, what a process was, where it lies."""
+"""Raft recordings that start late: earlier records and roles, and the recording's name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def follower(*voters: int) -> Follower:
 
 
 def member(epoch: int, log: int = 0, **more: object) -> dict[str, Any]:
-    """A member as the model has it: with so many records, and what is more of it."""
+    """A member's state in the model, with ``log`` records of its epoch and the fields ``more``."""
     asleep: dict[str, Any] = {
         "leader": None,
         "voted": None,
@@ -44,8 +44,8 @@ def test_a_recording_is_named_by_the_nearest_directory_that_has_all_files() -> N
 
 
 @pytest.mark.parametrize("start", [0, 5])
-def test_a_leader_that_is_alone_has_the_log_that_its_line_says(start: int, tmp_path: Path) -> None:
-    """Nobody asks it for anything before: where its log ends is first said by the line in which it leads."""
+def test_a_single_voter_has_the_log_end_of_its_leader_line(start: int, tmp_path: Path) -> None:
+    """A single voter's log end first appears in the line that makes it leader."""
     writer = Writer(1, 1)
     mine = frozenset({0})
     writer.starts(0, member(1))
@@ -91,10 +91,10 @@ def test_the_role_of_a_new_process_is_compared_with_the_one_before(
     ("end", "cuts", "guesses"),
     [(0, [], 0), (3, [(0, 1)], 1), (4, [(0, 1), (3, 2)], 1), (5, [(0, 1), (3, 2)], 1), (6, [(0, 7)], 1)],
 )
-def test_a_log_from_before_is_that_of_who_has_as_much(
+def test_an_earlier_log_is_a_prefix_of_a_known_one(
     end: int, cuts: list[tuple[int, int]], guesses: int
 ) -> None:
-    """Of a log of five records one that ends no later is the beginning; of a longer one nothing is known."""
+    """A log that ends within a known log is its prefix; a longer one stays unknown."""
     found = follower(1, 2)
     known = found.belief.node(1).log = Log([(0, 1), (3, 2)], 5)
     log = found.log_of(found.belief.node(2), end, 7)

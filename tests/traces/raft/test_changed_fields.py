@@ -1,4 +1,4 @@
-"""Fields of lines changed one by one, each told by the comparison that it is about, and lines left out."""
+"""Each changed field or dropped line of the raft logs is reported by the comparison that checks it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ pytestmark = pytest.mark.skipif(
 )
 GROUPS = tomllib.loads(Path(__file__).with_name("changed_fields.toml").read_text("utf-8"))["group"]
 UNTIL = "2026-11-21 23:37:40"
-"""The first leader has been elected, and members have fetched what it appended."""
+"""By this time the first leader is elected and members have fetched its records."""
 _VALUE = r"\b{}[= ]\W*(?:Optional\w*\W*)?(?:LogOffsetMetadata\W+offset=|ReplicaKey\W+id=)?([\w-]+)"
 
 
 @cache
 def begin() -> dict[int, list[str]]:
-    """The lines of each node up to then."""
     return {node: [line for line in lines if line[1:24] < UNTIL] for node, lines in recorded().items()}
 
 
@@ -49,7 +48,7 @@ def test_the_recording_conforms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("group", range(len(GROUPS)))
-def test_each_change_is_told_by_its_comparison(group: int, tmp_path: Path) -> None:
+def test_each_change_is_reported_by_its_comparison(group: int, tmp_path: Path) -> None:
     wanted = GROUPS[group]
     told = Counter(
         (one.action, *sorted(one.differences), *one.refused_by)

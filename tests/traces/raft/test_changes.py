@@ -1,4 +1,4 @@
-"""Single changes of the recorded logs, at random: each is reported, says the same, or is of a kind that cannot show."""
+"""A random change of the recorded raft logs is reported, unless it keeps the meaning or cannot show."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ pytestmark = pytest.mark.skipif(
 CHANGES = 500
 SAME, UNSEEN, REPORTED = "says the same", "not seen", "reported"
 SEEN = (9,)
-"""The seed of a change of an HWM, which is reported."""
+"""The seed of a changed HWM, which is reported."""
 
 OWN_CLIENT = re.compile(
     r"Received inbound message InboundResponse\(.*ResponseData\((throttleTimeMs=0, )?errorCode=8,"
 )
 OTHER = re.compile(r"(DescribeQuorum|UpdateRaftVoter|EndQuorumEpoch)(Request|Response)Data")
-"""What of a line says why its change does not show: an answer of the own client tells no more than that a request was
-lost, and messages that the model has not are only counted. A change of order does not show either where two lines
-have no effect on each other."""
+"""Lines whose changes cannot show.
+
+OWN_CLIENT: an answer that the client made itself says only that a request was lost. OTHER: the model only
+counts these messages. Two swapped lines also do not show if neither affects the other.
+"""
 
 
 def said(file: Path) -> list[e.What]:
@@ -38,7 +40,7 @@ def said(file: Path) -> list[e.What]:
 
 
 def outcome(seed: int, place: Path) -> tuple[str, Change]:
-    """What a change comes to. A change of a line, or a field, that is not read leaves what is read as it was."""
+    """Make the change of a seed; returns its outcome and the change. SAME: the reader returns the same events."""
     logs = recorded()
     files = write(place, logs)
     number = {node: at for at, node in enumerate(NODES)}

@@ -1,4 +1,4 @@
-"""P2 measured on events that are counted by hand."""
+"""P2: delays of commits and HWMs, measured on made events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANSWER = FetchAnswer(0, 1, 1, 5, 0, None, None)
 
 
 def fed(*told: tuple[int, int, What, bool]) -> Delays:
-    """Node, time, what is said, and whether it is an answer that a park timer gave."""
+    """The delays of events: (node, time in ms, event, whether a park timer sent it)."""
     delays = Delays()
     for node, time, what, timed_out in told:
         delays.take(Event(node, time, Place(Path("log"), 1), what), None, timed_out)
@@ -34,7 +34,7 @@ def fetch(f: int) -> Fetch:
 
 
 def test_messages_time_and_timers_between_the_append_and_the_hwm() -> None:
-    """Leader 1 appends up to 5, and 2's fetch commits it; 2 hears of that, and 3 half a second later by its timer."""
+    """Leader 1 appends to offset 5, and node 2's fetch commits it. Node 3 learns it when its park timer expires."""
     delays = fed(
         (1, 0, Appended(4, 5, 1), False),
         (1, 10, Received(fetch(3), 1, 18), False),

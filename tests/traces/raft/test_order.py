@@ -1,4 +1,4 @@
-"""The order of several nodes' lines: what waits for whom, and which request a line is of."""
+"""The order of several nodes' lines, and the request that each line belongs to."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_answer_does_not_wait_for_a_log_that_has_ended() -> None:
 
 
 def test_earlier_requests_on_the_same_way_were_lost() -> None:
-    """Fetch A was lost, as B came; the vote of before can still come, and so can the fetch of after."""
+    """B arrives, so the earlier fetch A was lost; the earlier vote and the later fetch can still arrive."""
     first: tuple[Message, ...] = (A, VOTE, B, C)
     then: tuple[Message, ...] = (B, VOTE, C, A)
     sent = [at(1, n, Sent(message, n, 2)) for n, message in enumerate(first)]
@@ -84,7 +84,7 @@ def test_a_process_that_starts_knows_of_no_request() -> None:
     assert exchanges[2:] == [None] * 4
 
 
-def test_a_request_that_was_given_up_is_rather_the_one_that_was_sent_again() -> None:
+def test_a_received_request_is_matched_with_the_retry_not_the_failed_one() -> None:
     found = ordered(
         at(1, 0, Sent(A, 7, 2)), at(1, 1, GotAnswer(ANSWER, 7, 2, failed=True)), at(1, 2, Sent(A, 8, 2)),
         at(2, 3, Received(A, 1, 18)),
@@ -100,13 +100,13 @@ def test_the_oldest_of_too_many_requests_is_given_up(monkeypatch: pytest.MonkeyP
     assert [exchange and exchange.is_lost for _, exchange in found] == [True, False, False]
 
 
-def test_epochs_that_nothing_is_compared_with_are_told_as_one() -> None:
-    """Of epochs 1 and 2 the last stands for both, as only epoch 4 is compared; where both are, both stay."""
+def test_epochs_without_comparison_are_merged() -> None:
+    """Only epoch 4 is compared, so epochs 1 and 2 merge into one; otherwise both stay."""
     belief = Belief(voters=(1,))
     belief.node(1).log, belief.node(1).epoch = Log([(0, 1), (3, 2), (5, 4)], 7), 4
     window = Window(belief, [1], (), [4], fetches=False)
     assert window.logs[1].cuts == [(0, 2), (5, 4)]
-    # And it is an epoch of the window: a record of it is of no later one.
+    # The merged epoch keeps its rank below epoch 4.
     assert window.epochs.values == [0, 2, 4]
     assert [window.epochs.rank(window.logs[1].epoch_at(offset)) for offset in (0, 4, 5)] == [1, 1, 2]
     assert Window(belief, [1], (), [1, 4], fetches=False).logs[1].cuts == [(0, 1), (3, 2), (5, 4)]

@@ -1,5 +1,3 @@
-"""Lines of a raft log: what is read, what is passed over, and what is an error with its line and field."""
-
 from __future__ import annotations
 
 import gzip
@@ -34,13 +32,13 @@ def events(tmp_path: Path, *lines: str) -> list[e.What]:
 
 
 @pytest.mark.parametrize(("field", "hwm"), [("5", 5), ("-1", -1), ("9223372036854775807", None)])
-def test_a_fetch_is_read_with_fields_that_nobody_knows(tmp_path: Path, field: str, hwm: int | None) -> None:
+def test_a_fetch_is_read_with_unknown_fields(tmp_path: Path, field: str, hwm: int | None) -> None:
     assert events(tmp_path, HEAD + FETCH.format(field) + TAIL) == [
         e.Sent(e.Fetch(3, 2, 7, 1, hwm, 500), 1, 4)
     ]
 
 
-def test_other_lines_are_passed_over_and_a_line_that_breaks_off_is_counted(tmp_path: Path) -> None:
+def test_other_lines_are_skipped_and_truncated_lines_are_counted(tmp_path: Path) -> None:
     whole = HEAD + FETCH.format(5) + TAIL
     again = whole[: len(whole) // 2] + whole
     path = log(
@@ -59,7 +57,7 @@ def test_compressed_is_read_alike(tmp_path: Path) -> None:
 
 
 def test_a_file_with_lines_of_other_loggers_is_no_raft_log(tmp_path: Path) -> None:
-    """The raft client says something in every server.log, and with TRACE and no appender of its own all."""
+    """Every server.log has some raft client lines, so these alone do not make it a raft log."""
     raft = HEAD.replace("TRACE", "INFO") + "Starting request manager with static voters: []" + TAIL
     other = "[2026-11-21 10:00:00,005] INFO Initialized snapshots with IDs SortedSet() (kafka.raft.KafkaMetadataLog$)"
     broken = other[:60]
@@ -96,8 +94,8 @@ def test_an_error_names_its_line_and_field(tmp_path: Path, old: str, new: str, s
     assert said in str(wrong.value)
 
 
-def test_a_field_is_told_with_all_that_it_is_in(tmp_path: Path) -> None:
-    """Items of a list and objects without a name of their own go by the name of what they are."""
+def test_an_error_names_the_path_of_the_field(tmp_path: Path) -> None:
+    """Unnamed list items and objects appear in the path by their type's name."""
     line = FETCH.format(5).replace("fetchOffset=7", "fetchOffset=x")
     with pytest.raises(TraceError) as wrong:
         events(tmp_path, HEAD + line + TAIL)
@@ -132,7 +130,7 @@ def test_a_role_says_who_leads(text: str, leader: int | None, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("leader", ["OptionalInt[x]", "OptionalInt[4.5]", "OptionalInt[ReplicaKey(id=4)]"])
-def test_a_leader_that_is_no_number_is_told(leader: str, tmp_path: Path) -> None:
+def test_a_leader_that_is_no_number_is_an_error(leader: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"UnattachedState\.leaderId: expected a whole number"):
         events(tmp_path, HEAD + UNATTACHED.format(leader))
 
@@ -152,13 +150,13 @@ def test_a_leader_that_is_no_number_is_told(leader: str, tmp_path: Path) -> None
         ),
     ],
 )
-def test_numbers_and_names_that_cannot_be_are_told(text: str, said: str, tmp_path: Path) -> None:
+def test_invalid_numbers_and_names_are_errors(text: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=said):
         events(tmp_path, HEAD + text + TAIL)
 
 
 @pytest.mark.parametrize("before", ["{}", "Optional[{}]"])
-def test_an_hwm_is_told_with_the_one_before(before: str, tmp_path: Path) -> None:
+def test_an_hwm_is_read_with_the_previous_one(before: str, tmp_path: Path) -> None:
     def at(offset: int) -> str:
         return f"LogOffsetMetadata(offset={offset}, metadata=Optional.empty)"
 
@@ -182,7 +180,7 @@ FETCHED = (
     ("end", "start", "diverging", "snapshot"),
     [((-1, -1), (-1, -1), None, None), ((0, 0), (9, 0), (0, 0), (0, 9)), ((1, 5), (0, 0), (1, 5), (0, 0))],
 )
-def test_an_answer_names_where_logs_part_and_a_snapshot(
+def test_an_answer_has_a_diverging_epoch_and_a_snapshot(
     end: tuple[int, int], start: tuple[int, int], diverging: object, snapshot: object, tmp_path: Path
 ) -> None:
     (got,) = events(tmp_path, HEAD + ANSWER.format(FETCHED.format(0, *end, *start)) + TAIL)
@@ -198,9 +196,7 @@ def test_an_answer_names_where_logs_part_and_a_snapshot(
         ("FetchSnapshotResponseData(topics=[])", False),
     ],
 )
-def test_an_answer_of_the_own_client_has_its_error_as_a_whole(
-    data: str, failed: bool, tmp_path: Path
-) -> None:
+def test_an_answer_with_a_top_level_error_has_failed(data: str, failed: bool, tmp_path: Path) -> None:
     (got,) = events(tmp_path, HEAD + ANSWER.format(data) + TAIL)
     assert isinstance(got, e.GotAnswer)
     assert got.failed == failed
@@ -213,13 +209,13 @@ def test_nesting_is_bounded() -> None:
 
 @pytest.mark.parametrize("end", ["x" * (1 << 21), "'" + "x" * (1 << 21), " " * (1 << 21), "x " * (1 << 20)])
 def test_a_long_text_that_breaks_off_is_read_once(end: str) -> None:
-    """Each place of it is looked at once: from each to the end would take hours."""
+    """The parser reads each character once; a quadratic parser would take hours."""
     with pytest.raises(TraceError, match="breaks off"):
         parse(Place(Path("x"), 1), f"A(b={end}")
 
 
 def test_names_and_quoted_texts() -> None:
-    """A name stands before the first equals sign; a text in quotes is one, whatever is in it."""
+    """A name ends at the first equals sign; a quoted text is one value, whatever it contains."""
     text = "A(b=1, c='d=(e,', f, g h=i, =j, k=, b=2, l=M(n = o), 'p=q') rest"
     found, end = parse(Place(Path("x"), 1), text)
     assert text[end:] == " rest"

@@ -1,4 +1,4 @@
-"""The recorded cluster of three controllers and two brokers: every line is explained, and what K25 says shows."""
+"""The recorded raft cluster (three controllers, two brokers) conforms and shows K25."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_answers_without_news_are_found() -> None:
 
 
 def test_messages_outside_the_model_are_counted_line_by_line() -> None:
-    """Messages of other kinds, answers of the own client, and those that are errors: as many as lines say so."""
+    """The skipped counts equal the recorded lines of other messages, client-made answers and errors."""
     counts: Counter[str] = Counter()
     said = re.compile(
         r"(?:Sent outbound request: |Received inbound message |Sent response )\w+\(.*?\bdata=(\w+)Data\("
@@ -71,8 +71,8 @@ def test_messages_outside_the_model_are_counted_line_by_line() -> None:
     assert replayed().bytes_total == replayed().bytes_read == sum(file.stat().st_size for file in FILES)
 
 
-@slow("a replay with other rules")
-def test_without_the_rule_that_says_so_the_same_lines_are_not_explained() -> None:
+@slow("replays the recording with other rules")
+def test_without_empty_drain_completes_the_recording_does_not_conform() -> None:
     report = replay_raft(FILES, rules={"empty_drain_completes": False})
     assert {u.candidates[0].action for u in report.unexplained} == {"complete_parked", "park_timer"}
 

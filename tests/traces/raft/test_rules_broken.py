@@ -1,4 +1,4 @@
-"""Properties of the quorum are found broken in logs of runs with a rule off, and the line that breaks it is told."""
+"""Raft logs of runs with a rule off: the replay finds the broken property."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.traces.raft.writing import taken, written
 
 ALL = Quorum.profiles["kip_996"].rules
 FURTHER = 6
-"""A line tells that something did not follow: the run goes on a little."""
+"""Steps after the violation: only a later line shows that an expected event is missing."""
 
 BROKEN: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("unknown_hwm_is_told", "no_fetch_waits_while_its_hwm_is_behind", {}),
@@ -36,7 +36,7 @@ BROKEN: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("majority_elects", "one_leader_per_epoch", {"elections": 2}),
     ("new_leader_forgets_hwm", "leaders_hwm_covers_earlier_epochs", {"elections": 1}),
 )
-"""A rule that is off, the property that fails then, and the budgets."""
+"""The rule that is off, the property that fails without it, and the model's bounds."""
 
 
 @cache
@@ -49,7 +49,7 @@ QUICK = ("unknown_hwm_is_told", "records_complete")
 
 
 @pytest.mark.parametrize(
-    "rule", all_but(QUICK, [rule for rule, _, _ in BROKEN], "a search and a replay of each")
+    "rule", all_but(QUICK, [rule for rule, _, _ in BROKEN], "a search and a replay for each rule")
 )
 def test_a_broken_property_is_found(rule: str, tmp_path: Path) -> None:
     property_, budgets = next((one[1], one[2]) for one in BROKEN if one[0] == rule)

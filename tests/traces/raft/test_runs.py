@@ -1,4 +1,4 @@
-"""Logs written from runs of the model, all rules on: every line is explained, whatever the run does."""
+"""Raft logs written from random runs of the model conform."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def model(profile: str, observers: int) -> Model:
 
 
 def walk(chosen: Model, seed: int) -> list[int]:
-    """A run at random, by the numbers of its instances."""
+    """A random run, as instance numbers."""
     rng, interpreter, state = random.Random(seed), Interpreter(chosen), chosen.first_initial
     path = []
     for _ in range(STEPS):
         enabled = interpreter.enabled(state)
         if not enabled:
             break
-        # Elections would use up their budget at once: most steps are of fetches.
+        # Elections would exhaust their budget early, so fetches have a higher weight.
         names = {n: chosen.instances[n].action.name for n in enabled}
         weights = [
             0.1 if names[n] in ("stand", "lose_fetch", "lose_vote", "restart", "drain_nothing") else 1
@@ -47,7 +47,7 @@ def walk(chosen: Model, seed: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "name", all_but("01", [str(seed) for seed in range(40)], "forty runs; two are quick")
+    "name", all_but("01", [str(seed) for seed in range(40)], "38 more runs; the fast test has two")
 )
 def test_a_run_of_the_model_is_explained(name: str, tmp_path: Path) -> None:
     seed = int(name)

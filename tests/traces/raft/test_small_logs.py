@@ -1,4 +1,4 @@
-"""Small logs of three voters, scripted: what a line that is missing, changed or behind its time is taken for."""
+"""Scripted raft logs of three voters with missing, changed or late lines."""
 
 from __future__ import annotations
 
@@ -23,17 +23,15 @@ NO_RECORD: State = {"record": None, "hwm": -1, "diverging": False, "epoch": 0}
 
 
 def asked(f: int) -> list[Step]:
-    """A fetch, which leader 0 takes."""
     return [("send_fetch", {"f": f}), ("receive_fetch", {"leader": 0, "f": f})]
 
 
 def fetched(f: int) -> list[Step]:
-    """The same, and the answer comes."""
     return [*asked(f), ("take_answer", {"f": f})]
 
 
 def elected(c: int, by: int) -> list[Step]:
-    """A voter stands, and another one grants it a pre-vote: it is a candidate in the next epoch."""
+    """Voter ``c`` gets a pre-vote from ``by`` and becomes a candidate in the next epoch."""
     return [
         ("stand", {"c": c}), ("ask", {"c": c, "v": by}), ("answer_vote", {"v": by, "c": c}),
         ("take_vote", {"c": c, "v": by}), ("win_pre_votes", {"c": c}),
@@ -49,20 +47,18 @@ APPEND: Step = ("append", {"leader": 0})
 
 
 def written(steps: list[Step]) -> Writer:
-    """The lines of a run with leader 0, by the rules of Kafka 4.2."""
     writer = Writer(3, 3)
     writer.run(*scripted(model("kafka_4_2", 0), steps))
     return writer
 
 
 def drop(writer: Writer, member: int, said: str) -> None:
-    """Leave out the last line of a member that says this."""
     lines = writer.lines[member]
     lines.pop(max(n for n, line in enumerate(lines) if said in line))
 
 
 def told(report: Report) -> list[tuple[str, ...]]:
-    """What is not explained, which can be written as JSON whatever it is."""
+    """For each nonconforming candidate: action, differing fields, refusing guards. Also checks the JSON."""
     json.dumps(report.to_json(), allow_nan=False)
     return [
         (c.action, *sorted(c.differences), *c.refused_by) for u in report.unexplained for c in u.candidates
@@ -74,10 +70,10 @@ def guessed(report: Report, what: str) -> int:
 
 
 @pytest.mark.parametrize(("over", "expected"), [(True, []), (False, [("park_timer", "error")])])
-def test_a_leader_that_leads_no_more_answers_what_is_parked_with_an_error(
+def test_a_former_leader_answers_parked_fetches_with_an_error(
     over: bool, expected: list[tuple[str, ...]], tmp_path: Path
 ) -> None:
-    """Member 1 becomes a candidate while its fetch is parked, and asks the leader for its vote; or it does not."""
+    """``over``: member 1 becomes a candidate while its fetch is parked, and asks the leader for a vote."""
     ends: list[Step] = [*elected(1, 2), ("ask", {"c": 1, "v": 0}), ("answer_vote", {"v": 0, "c": 1})]
     writer = written([*WAITS, *(ends if over else [])])
     writer.answers("fetch", 1, 0, writer.fetch_answer(0, NO_RECORD, error=6))
@@ -86,8 +82,7 @@ def test_a_leader_that_leads_no_more_answers_what_is_parked_with_an_error(
     assert report.skipped.get("a parked fetch of a leader that leads no more", 0) == over
 
 
-def test_a_fetch_that_waits_with_another_leader_goes_on_waiting(tmp_path: Path) -> None:
-    """Member 2 starts anew and learns of its leader: what member 1 has parked with that one is still there."""
+def test_a_restart_of_another_member_keeps_a_fetch_parked(tmp_path: Path) -> None:
     restarts: list[Step] = [("restart", {"m": 2}), APPEND, ("take_answer", {"f": 1})]
     report = replay_raft(written([*WAITS, *restarts]).write(tmp_path))
     assert told(report) == []
@@ -95,7 +90,7 @@ def test_a_fetch_that_waits_with_another_leader_goes_on_waiting(tmp_path: Path) 
 
 
 def test_the_last_answer_of_a_member_is_used_when_its_log_ends(tmp_path: Path) -> None:
-    """An answer that brings nothing is followed by no line."""
+    """No line follows an answer without news."""
     report = replay_raft(written([*WAITS, TIMER, ("take_answer", {"f": 1})]).write(tmp_path))
     assert told(report) == []
     assert report.figures["explained: take_answer"] == 3
@@ -109,8 +104,8 @@ def test_lines_missing_at_the_end_of_a_log_are_guessed(tmp_path: Path) -> None:
     assert guessed(report, "lines that its process did not write any more") == 1
 
 
-def test_a_vote_that_is_not_answered_is_no_fetch_that_waits(tmp_path: Path) -> None:
-    """Voter 2 does not answer candidate 1, and goes on: 1 has no fetch with it that could be lost."""
+def test_an_unanswered_vote_request_is_no_lost_fetch(tmp_path: Path) -> None:
+    """Voter 2 never answers candidate 1's vote request; the replay does not take it for a lost fetch."""
     vote: list[Step] = [("stand", {"c": 1}), ("ask", {"c": 1, "v": 2}), ("answer_vote", {"v": 2, "c": 1})]
     writer = written([*vote, *asked(2)])
     drop(writer, 2, "Sent response")
@@ -125,7 +120,7 @@ def test_a_vote_that_is_not_answered_is_no_fetch_that_waits(tmp_path: Path) -> N
     [("votedKey=Optional[", ["its epoch or its vote changes"]), ("votedKey=Optional.empty", ["voted"])],
 )
 def test_each_line_of_a_vote_is_needed(dropped: str, expected: list[str], tmp_path: Path) -> None:
-    """Voter 2 grants a vote in a new epoch: it says that it is in it, and then whom it votes for."""
+    """Voter 2 grants a vote in a new epoch: one line has the epoch, the next one the vote."""
     writer = written([*elected(1, 2), *GRANTED])
     writer.sends("fetch", 2, 1, writer.fetch(2, {"epoch": 1, "offset": 0, "last_epoch": None, "hwm": -1}))
     epoch = [n for n, line in enumerate(writer.lines[2]) if "UnattachedState(epoch=2" in line]
@@ -138,10 +133,10 @@ def test_each_line_of_a_vote_is_needed(dropped: str, expected: list[str], tmp_pa
 @pytest.mark.parametrize(
     ("offset", "expected", "guesses"), [(1, [], 0), (2, [], 1), (3, [("send_fetch", "offset")], 0)]
 )
-def test_a_process_that_died_can_have_what_its_last_answer_brought_and_no_more(
+def test_a_restarted_member_may_have_the_records_of_its_last_answer_and_no_more(
     offset: int, expected: list[tuple[str, ...]], guesses: int, tmp_path: Path
 ) -> None:
-    """Member 1 has one record, and another one is on its way to it when its process dies."""
+    """Member 1 has one record; an answer with another one is in flight when it restarts."""
     writer = written([*fetched(1), APPEND, *asked(1), ("restart", {"m": 1})])
     writer.sends("fetch", 1, 0, writer.fetch(1, {"epoch": 0, "offset": offset, "last_epoch": 0, "hwm": -1}))
     report = replay_raft(writer.write(tmp_path))
@@ -149,8 +144,8 @@ def test_a_process_that_died_can_have_what_its_last_answer_brought_and_no_more(
     assert guessed(report, UNWRITTEN) == guesses
 
 
-def test_a_vote_for_the_same_candidate_in_the_next_epoch_is_told_anew(tmp_path: Path) -> None:
-    """The answer is lost, and the candidate stands again: the voter says twice that it is in an epoch, and for whom."""
+def test_a_vote_for_the_same_candidate_in_the_next_epoch_is_logged_again(tmp_path: Path) -> None:
+    """The answer is lost and the candidate stands again; the voter logs epoch and vote once more."""
     again: list[Step] = [("lose_vote", {"c": 1, "v": 2}), *elected(1, 2), *GRANTED]
     writer = written([*elected(1, 2), *GRANTED, *again])
     votes = [line for line in writer.lines[2] if "votedKey=Optional[ReplicaKey(id=101)]" in line]
@@ -158,8 +153,8 @@ def test_a_vote_for_the_same_candidate_in_the_next_epoch_is_told_anew(tmp_path: 
     assert told(replay_raft(writer.write(tmp_path))) == []
 
 
-def test_a_verdict_in_the_middle_of_a_fetch_is_of_no_vote(tmp_path: Path) -> None:
-    """Nor is an answer to a vote request: the leader has taken a fetch of 1, and answers that when it has none left."""
+def test_a_vote_verdict_during_a_fetch_does_not_conform(tmp_path: Path) -> None:
+    """While the leader handles member 1's fetch, a vote verdict or vote answer belongs to no request."""
     writer = written(asked(1))
     answer = writer.lines[0].pop()
     vote = writer.vote(1, 0, {"epoch": 0, "pre": False, "last_epoch": None, "offset": 0})
@@ -179,8 +174,8 @@ def test_a_verdict_in_the_middle_of_a_fetch_is_of_no_vote(tmp_path: Path) -> Non
     assert report.unexplained[0].before == {"epoch": 1, "leader": 100, "leo": 1, "hwm": -1}
 
 
-def test_votes_of_who_is_no_voter_are_told(tmp_path: Path) -> None:
-    """A candidate says that it has the vote of node 999, and goes on."""
+def test_a_vote_of_a_node_that_is_no_voter_does_not_conform(tmp_path: Path) -> None:
+    """The candidate claims the vote of node 999, which is no voter."""
     writer = written(elected(1, 2))
     at = max(n for n, line in enumerate(writer.lines[1]) if "CandidateState" in line)
     writer.lines[1][at] = changed(r"voterStates=\{", "voterStates={999=VoterState(state=GRANTED), ")(
@@ -191,8 +186,8 @@ def test_votes_of_who_is_no_voter_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("hwm", [3, 2])
-def test_a_voter_that_is_alone_commits_what_it_appends(hwm: int, tmp_path: Path) -> None:
-    """One controller, as small clusters have it: its HWM moves with each append, in the same turn."""
+def test_a_single_voter_commits_each_append(hwm: int, tmp_path: Path) -> None:
+    """A single controller advances its HWM with each append."""
     alone = Model(Quorum({"voters": 1, "observers": 1, "appends": 2}, Quorum.profiles["kafka_4_2"].rules))
     writer = Writer(1, 2)
     writer.run(*scripted(alone, [APPEND, APPEND, *asked(1)]))
@@ -213,7 +208,7 @@ def changed(old: str, new: str) -> Callable[[str], str]:
 
 
 def test_an_hwm_above_the_majority_is_found(tmp_path: Path) -> None:
-    """The leader has two records, the others one: its line says that the HWM is 2."""
+    """The leader has two records and the others one, but its line has HWM 2."""
     writer = written([APPEND, *fetched(1), *asked(1)])
     at = next(n for n, line in enumerate(writer.lines[0]) if "Leader high watermark" in line)
     writer.lines[0][at] = changed(r"offset=1\b", "offset=2")(writer.lines[0][at])
@@ -222,8 +217,8 @@ def test_an_hwm_above_the_majority_is_found(tmp_path: Path) -> None:
     assert "committed_records_are_on_a_majority" in report.findings_count
 
 
-def test_timers_that_run_out_as_the_leader_appends_can_have_been_first(tmp_path: Path) -> None:
-    """Two fetches run out of time; before their answers with the old HWM stands an append, and between them a fetch."""
+def test_a_park_timer_may_expire_before_an_append_that_is_logged_earlier(tmp_path: Path) -> None:
+    """The answers of two expired fetches, with the old HWM, follow an append; a new fetch comes between."""
     steps = [*fetched(1), *fetched(2), *fetched(1), *fetched(2), *asked(1), *asked(2)]
     steps += [
         TIMER,
@@ -248,7 +243,7 @@ def test_timers_that_run_out_as_the_leader_appends_can_have_been_first(tmp_path:
     assert guessed(report, "a park timer that ran out as its fetch was completed") == 2
 
 
-def test_an_answer_that_came_otherwise_than_it_was_sent_is_written_as_json(tmp_path: Path) -> None:
+def test_an_answer_that_differs_from_the_sent_one_is_written_as_json(tmp_path: Path) -> None:
     writer = written(fetched(1))
     lines = writer.lines[1]
     at = max(n for n, line in enumerate(lines) if "FetchResponseData" in line)

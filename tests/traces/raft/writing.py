@@ -1,7 +1,7 @@
-"""Raft logs written from runs of the protocol `quorum`, in the form of Kafka 4.2's lines.
+"""Raft logs in Kafka 4.2's format, written from runs of the protocol `quorum`.
 
-Member m is node 100 + m, an epoch of the model is one more in the logs. The run begins with a leader: its line, which
-no Kafka writes, says so.
+Member m is node 100 + m; the model's epoch e is epoch e + 1 in the logs. A run starts with a leader, announced
+by a line that Kafka does not write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Taken = tuple[str, dict[str, Any], State, State]
 
 
 def taken(model: Model, path: Iterable[int], initial: Sequence[int]) -> tuple[State, list[Taken]]:
-    """A run by the numbers of its instances, with its states."""
+    """The first state and the steps of a run given by instance numbers."""
     interpreter, state = Interpreter(model), tuple(initial)
     first, run = model.decode(state), []
     for number in path:
@@ -35,7 +35,7 @@ def taken(model: Model, path: Iterable[int], initial: Sequence[int]) -> tuple[St
 
 
 def scripted(model: Model, script: Iterable[tuple[str, dict[str, int]]]) -> tuple[State, list[Taken]]:
-    """A run by the names of its actions; each of them has to be possible."""
+    """The first state and the steps of a run given by action names. Each action must be enabled."""
     numbers = {(i.action.name, tuple(sorted(i.parameters.items()))): n for n, i in enumerate(model.instances)}
     path = [numbers[name, tuple(sorted(parameters.items()))] for name, parameters in script]
     interpreter, state = Interpreter(model), model.first_initial
@@ -62,7 +62,7 @@ class Writer:
     now: int = 0
     correlations: dict[int, int] = field(default_factory=dict)
     open: dict[tuple[str, int, int], tuple[int, str]] = field(default_factory=dict)
-    """The last request by its kind, sender and receiver: its correlation id and its text."""
+    """By (kind, sender, receiver): correlation id and text of the last request."""
 
     def say(self, member: int, level: str, text: str, logger: str = CLIENT) -> None:
         self.now += 5
@@ -111,7 +111,7 @@ class Writer:
     def address(member: int) -> str:
         return f"127.0.0.1:9093 (id: {node(member)} rack: null isFenced: false)"
 
-    # --- what is said -------------------------------------------------------------------------------------------
+    # --- parts of lines -----------------------------------------------------------------------------------------
 
     def voter_set(self) -> str:
         return ", ".join(
@@ -205,7 +205,6 @@ class Writer:
     # --- steps --------------------------------------------------------------------------------------------------
 
     def run(self, first: State, run: Iterable[Taken]) -> None:
-        """All lines of a run."""
         for m, member in enumerate(first["members"]):
             self.starts(m, member)
             if member["leader"] == m:
@@ -325,14 +324,13 @@ class Writer:
         self.fails("fetch", f, leader, "FetchResponseData(throttleTimeMs=0, errorCode=8, responses=[])")
 
     def fails(self, kind: str, sender: int, to: int, data: str) -> None:
-        """The client gives up, and makes an answer of its own."""
+        """The sender's client gives up and makes an answer itself."""
         number, _ = self.open[kind, sender, to]
         self.say(sender, "TRACE", f"Received inbound message InboundResponse(correlationId={number}, data={data}, "
                  f"source={self.address(to)})")  # fmt: skip
 
 
 def written(place: Path, model: Model, first: State, run: Iterable[Taken]) -> list[Path]:
-    """The files of a run's logs."""
     writer = Writer(model.protocol.p.voters, len(first["members"]))
     writer.run(first, run)
     return writer.write(place)

@@ -1,4 +1,4 @@
-"""One change of a request log, chosen at random: a field, the order of two lines, or a line that is dropped."""
+"""Random single changes of request logs: a field, the order of two lines, or a dropped line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ FIELDS = (
     "member", "memberEpoch", "senderEpoch", "partitionEpoch", "leaderEpoch", "answerIsr", "answerEpoch",
     "registeredEpoch", "order", "dropped",
 )  # fmt: skip
-"""What is changed."""
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A change: what was changed, in which line of which file, and the lines afterwards."""
+    """A change: its kind, file, line, values before and after, and the file's new lines."""
 
     what: str
     path: Path
@@ -34,8 +33,6 @@ class Changed:
 
 @dataclass(frozen=True)
 class Line:
-    """A line that can be changed."""
-
     path: Path
     number: int
     api: int
@@ -62,7 +59,6 @@ class Log:
                 self.lines.setdefault(api, []).append(Line(path, number, api, body))
 
     def change(self, seed: int) -> Changed:
-        """The change of a seed."""
         chosen = random.Random(seed)
         while True:
             what = chosen.choice(FIELDS)
@@ -88,7 +84,7 @@ class Log:
         return Changed(what, line.path, line.number + 1, *told, texts)
 
     def _moved(self, what: str, chosen: random.Random) -> Changed | None:
-        """A line dropped; or the requests of two lines that follow each other exchanged, each time left as it is."""
+        """Drop a line, or swap the requests of two successive lines of one sender but keep the timestamps."""
         apis = (FETCH, FETCH, PRODUCE, ALTER) if what == "dropped" else (FETCH, FETCH, ALTER)
         api = chosen.choice([a for a in apis if self.lines.get(a)])
         at = chosen.randrange(len(self.lines[api]))
@@ -217,5 +213,4 @@ _CHANGES: dict[str, tuple[int, Callable[[dict[str, Any], random.Random], tuple[A
 
 
 def logs_below(recording: Path) -> Iterator[Path]:
-    """The request logs of a recording."""
     yield from sorted(recording.glob("logs/*/kafka-request.log.gz"))

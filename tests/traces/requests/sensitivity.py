@@ -1,6 +1,6 @@
-"""Single fields of a recording are changed; each change is counted by how the replay detects it.
+"""Changes single fields of a recording's request logs and classifies how the replay detects each.
 
-A broker's log is judged with the controller's and without the others', as they do not depend on each other.
+A broker's log is replayed only with the controller's, because it does not depend on other brokers' logs.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ TELLING = (
     "fetch sessions that go on after lines that are missing", "an AlterPartition whose line is missing",
     "that a producer sent again what was acknowledged",
 )  # fmt: skip
-"""What is guessed only where a line is missing, or says what an earlier one said."""
+"""Guesses that the replay makes only if a line is missing or repeats an earlier one."""
 
 
 @dataclass
 class Recording:
-    """A recorded cluster: its metadata log is followed once, its request logs as often as they are changed."""
+    """A recorded cluster. Its metadata log is read once, its request logs once per change."""
 
     name: str
     index: MetadataIndex = field(default_factory=MetadataIndex)
@@ -56,7 +56,7 @@ class Recording:
         self._as_recorded: dict[tuple[Path, ...], Verdicts] = {}
 
     def judged(self, paths: tuple[Path, ...]) -> Verdicts:
-        """What comes of these logs. Raises TraceError."""
+        """The replay's verdicts on these request logs. Raises TraceError."""
         context = Context(self.index, self.report.profile, frozenset(self.report.rules))
         requests = Requests(context, paths, self._read)
         requests.replay()
@@ -66,7 +66,7 @@ class Recording:
     def _read(
         self, path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: float = 0
     ) -> Iterator[RequestLine]:
-        """The lines of a log, each parsed once for all logs that have it."""
+        """The wanted lines of a log; lines with equal text are parsed once."""
         for number, text in enumerate(self.texts[path], start=1):
             if text not in self._parsed:
                 self._parsed[text] = self._parse(path, number, text)
@@ -80,7 +80,7 @@ class Recording:
         return next(iter(read_request_log(alone, Counted())), None)
 
     def seen(self, changed: Changed, directory: Path) -> str:
-        """How a change is noticed."""
+        """How the replay detects a change: one of SEEN, or UNSEEN."""
         controller = next(p for p in self.paths if p.parent.name == "node100")
         paths = tuple(self.paths) if changed.path == controller else (changed.path, controller)
         if paths not in self._as_recorded:
@@ -102,7 +102,7 @@ class Recording:
 
 
 def noticed(name: str, seeds: range) -> Iterator[tuple[int, Changed, str]]:
-    """Each change of a recording, by its seed, with how it is noticed."""
+    """For each seed: the seed, the change and how the replay detects it."""
     recording = Recording(name)
     with tempfile.TemporaryDirectory() as directory:
         for seed in seeds:

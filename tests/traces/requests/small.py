@@ -1,4 +1,4 @@
-"""A small cluster whose request logs are written by hand: a leader, a follower or two, and what is told of it."""
+"""A small cluster with made request logs: leader 0 and one or two followers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.generation.requests import TOPIC_ID, RequestLogs
 
 
 class Small:
-    """Leader 0 with its followers, which are in the ISR unless another one is named, from the beginning on."""
+    """Leader 0 and its followers; ``isr`` is the ISR at the start."""
 
     def __init__(
         self, made: RequestLogs, min_isr: int, whole: bool, replicas: Sequence[int], isr: Sequence[int]
@@ -25,7 +25,7 @@ class Small:
         self, offset: int, hwm: int, size: int = 70, wait: int = 50, f: int = 1, error: int = 0, epoch: int = 0,
         since: float | None = None,
     ) -> None:  # fmt: skip
-        """A fetch of a follower. ``since``: how many ms it was under way; by default 2, and answered at once."""
+        """A fetch of follower ``f`` and its answer, which comes after 2 ms, or is parked for ``since`` ms."""
         made = self.made
         made.now += wait
         made.took, made.waited = (2.0, 0.0) if since is None else (since, since)
@@ -33,22 +33,20 @@ class Small:
         made.took, made.waited = 2.0, 0.0
 
     def alter(self, answer: object, members: Sequence[int], partition_epoch: int = 0, **more: object) -> None:
-        """A proposal of the leader, and its answer."""
         named = [(m, self.epochs.get(m, 1)) for m in members]
         self.made.alter(0, self.epochs[0], 0, partition_epoch, named, answer, **more)  # type: ignore[arg-type]
 
     def follows(self, times: int = 3) -> None:
-        """The follower fetches each record as it is written, without acks."""
+        """The leader writes records with acks=1, and the follower fetches each one."""
         for offset in range(times):
             self.made.produce(0, offset, acks=1)
             self.fetch(offset, max(0, offset - 1))
 
     def change(self, **fields: object) -> None:
-        """A record of the metadata log."""
         self.made.records(("PARTITION_CHANGE_RECORD", {"partitionId": 0, "topicId": TOPIC_ID, **fields}))
 
     def go_on(self) -> None:
-        """So many lines that what was under way is over."""
+        """Write 25 lines over 7.5 s, so that no request is in flight any more."""
         for _ in range(25):
             self.made.now += 300
             self.made.produce(0, -1, error=45)
@@ -62,9 +60,9 @@ def report_of(
     replicas: Sequence[int] = (0, 1),
     isr: Sequence[int] | None = None,
 ) -> Report:
-    """The replay of a cluster in which this happens.
+    """The replay of a small cluster after ``happens``.
 
-    ``whole``: the leader's log goes back to before the partition was created.
+    ``whole``: the leader's request log starts before the partition's creation.
     """
     with RequestLogs(directory) as made:
         small = Small(made, min_isr, whole, replicas, replicas if isr is None else isr)
@@ -74,11 +72,11 @@ def report_of(
 
 
 def said(report: Report) -> list[str]:
-    """The actions of messages that are not explained, and the rules of what is found in messages."""
+    """The actions of nonconforming messages, and the rules of findings in messages."""
     found = [c.action for u in report.unexplained if "line" in u.position for c in u.candidates]
     return found + [f.rule for f in report.findings if "line" in f.position]
 
 
 def told(directory: Path, happens: Callable[[Small], None], **cluster: object) -> list[str]:
-    """The same of a cluster in which this happens."""
+    """The result of ``said`` for a small cluster after ``happens``."""
     return said(report_of(directory, happens, **cluster))  # type: ignore[arg-type]

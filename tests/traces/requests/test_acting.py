@@ -1,4 +1,4 @@
-"""The model's actions in states whose offsets are ranks."""
+"""The model's actions on states whose offsets are replaced by ranks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from highwater.traces.messages.metadata_index import Version
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_hwm_of_an_answer_is_the_one_that_the_leader_settles_at(seed: int) -> None:
-    """B4: what ``answer_fetch`` leaves is ``advanced_hwm`` of the leader once it has noted the fetch."""
+def test_the_hwm_of_an_answer_is_the_leaders_advanced_hwm(seed: int) -> None:
+    """B4: ``answer_fetch`` leaves the leader's ``advanced_hwm``, computed with the fetch's offset."""
     chosen, model = random.Random(seed), acting(4, "kafka_4_2")
     isr = 1 | chosen.randrange(8) << 1
     leos = (UNHEARD, *(chosen.randrange(-1, 6) for _ in range(3)))
@@ -27,7 +27,7 @@ def test_the_hwm_of_an_answer_is_the_one_that_the_leader_settles_at(seed: int) -
 
 @pytest.mark.parametrize("seed", range(8))
 def test_only_the_order_of_offsets_counts(seed: int) -> None:
-    """Offsets that are moved apart, in the same order, lead to the one at the same place: ranks are enough."""
+    """Spreading the offsets in the same order gives the HWM of the same rank."""
     chosen, model = random.Random(seed), acting(4, "kafka_4_2")
     ranks = [chosen.randrange(4) for _ in range(4)]
     apart = sorted(chosen.sample(range(11), 5))
@@ -36,8 +36,8 @@ def test_only_the_order_of_offsets_counts(seed: int) -> None:
     assert model.settled(moved) == apart[model.settled(leading)]
 
 
-def test_the_greatest_grows_with_followers_and_falls_with_who_is_waited_for() -> None:
-    """What the bounds of an HWM rest on."""
+def test_the_hwm_grows_with_followers_and_falls_with_a_larger_isr() -> None:
+    """The HWM bounds rely on this monotonicity."""
     model, patient = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
     chosen = random.Random(1)
     for _ in range(60):
@@ -71,10 +71,10 @@ def test_refusals_are_the_models() -> None:
 @pytest.mark.parametrize(
     ("certain", "offset", "expected"), [({}, 0, 0), ({}, 1, 1), ({1: 1}, 0, 1), ({1: 0}, 2, 2)]
 )
-def test_the_least_hwm_is_where_the_isr_surely_is(
+def test_the_least_hwm_is_the_certain_offset_of_the_isr(
     certain: dict[int, int], offset: int, expected: int
 ) -> None:
-    """B4: a follower that fetches from the start has nothing yet; what was sure before stays so."""
+    """B4: a follower that fetches from offset 0 has no records yet; a certain offset stays certain."""
     both = Stage(cast(Version, None), None, 0.0, bits=(3, -1, 3, 1))
     model, patient = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
     led = Leadership(0, "t-0", 1, [both], model, patient, {0: 0, 1: 1}, is_whole=True, certain=certain)

@@ -1,4 +1,4 @@
-"""What a page has of the messages: those around what happened to a partition, as they were sent."""
+"""The page shows the messages around each partition event."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAME = "t1-0"
 
 @pytest.fixture(scope="module")
 def messages(tmp_path_factory: pytest.TempPathFactory) -> list[ShownMessage]:
-    """Fetches of one follower, each a second behind the one before; the ISR shrinks in the middle of them."""
+    """100 fetches of one follower, one a second; the ISR shrinks halfway."""
     folder = tmp_path_factory.mktemp("logs")
     with RequestLogs(folder) as made:
         epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1, 2], 1)
@@ -65,10 +65,10 @@ def test_messages_say_what_was_sent_and_answered(messages: list[ShownMessage]) -
     assert first.answered == first.arrived + 2
 
 
-def test_numbers_show_where_messages_are_left_out(messages: list[ShownMessage]) -> None:
-    """Around the creation and the change; numbers have a gap between what is kept of a node."""
+def test_message_numbers_jump_where_messages_are_omitted(messages: list[ShownMessage]) -> None:
+    """The page keeps messages around the creation and the change; message numbers jump between the two."""
     offsets = [m.asked.offset for m in messages if (m.kind, m.sender) == (FETCH, 1)]
-    # Three more came just before the change; and fetch 51 is a place itself, as an answer to it is not explained.
+    # Three other messages came just before the change. Fetch 51 counts as an event: its answer does not conform.
     before, behind = range(51 - SIDE + 3, 51), range(51, 52 + SIDE)
     assert offsets == [*range(SIDE), *before, *behind]
     numbers = [m.number for m in messages if m.receiver == 0]
@@ -76,7 +76,7 @@ def test_numbers_show_where_messages_are_left_out(messages: list[ShownMessage]) 
 
 
 def test_the_page_has_them_as_data(messages: list[ShownMessage], tmp_path: Path) -> None:
-    """Each row comes back; a path that would be a script is text."""
+    """Each row is read back, and a path that looks like a script stays text."""
     evil = "</script><script>alert(1)</script>"
     report = Report("x", "metadata log", "kafka_4_2")
     kept = [replace(messages[0], file=evil, told=None), messages[-1]]

@@ -1,4 +1,4 @@
-"""What is kept is bounded, what is over a limit is counted, and an interruption is told."""
+"""Limits on what the replay keeps and reports, and interruptions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_findings_over_the_limit_are_counted() -> None:
 
 
 def test_lines_over_the_limit_are_counted(tmp_path: Path) -> None:
-    """Every fetch names an epoch that its sender never had; one of them is told, and all are counted."""
+    """Every fetch has a broker epoch that its sender never had; all four are counted."""
     write_fetches(tmp_path, 4)
     log = tmp_path / "logs" / "node1" / "kafka-request.log"
     text = log.read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ def test_lines_over_the_limit_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ends", [Requests, Around])
-def test_an_interruption_is_told(ends: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_is_reported(ends: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(self: object) -> None:
         raise KeyboardInterrupt
 
@@ -49,7 +49,7 @@ def test_an_interruption_is_told(ends: type, tmp_path: Path, monkeypatch: pytest
 def test_the_number_of_kept_followers_is_bounded(
     kept: int, goes_on: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two followers in turn: with room for one it is not known where the other one was."""
+    """Two followers fetch in turn; with room for one, the replay forgets the other's offset."""
     monkeypatch.setattr(nodes, "MAX_BEFORE", kept)
     write_fetches(tmp_path, 6)
     report = replay(tmp_path)
@@ -67,8 +67,8 @@ def test_the_number_of_kept_sessions_is_bounded(
     assert replay(tmp_path).figures.get(name, 0) == gaps
 
 
-def test_a_request_is_to_who_has_its_address_or_its_port_or_its_file() -> None:
-    """Brokers 1 and 2 have the same port on two machines; what a line names is another name of one of them."""
+def test_the_receiver_is_found_by_address_port_or_file() -> None:
+    """Brokers 1 and 2 have the same port on two machines; a line may use another host name."""
     index = MetadataIndex()
     index.listeners = {"a:9092": 1, "b:9092": 2, "c:9093": 3}
     index.brokers = dict.fromkeys((1, 2, 3), Registration(0, 0, 0, False, False))

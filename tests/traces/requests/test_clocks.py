@@ -1,4 +1,4 @@
-"""Clocks that differ by seconds: a controller's is taken out, a broker's that is behind or ahead makes a doubt."""
+"""Clocks that differ by seconds: the replay corrects a controller's and reports a caveat for a broker's."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ RECORDING = CLUSTERS_4_2 / "requests-elr"
 
 
 def shifted(directory: Path, node: str, seconds: float) -> Report:
-    """The replay of a broker and the controller, with the times of one of them shifted.
+    """Replay a broker's and the controller's log, with the timestamps of ``node`` shifted.
 
-    No doubt says that a clock is further off than it is.
+    No reported clock difference may exceed the real one.
     """
 
     def shift(stamp: re.Match[str]) -> str:
@@ -60,14 +60,14 @@ def test_a_broker_whose_clock_is_behind_is_a_doubt(tmp_path: Path) -> None:
     assert not any(u.reliable for u in report.unexplained)
 
 
-def test_a_broker_whose_clock_is_ahead_can_look_like_one_that_hears_late(tmp_path: Path) -> None:
-    """Nothing shows it here; a write that is refused for an ISR that has grown since is not explained."""
+def test_a_broker_whose_clock_is_ahead_can_look_like_a_late_one(tmp_path: Path) -> None:
+    """No caveat names the clock, but four refused writes do not conform."""
     report = shifted(tmp_path, "node1", 2)
     assert [c.action for u in report.unexplained for c in u.candidates] == ["write refused"] * 4
     assert not report.doubts
 
 
-def test_a_broker_whose_clock_is_ahead_is_a_doubt_where_it_answers_in_epochs_that_it_knows_to_be_over(
+def test_a_broker_whose_clock_is_ahead_is_a_doubt_if_it_answers_in_ended_epochs(
     tmp_path: Path,
 ) -> None:
     report = shifted(tmp_path, "node2", 2)

@@ -1,5 +1,3 @@
-"""Request logs are read line by line: what is cut off is counted, what is wrong is told with file, line and field."""
-
 from __future__ import annotations
 
 import gzip
@@ -37,7 +35,7 @@ def lines_of(path: Path, **kept: Any) -> list[Any]:
     return list(read_request_log(path, Counted(), **kept))
 
 
-def test_a_line_says_when_each_part_of_a_request_was(tmp_path: Path) -> None:
+def test_a_line_has_the_times_of_each_step_of_a_request(tmp_path: Path) -> None:
     path = log_of(tmp_path)
     first = lines_of(path)[0]
     assert (first.api, first.line, first.listener) == (FETCH, 1, f"127.0.0.1:{NODES + 1}")
@@ -71,7 +69,7 @@ def test_below_a_directory_request_logs_go_with_the_metadata_log(tmp_path: Path)
 
 
 def test_lines_that_are_cut_off_are_counted(tmp_path: Path) -> None:
-    """A process that dies leaves a part of a line; the next one goes on in the same line."""
+    """A killed process leaves a partial line, and the next process continues in it."""
     path = log_of(tmp_path)
     first, second, *rest = path.read_text().splitlines()
     path.write_text("\n".join([first[:400] + second, *rest[:-1], rest[-1][:300]]))
@@ -168,7 +166,7 @@ def test_text_that_is_no_ascii_is_read(tmp_path: Path) -> None:
     assert len(lines_of(path)) == lines
 
 
-def test_fields_that_nobody_knows_are_passed_over(tmp_path: Path) -> None:
+def test_unknown_fields_are_ignored(tmp_path: Path) -> None:
     def grow(body: dict[str, Any]) -> None:
         body["request"]["new"] = {"a": [1]}
         asked(body)["more"] = answered(body)["more"] = "x"
@@ -196,7 +194,7 @@ def test_older_versions_name_topics_and_the_sender_otherwise(tmp_path: Path) -> 
 
 
 def test_a_write_without_an_answer_is_read(tmp_path: Path) -> None:
-    """acks 0: Kafka writes an empty text in the place of the response."""
+    """With acks=0, Kafka logs an empty string as the response."""
     path = log_of(tmp_path)
     number = next(i for i, text in enumerate(path.read_text().splitlines()) if '"PRODUCE"' in text)
 
@@ -219,8 +217,8 @@ def test_an_alter_partition_is_read(tmp_path: Path) -> None:
     assert (found.leader_epoch, found.partition_epoch, found.answer_partition_epoch) == (0, 0, 1)
 
 
-def test_a_session_keeps_what_it_is_not_told(tmp_path: Path) -> None:
-    """KIP-227: a partition that a fetch does not name is asked for as before."""
+def test_a_fetch_session_keeps_partitions_that_a_fetch_omits(tmp_path: Path) -> None:
+    """KIP-227: an incremental fetch keeps the partitions that it does not name."""
     fetches = [
         f for line in lines_of(log_of(tmp_path, 8), wanted=frozenset({FETCH}))
         if (f := read_fetch(line)).replica == 2

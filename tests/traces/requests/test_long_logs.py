@@ -1,5 +1,3 @@
-"""Long request logs, generated from runs of the model."""
-
 from __future__ import annotations
 
 import gc
@@ -23,12 +21,12 @@ from tests.generation.requests import FIRST, RequestLogs
 
 @cache
 def runs() -> Laps:
-    """A few runs of the model, in half of which something goes wrong."""
+    """A few runs of the model; half of them have faults."""
     return replace(laps(3, 4), share=0.5)
 
 
-def test_runs_of_the_model_stand_one_behind_the_other(tmp_path: Path) -> None:
-    """Partitions, leader epochs and batches of several records: explained to the last message."""
+def test_consecutive_runs_of_the_model_conform(tmp_path: Path) -> None:
+    """The log has several partitions, leader epochs and multi-record batches."""
     lines = write_runs(tmp_path, 600, partitions=2, known=runs())
     report = replay(tmp_path)
     assert (report.unexplained_count, report.findings_count) == (0, {})
@@ -40,15 +38,15 @@ def test_runs_of_the_model_stand_one_behind_the_other(tmp_path: Path) -> None:
 
 
 OBJECTS_A_STAGE = 8
-"""So many objects are kept of each stage of the leader epochs that somebody leads in."""
+"""Objects that the replay keeps per stage of a current leadership."""
 
 
 LEFT_OUT = (type, ModuleType, FunctionType, Acting, Context, History, RequestLine)
-"""The model's answers, the metadata log, and the requests to controllers."""
+"""Types that are not counted: the model's results, the metadata log, and requests to controllers."""
 
 
 def reachable(root: object) -> int:
-    """How many objects are kept by one, those of LEFT_OUT aside."""
+    """The number of objects reachable from ``root``, without those of LEFT_OUT."""
     seen, waiting = set[int](), [root]
     while waiting:
         one = waiting.pop()
@@ -59,7 +57,7 @@ def reachable(root: object) -> int:
 
 
 def test_kept_objects_do_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whenever a leadership begins, of a log of any length: what is kept is of the leaderships there are then."""
+    """Memory depends on the current leaderships, not on the log's length; it is measured when a leadership begins."""
     monkeypatch.setattr(leaders, "MARKS", 32)
     monkeypatch.setattr(nodes, "LIVES", 16)
     kept: list[int] = []
@@ -98,7 +96,7 @@ def _changes(directory: Path):  # type: ignore[no-untyped-def]
 def test_leaderships_of_deleted_partitions_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a log of topics that come and go does not take more memory the longer it is."""
+    """Otherwise a log with many short-lived topics would need ever more memory."""
     kept: list[int] = []
     monkeypatch.setattr(nodes, "LEADERSHIPS", 4)
     finish = nodes.Node.finish

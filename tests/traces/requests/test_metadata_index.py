@@ -1,4 +1,4 @@
-"""The metadata log beside request logs: which life of a partition a message is about, and what is looked up of it."""
+"""The metadata index: it finds the incarnation of a partition that a message is about."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def state(epoch: int, partition_epoch: int, leader: int | None = 0) -> Partition
 
 
 def followed(*changes: tuple[int, PartitionState | None, PartitionState | None]) -> MetadataIndex:
-    """What is known of t-0: at each place the partition before and after a change, a second apart."""
+    """An index of changes of t-0: (offset, before, after). The change at offset n has time n s."""
     index = MetadataIndex()
     for position, before, after in changes:
         index.change(PartitionChange(position, 1000 * position, "t", 0, before, after))
@@ -25,7 +25,7 @@ def followed(*changes: tuple[int, PartitionState | None, PartitionState | None])
 
 
 def called(index: MetadataIndex, asked: str, position: int) -> None:
-    """A topic is created."""
+    """Give topic t the id ``asked`` from ``position`` on."""
     index.topics[asked] = "t", position
 
 
@@ -38,14 +38,14 @@ FIRST, SECOND = state(0, 0), state(0, 1)
 
 
 def test_a_partition_that_was_there_before_the_log_begins_has_a_history() -> None:
-    """Its first change is of something that nothing was told of."""
+    """The log has no creation record of the partition, so its history starts with the first change."""
     index = followed((5, FIRST, SECOND), (6, SECOND, state(1, 2)))
     called(index, ID, 0)
     assert places(index, ID) == [5, 6]
 
 
 def test_a_partition_that_is_created_anew_has_a_history_of_its_own() -> None:
-    """With its removal in the log, and without: each id is of the life that began behind the topic."""
+    """With and without its removal in the log, each topic id gets the history after its own creation."""
     for gone in ([(6, SECOND, None)], []):
         index = followed((4, None, FIRST), (5, FIRST, SECOND), *gone, (8, None, FIRST), (9, FIRST, SECOND))
         called(index, ID, 3)
@@ -84,7 +84,7 @@ def test_leader_epochs_are_looked_up() -> None:
 
 
 def test_heartbeats_of_two_controllers_are_put_in_order() -> None:
-    """The second one's clock is a second ahead; a lower offset that is reported later is left out."""
+    """Controller b's clock is 1 s ahead; a later heartbeat with a lower offset is ignored."""
     index = followed((2, None, FIRST), (5, FIRST, SECOND), (9, SECOND, state(1, 2)))
     asked, ahead = ControllerRequests(index), {Path("a"): 0.0, Path("b"): 1000.0, Path("c"): 0.0}
     for name, *told in (("a", (10, 3), (60, 9)), ("b", (1030, 5)), ("c", (70, 8))):

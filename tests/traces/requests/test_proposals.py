@@ -1,4 +1,4 @@
-"""What the controller answers to a proposal is held against the model's controller, with all that it knew."""
+"""Each AlterPartition answer is compared with the model controller's, given the same metadata."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ INELIGIBLE, STALE, INVALID, FENCED, OLD, BEHIND, OTHER_LEADER = 107, 77, 42, 74,
 
 
 def changed(**fields: Any) -> Record:
-    """A change of the partition."""
     return ("PARTITION_CHANGE_RECORD", {"partitionId": 0, "topicId": TOPIC_ID, **fields})
 
 
@@ -34,9 +33,9 @@ def answered(
     recovering: bool = False,
     again: int | None = None,
 ) -> Report:
-    """The replay of a proposal of leader 0, behind these records; one broker registers anew a second later.
+    """The replay of a proposal by leader 0 after ``records``. If given, broker ``again`` re-registers 1 s later.
 
-    The cluster has brokers 0 to 3, all replicas; 0 and 1 are in the ISR.
+    Brokers 0 to 3 are replicas; 0 and 1 are in the ISR.
     """
     with RequestLogs(directory) as made:
         known = dict(made.begin([0, 1, 2, 3], [0, 1, 2, 3], [0, 1], 2))
@@ -55,17 +54,16 @@ def answered(
 
 
 def _named(data: Mapping[str, Any], epochs: Mapping[int, int]) -> dict[str, Any]:
-    """With the epoch of the broker, where a record has one."""
+    """Replace the placeholder ``"epoch"`` by the broker's epoch."""
     return {k: epochs[data["brokerId"]] if v == "epoch" else v for k, v in data.items()}
 
 
 def of_broker(broker: int, **fields: int) -> Record:
-    """A change of a registration."""
     return ("BROKER_REGISTRATION_CHANGE_RECORD", {"brokerId": broker, "brokerEpoch": "epoch", **fields})
 
 
 def told(report: Report) -> list[str]:
-    """What is said of the request log: findings by rule, and what is not explained with the model's answer."""
+    """The rules of findings in the request log, and the model's answer for each nonconforming line."""
     found = [f.rule for f in report.findings if "line" in f.position]
     for line in (u for u in report.unexplained if "line" in u.position):
         found += [str(c.differences["answer"][0][0]) for c in line.candidates if "answer" in c.differences]

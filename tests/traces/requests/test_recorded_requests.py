@@ -1,4 +1,4 @@
-"""The request logs of the recorded clusters: every message is explained, and none breaks a promise."""
+"""The recorded clusters' request logs conform and break no promise."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXPLAINED = {
     "handle_alter_partition": (27, 37, 36, 8),
     "start_broker": (10, 6, 12, 7),
 }
-"""How many messages of each recording an action of the model explains."""
+"""By action: the number of messages that it explains in each recording of NAMES."""
 NAMES = ("requests-elr", "mixed-requests-elr-4", "mixed-requests-elr-6", "unclean-requests-elr")
 
 
@@ -45,7 +45,7 @@ def report_of(name: str, reports: dict[str, Report]) -> Report:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_message_is_explained(name: str, reports: dict[str, Report]) -> None:
-    """Nothing is left over, and no promise about messages is broken: these clusters lost records by elections alone."""
+    """These clusters lost records by elections only, so no promise about messages is broken."""
     report = report_of(name, reports)
     assert report.unexplained_count == 0, report.unexplained[:3]
     assert [f for f in report.findings if "line" in f.position] == []
@@ -59,13 +59,13 @@ def test_every_message_is_explained(name: str, reports: dict[str, Report]) -> No
 
 @pytest.mark.parametrize("name", NAMES)
 def test_little_is_guessed(name: str, reports: dict[str, Report]) -> None:
-    """What is not logged and has to be supposed is under a hundredth of what is explained."""
+    """The replay guesses fewer than 1 % as many messages as it explains."""
     figures = report_of(name, reports).figures
     assert 0 < figures["messages guessed"] < figures["messages explained"] / 100
 
 
 def test_logs_of_some_nodes_are_enough(reports: dict[str, Report]) -> None:
-    """A broker's log alone, without the controller's: what it does not say is guessed, and nothing is wrong."""
+    """A broker's log conforms without the controller's; the replay guesses what is missing."""
     below = CLUSTERS_4_2 / "mixed-requests-elr-4"
     logs = [below / "logs" / "node0" / "kafka-request.log.gz"]
     report = replay(below / "__cluster_metadata-0", broker_logs=logs)
@@ -76,7 +76,7 @@ def test_logs_of_some_nodes_are_enough(reports: dict[str, Report]) -> None:
 
 @pytest.mark.parametrize("skipped", [500, 2000])
 def test_a_window_of_a_log_is_explained(skipped: int, tmp_path: Path) -> None:
-    """A log that begins in the middle of sessions and leader epochs."""
+    """The log begins in the middle of fetch sessions and leader epochs."""
     below = CLUSTERS_4_2 / "mixed-requests-elr-4"
     text = gzip.decompress((below / "logs" / "node0" / "kafka-request.log.gz").read_bytes()).splitlines(
         keepends=True
@@ -91,7 +91,7 @@ def test_a_window_of_a_log_is_explained(skipped: int, tmp_path: Path) -> None:
 
 
 def test_files_that_were_rolled_are_read_in_their_order(tmp_path: Path) -> None:
-    """Kafka renames the file of each hour; by name the newest comes first."""
+    """Kafka rolls the file hourly; in name order, the newest comes first."""
     below = CLUSTERS_4_2 / "requests-elr"
     text = gzip.decompress((below / "logs" / "node1" / "kafka-request.log.gz").read_bytes()).splitlines(
         keepends=True
@@ -118,7 +118,7 @@ def test_files_that_were_rolled_are_read_in_their_order(tmp_path: Path) -> None:
 
 
 def test_nodes_can_be_in_one_file(tmp_path: Path) -> None:
-    """The lines of all nodes in one file, in the order of their times: the address says whose a line is."""
+    """One file has all nodes' lines in time order; the listener address names the node of each."""
     below = CLUSTERS_4_2 / "requests-elr"
     lines: list[bytes] = []
     for log in sorted(below.glob("logs/*/kafka-request.log.gz")):

@@ -1,5 +1,3 @@
-"""Changes of single fields of recorded request logs are noticed."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -13,9 +11,9 @@ from tests.traces.requests.sensitivity import SEEN, UNSEEN, noticed
 pytestmark = needs_clusters_4_2
 
 ORDER = "order"
-"""Two proposals of a leader for different partitions can come in either order; fetches cannot."""
+"""Undetected swaps are allowed: a leader may send proposals for different partitions in either order."""
 EXPECTED = 0.9
-"""Of all changes, also those that keep the meaning: docs/replay-background.md lists what is not seen."""
+"""Detected share of all changes; docs/replay-background.md lists the undetected kinds."""
 
 
 def test_changes_are_noticed() -> None:
@@ -24,7 +22,7 @@ def test_changes_are_noticed() -> None:
     assert sum(counted[how] for how in SEEN) >= 10, counted
 
 
-@slow("hundreds of changes of each recording, each judged by itself")
+@slow("hundreds of changes of each recording, each replayed alone")
 @pytest.mark.parametrize(
     "name", ["requests-elr", "unclean-requests-elr", "mixed-requests-elr-4", "mixed-requests-elr-6"]
 )

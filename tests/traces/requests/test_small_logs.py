@@ -1,4 +1,4 @@
-"""Small logs, written by hand: what is allowed to the millisecond, and what is told a millisecond later."""
+"""Made request logs at the time limits: allowed at one millisecond, reported one later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.traces.requests.small import Small, report_of, said, told
 ANSWERED, REFUSED = "answer_fetch", "refuse_fetch"
 OWN, CLOCKS = int(OWN_MS), int(CLOCKS_MS)
 TOOK = 2
-"""So many ms a request is under way before it is answered, unless something else is said."""
+"""Default time from request to answer, in ms."""
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ TOOK = 2
 def test_a_leader_does_not_refuse_an_epoch_that_it_answered_in(
     error: int, wait: int, expected: list[str], tmp_path: Path
 ) -> None:
-    """B2: a fetch that came before the answers do can have been refused before the leader knew that it leads."""
+    """B2: the leader may have refused an earlier fetch before it knew that it leads."""
 
     def happens(small: Small) -> None:
         small.follows()
@@ -43,7 +43,7 @@ def test_a_leader_does_not_refuse_an_epoch_that_it_answered_in(
 def test_a_former_leader_epoch_is_refused_once_there_is_a_later_one(
     later: int, expected: list[str], tmp_path: Path
 ) -> None:
-    """B2: the next one begins so many ms behind the answer, by the controller's clock."""
+    """B2: the next leader epoch begins ``later`` ms after the answer, by the controller's clock."""
 
     def happens(small: Small) -> None:
         small.follows()
@@ -55,8 +55,10 @@ def test_a_former_leader_epoch_is_refused_once_there_is_a_later_one(
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(OWN + TOOK - 1, []), (OWN + TOOK, [ANSWERED])])
-def test_an_hwm_is_not_below_what_all_have_told(wait: int, expected: list[str], tmp_path: Path) -> None:
-    """B4: the follower has told that it has three records; then it is told that the HWM is 0."""
+def test_an_hwm_is_not_below_the_offset_that_all_fetched_from(
+    wait: int, expected: list[str], tmp_path: Path
+) -> None:
+    """B4: the follower has fetched from offset 3, then receives HWM 0."""
 
     def happens(small: Small) -> None:
         small.fetch(0, 0)
@@ -67,10 +69,10 @@ def test_an_hwm_is_not_below_what_all_have_told(wait: int, expected: list[str], 
 
 
 @pytest.mark.parametrize(("since", "expected"), [(None, []), (400, [ANSWERED])])
-def test_an_answer_that_waited_has_the_hwm_that_its_fetch_made(
+def test_a_parked_answer_has_the_hwm_that_its_fetch_advanced(
     since: float | None, expected: list[str], tmp_path: Path
 ) -> None:
-    """B4: member 2 is the last to have three records. Its fetch is noted, waits, and then the HWM is past them."""
+    """B4: the parked fetch of member 2, the last one to reach offset 3, advances the HWM before its answer."""
 
     def happens(small: Small) -> None:
         for offset in (0, 3):
@@ -85,7 +87,7 @@ def test_an_answer_that_waited_has_the_hwm_that_its_fetch_made(
 def test_a_fetch_that_came_later_does_not_explain_an_hwm(
     wait: int, expected: list[str], tmp_path: Path
 ) -> None:
-    """B4: the HWM is told as 3 when member 2 is at 0; its fetch from 3 can have come before, or cannot."""
+    """B4: an answer has HWM 3 while member 2 is at 0; ``wait`` decides if its next fetch came earlier."""
 
     def happens(small: Small) -> None:
         small.fetch(0, 0)
@@ -97,10 +99,10 @@ def test_a_fetch_that_came_later_does_not_explain_an_hwm(
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(CLOCKS - 4, []), (CLOCKS - 3, [ANSWERED])])
-def test_a_leader_goes_by_the_isr_of_before_until_it_surely_knows(
+def test_a_leader_may_use_the_previous_isr_until_it_certainly_knows_the_new_one(
     wait: int, expected: list[str], tmp_path: Path
 ) -> None:
-    """966.1: 1 is in the ISR again, and a heartbeat, 3 ms before the first of these fetches, says that it is known."""
+    """966.1: broker 1 rejoins the ISR; the leader's heartbeat, 3 ms before the next fetch, confirms it."""
 
     def happens(small: Small) -> None:
         small.fetch(0, 0)
@@ -114,8 +116,8 @@ def test_a_leader_goes_by_the_isr_of_before_until_it_surely_knows(
     assert told(tmp_path, happens, min_isr=2, isr=(0,)) == expected
 
 
-def test_a_write_moves_no_fetch_into_its_past(tmp_path: Path) -> None:
-    """B4: behind a write there is the line of a fetch that came before it, and was told the HWM of then."""
+def test_a_fetch_that_arrived_before_a_write_may_be_logged_after_it(tmp_path: Path) -> None:
+    """B4: a fetch that arrived before the write is logged after it, with the older HWM."""
 
     def happens(small: Small) -> None:
         small.fetch(0, 0)
@@ -129,8 +131,8 @@ def test_a_write_moves_no_fetch_into_its_past(tmp_path: Path) -> None:
     assert told(tmp_path, happens, replicas=(0, 1, 2)) == []
 
 
-def test_times_of_a_refused_proposal_say_nothing_of_the_zone(tmp_path: Path) -> None:
-    """It comes an hour after the partition was created, and its answer has the partition epoch of then."""
+def test_a_refused_proposal_does_not_set_the_time_zone(tmp_path: Path) -> None:
+    """The refused proposal has the partition epoch of the creation, one hour earlier."""
 
     def happens(small: Small) -> None:
         small.follows()
@@ -141,8 +143,8 @@ def test_times_of_a_refused_proposal_say_nothing_of_the_zone(tmp_path: Path) -> 
     assert ANSWERED not in told(tmp_path, happens)
 
 
-def test_a_change_whose_proposal_has_no_line_is_told(tmp_path: Path) -> None:
-    """Three changes of the ISR, and the lines of the first and the last."""
+def test_a_change_whose_proposal_has_no_line_is_guessed(tmp_path: Path) -> None:
+    """Of three ISR changes, only the first and the last have AlterPartition lines."""
 
     def happens(small: Small) -> None:
         small.follows()
@@ -161,10 +163,10 @@ def test_a_change_whose_proposal_has_no_line_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(CLOCKS, []), (CLOCKS + 1, ["903.3"])])
-def test_a_member_is_named_with_an_epoch_that_it_had_fetched_with(
+def test_a_member_is_proposed_with_an_epoch_that_it_fetched_with(
     wait: int, expected: list[str], tmp_path: Path
 ) -> None:
-    """903.3: 2 registers anew and is named so; its first fetch as such comes so many ms behind the proposal."""
+    """903.3: the proposal names broker 2's new epoch ``wait`` ms before the first fetch with it."""
 
     def happens(small: Small) -> None:
         small.fetch(0, 0)
@@ -201,7 +203,7 @@ def test_the_number_of_brokers_of_a_proposal_is_bounded(count: int, outside: int
 
 
 def test_another_proposal_names_its_own_epochs(tmp_path: Path) -> None:
-    """903.3: of the same partition epoch, with other members: what was proposed before says nothing of it."""
+    """903.3: a proposal with other members need not keep the epochs of the earlier one."""
 
     def happens(small: Small) -> None:
         small.fetch(0, 0)

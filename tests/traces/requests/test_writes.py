@@ -1,4 +1,4 @@
-"""Writes in small logs that are made: what is refused or said without a ground, and what is allowed."""
+"""Writes in made request logs: unfounded errors and answers, and allowed ones."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def denied(small: Small, wait: int = 500) -> None:
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(500, [REFUSED]), (102, [REFUSED]), (101, [])])
-def test_a_leader_does_not_say_that_it_is_none(wait: int, expected: list[str], tmp_path: Path) -> None:
-    """The write is under way for 2 ms; one that came a tenth of a second behind an answer came behind it."""
+def test_a_leader_does_not_answer_that_it_is_no_leader(
+    wait: int, expected: list[str], tmp_path: Path
+) -> None:
+    """Up to 101 ms after the leader's answer, the error is allowed: the write may have come earlier."""
 
     def happens(small: Small) -> None:
         small.follows()
@@ -54,7 +56,7 @@ def test_a_leader_does_not_say_that_it_is_none(wait: int, expected: list[str], t
 def test_a_leader_may_deny_leading_once_its_epoch_has_ended(
     later: int, expected: list[str], tmp_path: Path
 ) -> None:
-    """The next leader epoch begins so many ms behind the answer, by the controller's clock."""
+    """The next leader epoch begins ``later`` ms after the answer, by the controller's clock."""
 
     def happens(small: Small) -> None:
         small.follows()
@@ -66,7 +68,7 @@ def test_a_leader_may_deny_leading_once_its_epoch_has_ended(
 
 
 def test_a_leader_may_deny_leading_to_a_write_from_before(tmp_path: Path) -> None:
-    """The write was taken up half a second ago, and the first fetch was answered since."""
+    """The write arrived 500 ms ago, before the first fetch was answered."""
 
     def happens(small: Small) -> None:
         small.fetch(0, 0)
@@ -91,10 +93,10 @@ def test_a_denied_write_with_an_offset_is_in_the_log(tmp_path: Path) -> None:
     ("acks", "transaction", "expected"),
     [(1, None, ["take_fetch_answer"]), (0, None, []), (1, "t", [])],
 )
-def test_a_follower_is_where_a_batch_begins(
+def test_a_follower_fetches_from_the_start_of_a_batch(
     acks: int, transaction: str | None, expected: list[str], tmp_path: Path
 ) -> None:
-    """Unless some of what is appended is not told: writes without acks, and the ends of transactions."""
+    """Writes with acks=0 and transaction markers append records without a logged offset, so they allow gaps."""
 
     def happens(small: Small) -> None:
         small.made.produce(0, 0 if acks else -1, acks=acks, transaction=transaction)
@@ -121,7 +123,7 @@ def test_a_follower_is_where_a_batch_begins(
 def test_a_batch_that_is_sent_again_is_not_written_again(
     error: int, offset: int, expected: list[str], tmp_path: Path
 ) -> None:
-    """The ISR has shrunk below min ISR; a batch that is there already can be told all the same, and no new one."""
+    """Below min ISR, the leader may still answer for a batch that it has, but not append a new one."""
 
     def happens(small: Small) -> None:
         small.made.produce(0, 0)
@@ -137,7 +139,7 @@ def test_a_batch_that_is_sent_again_is_not_written_again(
 
 @pytest.mark.parametrize(("hwm", "expected"), [(0, ["answer_fetch"]), (1, [])])
 def test_an_acknowledged_record_is_below_the_hwm(hwm: int, expected: list[str], tmp_path: Path) -> None:
-    """The follower's fetches before are in no line; half a second behind the acknowledgement the HWM is past it."""
+    """500 ms after the acknowledgement, the HWM must include it. Earlier fetches are not in the log."""
 
     def happens(small: Small) -> None:
         small.made.produce(0, 0)

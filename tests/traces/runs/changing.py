@@ -1,5 +1,3 @@
-"""Single fields of a line, and other values for them."""
-
 from __future__ import annotations
 
 import random
@@ -9,7 +7,7 @@ from tests.traces.recorded import fields_of, get, put
 
 
 def another(rng: random.Random, value: Any) -> Any:
-    """Another value of the same kind, or nearly."""
+    """A random variation of a value, mostly of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):

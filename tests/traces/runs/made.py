@@ -1,4 +1,4 @@
-"""Runs of the model written as traces, and a judge of traces that shares nothing with the replay but the model."""
+"""Traces written from runs of the model, and an independent check that a trace is a run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,6 @@ def walk_of(scenario: str, depth: int = 25, seed: int = 0, whole: bool = False) 
 
 @cache
 def violation_of(scenario: str) -> ViolatingRun:
-    """A shortest run to a violation of the scenario."""
     options = SearchOptions(workers=1, stop_at_first=True, symmetry=request_of(scenario).symmetry)
     return engines.search("native")(model_of(scenario), options, None).violations[0]
 
@@ -68,7 +67,7 @@ def replayed(folder: Path, lines: Lines, **arguments: Any) -> Report:
     return replay_run(write(folder / "run.ndjson", lines), **arguments)
 
 
-# --- the judge ------------------------------------------------------------------------------------------
+# --- the independent check ------------------------------------------------------------------------------
 
 
 @cache
@@ -83,10 +82,9 @@ def _built(protocol: str, profile: str | None, rules: str, parameters: str) -> t
 
 
 def is_run(lines: Lines) -> bool:
-    """Whether a trace whose lines hold states, or all changes, is a run of the model without a violation.
+    """True if a trace with whole states or all changes is a run of the model without a violation.
 
-    A state is read by the language itself, and every instance of the model is asked for each step. Fields of a
-    state that are missing, as where a parameter adds one, can be any.
+    The language decodes the states, and every instance is tried at each step. Missing fields match any value.
     """
     meta = lines[0]["meta"]
     model, interpreter = _built(
@@ -116,7 +114,7 @@ def is_run(lines: Lines) -> bool:
 
 
 def agrees(model: Model, code: Any, recorded: Any) -> bool:
-    """Whether a state is the recorded one, where fields that were not recorded are taken from the state."""
+    """True if a state has every recorded field's value."""
     return code_of(model, completed(recorded, model.decode(code))) == code
 
 
@@ -129,7 +127,7 @@ def completed(recorded: Any, plain: Any) -> Any:
 
 
 def wanted(model: Model, code: Any, line: dict[str, Any]) -> Any:
-    """The state after a line that tells all changes; None where there is none."""
+    """The state after applying the line's changes to ``code``, or None if they do not apply."""
     try:
         return code_of(model, changed(model.decode(code), line["changes"]))
     except (KeyError, IndexError, TypeError):
@@ -137,7 +135,7 @@ def wanted(model: Model, code: Any, line: dict[str, Any]) -> Any:
 
 
 def code_of(model: Model, plain: Any) -> Any:
-    """A plain state as the language itself reads it; None where it cannot."""
+    """Encode a decoded state; None if it is invalid."""
     try:
         return model.protocol.state.encode(plain)
     except (LanguageError, KeyError, IndexError, TypeError):
@@ -145,12 +143,11 @@ def code_of(model: Model, plain: Any) -> Any:
 
 
 def same(plain: Any, recorded: Any) -> bool:
-    """Whether two parameters are one, 1 and true told apart."""
+    """True if two parameter values are equal; 1 and true differ."""
     return json.dumps(plain) == json.dumps(recorded)
 
 
 def changed(plain: Any, changes: dict[str, Any]) -> Any:
-    """A state with the changes of a line made."""
     plain = copy.deepcopy(plain)
     for path, value in changes.items():
         *way, last = [int(p) if p.isdigit() else p for p in re.findall(r"\w+", path)]

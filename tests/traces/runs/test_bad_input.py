@@ -1,4 +1,4 @@
-"""Files that are no traces: one clear error that names file, line and field, whatever the file holds."""
+"""A file that is no trace gives one error that names file, line and field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ SCHEMA = json.loads((Path(runs.__file__).parent / "trace.schema.json").read_text
 
 
 def trouble(path: Path) -> TraceError | None:
-    """The error of a file, if it has one; any other exception is not caught."""
     try:
         replay_run(path)
     except TraceError as wrong:
@@ -170,7 +169,7 @@ def test_a_protocol_that_is_too_large_is_not_traced(tmp_path: Path) -> None:
     assert "are the most" in wrong.message
 
 
-def test_a_line_after_one_that_nothing_explains_is_read_all_the_same(tmp_path: Path) -> None:
+def test_a_line_after_a_nonconforming_one_is_still_read(tmp_path: Path) -> None:
     lines = walk_of("truncation/kip-101", depth=8)
     del lines[3]["changes"]
     lines[3]["state"] = {"next_record_id": 2}
@@ -226,7 +225,7 @@ def test_the_format_is_known_by_the_first_line() -> None:
         assert not is_run_trace(other)
 
 
-# --- anything ---------------------------------------------------------------------------------------------
+# --- random input -----------------------------------------------------------------------------------------
 
 fuzzing = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -249,7 +248,7 @@ def agrees_with_schema(lines: Any) -> bool:
 @fuzzing
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_any_field_replaced_by_anything(data: st.DataObject, seed: int, tmp_path: Path) -> None:
-    """A trace that is read agrees with the schema; any other one is one TraceError."""
+    """The reader accepts only traces that agree with the schema; others raise one TraceError."""
     rng = random.Random(seed)
     lines = copy.deepcopy(rng.choice([LINES, WHOLE]))
     for _ in range(rng.choice([1, 1, 3])):

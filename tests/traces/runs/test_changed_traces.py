@@ -1,4 +1,4 @@
-"""One field of a trace changed: it is reported, or the trace is another run of the model."""
+"""A changed field of a trace is reported, unless the result is another run of the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.traces.runs.made import is_run, replayed, walk_of
 
 SCENARIOS = ("truncation/kip-320", "replication/controller/small", "replication/large-crashes")
 OUTSIDE = {("meta", "scenario")}
-"""What is for people only."""
+"""Fields that only people read."""
 
 
 def looked_at(path: Any) -> bool:
@@ -31,7 +31,7 @@ def reported(tmp_path: Path, lines: Any) -> bool:
 
 
 def check(tmp_path: Path, lines: Any, at: Any, path: Any, value: Any) -> bool:
-    """Whether a change is reported; where it is not, the trace must be a run."""
+    """True if the replay reports the change; otherwise the changed trace must be a run."""
     changed = copy.deepcopy(lines)
     put(changed[at], path, value)
     if reported(tmp_path, changed):
@@ -47,7 +47,7 @@ def places(lines: Any) -> Any:
 @pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_some_changes(scenario: str, whole: Any, tmp_path: Path) -> None:
-    """Of the lines after the first one; a first line that is changed asks for another model (below, slow)."""
+    """Changes of the first line need other models; the slow test covers them."""
     lines = walk_of(scenario, depth=12, seed=1, whole=whole)
     assert is_run(lines)
     rng = random.Random(scenario)
@@ -68,8 +68,8 @@ def test_every_field(scenario: str, whole: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_changes_left_out_or_made_up(scenario: str, tmp_path: Path) -> None:
-    """A change that a line does not tell, and a value told as changed that has not."""
+def test_a_change_left_out(scenario: str, tmp_path: Path) -> None:
+    """A trace without one of its changes does not conform, or is another run."""
     lines = walk_of(scenario, depth=12)
     for at, line in enumerate(lines[2:], 2):
         for path in line["changes"]:

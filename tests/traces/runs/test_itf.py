@@ -1,4 +1,4 @@
-"""Runs in the Informal Trace Format: read back by its rules alone they are the states of the run."""
+"""Runs in the Informal Trace Format read back as the states of the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["counter", "highwater"]
 
 
 def read(value: Any) -> Any:
-    """An expression of the format, by its definition: bigints, sets, maps, lists and records."""
+    """Decode an expression of the format: bigint, set, map, list or record."""
     if isinstance(value, list):
         return [read(item) for item in value]
     if not isinstance(value, dict):
@@ -83,7 +83,7 @@ def test_every_state_comes_back(name: str) -> None:
     assert len(trace["states"]) == len(walk.path) + 1
 
 
-def test_an_option_of_nothing_is_no_value_of_it() -> None:
+def test_an_empty_option_differs_from_every_value() -> None:
     model = scenario_model("truncation/kip-320")
     leader = model.protocol.state.fields["quorum"].fields["leader"]  # type: ignore[attr-defined]
     assert (expression(leader, None), expression(leader, 0)) == ([], [{"#bigint": "0"}])

@@ -1,4 +1,4 @@
-"""The example of docs/trace-format.md is what the page says of it."""
+"""The example in docs/trace-format.md replays as the page says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_example_is_explained(tmp_path: Path) -> None:
     assert (report.explained, report.operations) == (True, 4)
 
 
-def test_the_other_one_is_not(tmp_path: Path) -> None:
+def test_the_changed_example_is_not(tmp_path: Path) -> None:
     lines = EXAMPLE.splitlines()
     lines[2] = re.sub(r'"changes": .*', '"changes": {"brokers[0].hwm": 1}}', lines[2])
     path = tmp_path / "run"

@@ -1,4 +1,4 @@
-"""`--trace-out`: the run that check or simulate found, as a file that replays."""
+"""`--trace-out`: check and simulate write a run that replays."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_violating_walk_of_a_simulation(out: Any) -> None:
     assert set(first_line(out)["about"]["violates"]) <= set(replay_run(out).findings_count)
 
 
-def test_quiet_says_nothing_of_it(out: Any) -> None:
+def test_quiet_prints_no_path_of_the_trace(out: Any) -> None:
     ended = run("check", "truncation/kip-101", "--quiet", "--trace-out", out)
     assert "trace-out" not in ended.output
     assert out.exists()
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> Non
 
 
 def test_a_protocol_of_ones_own_is_held_from_python(out: Any) -> None:
-    """A trace never makes the replay load a file; whoever has the model hands it over."""
+    """The replay never loads a file named in a trace; the caller passes the model."""
     from highwater.checker.scenarios.request import Overrides, Request
     from highwater.checker.scenarios.scenario_files import find
 

@@ -1,4 +1,4 @@
-"""What is said of a line that do not conform: what was before it, what came near, and why it was not taken."""
+"""The report on a nonconforming line: the state before it, the nearest candidates, and why they fail."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ BY_A_GUARD = {
     "replication/defect-late-fetch": "stale_fetch_check",
     "replication/defect-join-below-hwm": "join_at_hwm",
 }
-"""Scenarios with one rule off which, switched on, refuses a step of the run."""
+"""By scenario: its one rule that is off. Switched on, the rule refuses a step of the run."""
 BY_A_FIELD = {
     "replication/defect-elr-after-election": ("elr_follows_election", "partition.elr"),
     "replication/defect-fenced-controller": ("ineligible_replica_check", "partition.isr"),
 }
-"""Scenarios with one rule off which, switched on, makes a step of the run write something else."""
+"""By scenario: its one rule that is off, and the field that a step writes differently with it on."""
 
 
 def new_guards(scenario: str, rule: str, action: str) -> set[str]:
-    """The guards of an action, where the scenario's rule is on, that it has not where the rule is off."""
+    """The guards that an action has only with the rule on."""
     request, off = request_of(scenario), model_of(scenario)
     on = type(off.protocol)(request.parameters, {*off.protocol.rules_on, rule})
     found = [
@@ -148,7 +148,7 @@ def test_an_action_of_a_rule_that_is_off(tmp_path: Path) -> None:
 
 
 def test_a_bound_that_cuts_is_named(tmp_path: Path) -> None:
-    """The third record has no room: what a larger log would explain is not called impossible."""
+    """The bound max_leader_epoch refuses step 3; the report names it, because a larger model may allow the step."""
     first, start, *_ = walk_of("truncation/kip-101")
     lines = [first, start, {"step": 1, "action": "controller_elect_leader", "parameters": {"replica": 0}}]
     lines += [{"step": n, "action": "controller_elect_leader"} for n in (2, 3)]
@@ -159,7 +159,7 @@ def test_a_bound_that_cuts_is_named(tmp_path: Path) -> None:
 
 
 class Steps(Protocol):
-    """Counts to 2; from 3, where no run comes, a step would leave the type."""
+    """Counts to 2. A step from the unreachable state 3 would exceed the type."""
 
     name = "steps"
 
@@ -176,7 +176,7 @@ class Steps(Protocol):
 
 
 @pytest.mark.parametrize("hidden", [0, 2])
-def test_a_step_that_no_run_takes_explains_nothing(hidden: Any, tmp_path: Path) -> None:
+def test_a_step_from_an_unreachable_state_is_no_explanation(hidden: Any, tmp_path: Path) -> None:
     meta = {"format": "highwater-trace-1", "protocol": "steps", "start": "given", "hidden_steps": hidden}
     lines: list[dict[str, Any]] = [
         {"meta": meta},

@@ -1,4 +1,4 @@
-"""Runs of the model, written and replayed: explained, whatever of them is left out."""
+"""Traces written from runs of the model conform, whatever part is left out."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_with_nothing_but_the_actions(scenario: str, tmp_path: Path) -> None:
     ],
 )
 def test_with_most_of_the_state_hidden_and_no_names(scenario: str, path: Any, tmp_path: Path) -> None:
-    """Only one part of the state is observed; the rest, and what happened, is guessed."""
+    """The trace has only one part of the state; the replay infers the rest and the actions."""
     first, *lines = walk_of(scenario, depth=7, whole=True)
     name, _, inner = path.partition("[*].")
     first["meta"]["observed"] = [path]
@@ -117,8 +117,8 @@ def test_with_most_of_the_state_hidden_and_no_names(scenario: str, path: Any, tm
 
 @pytest.mark.parametrize("hidden", [1, 2])
 @pytest.mark.parametrize("scenario", ["truncation/kip-101", "replication/large-fencing"])
-def test_with_steps_that_nobody_saw(scenario: str, hidden: Any, tmp_path: Path) -> None:
-    """Of so many lines all but the last are left out; without hidden steps the rest is not explained."""
+def test_with_hidden_steps(scenario: str, hidden: Any, tmp_path: Path) -> None:
+    """Of each ``hidden`` + 1 lines only the last stays; without ``hidden_steps`` the trace does not conform."""
     first, start, *lines = walk_of(scenario, depth=14, whole=True)
     kept = lines[hidden :: hidden + 1]
     for step, line in enumerate(kept, 1):
@@ -128,8 +128,8 @@ def test_with_steps_that_nobody_saw(scenario: str, hidden: Any, tmp_path: Path) 
     assert explained(replayed(tmp_path, [first, start, *kept]))
 
 
-def test_changes_over_steps_that_nobody_saw(tmp_path: Path) -> None:
-    """What a line does not name is as it was at the line before, whatever happened between."""
+def test_changes_over_hidden_steps(tmp_path: Path) -> None:
+    """A field that a line does not name has the value of the previous line."""
     scenario = "truncation/kip-101"
     first, start, *lines = walk_of(scenario, depth=13)
     merged: list[dict[str, Any]] = [
@@ -148,7 +148,7 @@ def test_changes_over_steps_that_nobody_saw(tmp_path: Path) -> None:
 
 
 def test_a_part_of_an_array_is_an_object(tmp_path: Path) -> None:
-    """An instrumented broker logs its own state alone."""
+    """An instrumented broker logs only its own state."""
     first, *lines = walk_of("replication/large-fencing", whole=True)
     for line in lines:
         line["state"] = {"brokers": {"1": line["state"]["brokers"][1]}}
@@ -249,7 +249,7 @@ def test_every_counterexample_is_the_same_violation(scenario: str, tmp_path: Pat
 
 
 def test_a_violation_in_some_of_the_states_is_uncertain(tmp_path: Path) -> None:
-    """Of the last step nothing is told: it may be the one that violates, or another."""
+    """The last line is empty: its step may be the violating one or another."""
     lines = counterexample_of("truncation/kip-101")
     report = replayed(tmp_path, [*lines[:-1], {"step": len(lines) - 2}])
     (finding,) = report.findings

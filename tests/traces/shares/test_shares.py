@@ -1,4 +1,4 @@
-"""A log that is followed in shares gives the report of the whole log: on recorded, made, changed and arbitrary logs."""
+"""Replaying a log in shares gives the report of the whole log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.traces.metadata.mutations import Log, fields, read, whole_records
 from tests.traces.metadata.test_any_log import records, whole
 
 WORK = ("beliefs", "steps explained")
-"""Figures of how much was explained: each share explains for itself."""
+"""Figures that count work, which each share does separately."""
 CLEAR = encode("CLEAR_ELR_RECORD", 0, {"topicName": ""})
 SHARES = (2, 7)
 
@@ -66,7 +66,7 @@ def embedded(path: Path, **rules: Any) -> dict[str, Any] | str:
 
 
 def until_damage(expected: dict[str, Any] | str) -> dict[str, Any] | str:
-    """What shares say of a log that one process replays up to the damage: the damage."""
+    """The result expected of shares: for a damaged log, only the error message."""
     if isinstance(expected, str) or not expected["damage"]:
         return expected
     message: str = expected["damage"][0]["message"]
@@ -74,7 +74,7 @@ def until_damage(expected: dict[str, Any] | str) -> dict[str, Any] | str:
 
 
 def divided(path: Path, count: int, **rules: Any) -> tuple[dict[str, Any] | str, int]:
-    """The report of so many shares, one after the other in this process, and how often they were followed."""
+    """The report of ``count`` shares, replayed one after the other, and the number of passes."""
     passes = 0
 
     def run(ends: Mapping[Stretch, int]) -> list[ShareResult]:
@@ -106,7 +106,7 @@ LONG = [name for name in SCENARIOS if name.startswith("mixed-")]
     all_but(
         set(SCENARIOS) - set(LONG),
         SCENARIOS,
-        "the longest logs; those in which one thing goes wrong are fast",
+        "the longest logs; the fast test has those with a single fault",
     ),
 )
 def test_recorded_clusters(scenario: str) -> None:
@@ -130,7 +130,6 @@ def test_recorded_clusters_of_4_2(scenario: str, switched: dict[str, bool]) -> N
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log of many topics in several segments, with snapshots."""
     folder = tmp_path_factory.mktemp("made")
     write_log(
         folder, partitions=60, records=1500, brokers=5, segment_bytes=40_000, snapshot_every=600, seed=3
@@ -160,7 +159,6 @@ def test_a_log_that_begins_with_a_snapshot(made: Path, tmp_path: Path) -> None:
 
 
 def changed(log: Log, random: Random) -> Log:
-    """The log with a few changes at random places."""
     for _ in range(4):
         mutations = fields(log) if random.random() < 0.7 else whole_records(log)
         log = next(islice(mutations, random.randrange(3000), None)).make()
@@ -168,10 +166,9 @@ def changed(log: Log, random: Random) -> Log:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, pytest.param(range(2, 20), marks=slow("18 more logs; the fast ones have two"))]
+    "seed", [0, 1, pytest.param(range(2, 20), marks=slow("18 more logs; the fast test has two"))]
 )
 def test_changed_logs(made: Path, tmp_path: Path, seed: int | range) -> None:
-    """What is not explained, with its candidates, is the same."""
     original = read(made).without_snapshots()
     for number in seed if isinstance(seed, range) else [seed]:
         folder = changed(original, Random(number)).write(tmp_path / str(number))
@@ -180,7 +177,7 @@ def test_changed_logs(made: Path, tmp_path: Path, seed: int | range) -> None:
         for count in (2, 7):
             found, passes = divided(folder, count)
             assert found == expected
-            # A decision that a change of another share breaks off: what the log with seed 0 is for.
+            # In the log of seed 0, a change in another share interrupts a decision.
             assert passes == 2 or seed != 0 or count < 7
 
 
@@ -212,8 +209,8 @@ def creation(topic: int, number: int = 0) -> tuple[bytes, bytes]:
     )
 
 
-def test_changes_of_others_behind_a_record_about_the_cluster(tmp_path: Path) -> None:
-    """A registration's decision begins with changes of any share, also where others stood before the last topic."""
+def test_partition_changes_after_a_registration_in_another_share(tmp_path: Path) -> None:
+    """A registration's decision can begin with partition changes of any share."""
     batches: list[list[bytes]] = [[value for topic in range(6) for value in creation(topic)]]
     offset = len(batches[0])
     for topic in range(6):
@@ -266,7 +263,7 @@ def test_a_damaged_log_is_the_same_error(made: Path, tmp_path: Path, at: int) ->
     data[at] ^= 255
     damaged.write_bytes(bytes(data))
     expected = embedded(tmp_path)
-    # Up to the damage one process replays it: shares know nothing of each other's.
+    # A single process reports everything up to the damage; shares report only the damage.
     for count in SHARES:
         assert divided(tmp_path, count)[0] == until_damage(expected)
 
@@ -306,7 +303,7 @@ def test_a_leader_epoch_that_falls_from_one_range_to_the_next(tmp_path: Path) ->
     ],
 )
 def test_doubts_are_those_of_the_whole_log(tmp_path: Path, values: list[bytes]) -> None:
-    """Doubts, marks and counts are those of the whole log, whichever share met them."""
+    """Caveats, marks and counts equal those of the whole log, whichever share meets them."""
     for base, folder in ((0, tmp_path / "whole"), (20, tmp_path / "without its beginning")):
         log = write(folder, [*beginning(), *values], base)
         expected = embedded(log)

@@ -1,5 +1,3 @@
-"""A cluster whose brokers' logs are made."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What tests of HWM and LEO share: the names of the findings, an election, and what a finding counts."""
+"""Names of findings, and helpers, for the HWM and LEO tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs at random: those that keep the rules have no finding, others have what was lost."""
+"""Random runs: those that keep the rules have no finding; the others have exactly the loss."""
 
 from __future__ import annotations
 

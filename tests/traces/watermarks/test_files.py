@@ -1,4 +1,4 @@
-"""Times, files and topics of brokers' logs."""
+"""Time zones, missing files and deleted topics in broker logs."""
 
 from __future__ import annotations
 

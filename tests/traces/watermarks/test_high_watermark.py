@@ -1,4 +1,4 @@
-"""The HWM of one leader, and min ISR: each promise broken on purpose and found, the same kept and nothing found."""
+"""Promises about the HWM and min ISR: the replay finds broken ones and nothing else."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_hwm_of_a_leader_is_lower_when_it_replays_a_change(made: Made) -> No
 
 
 def test_a_new_tenure_may_start_lower(made: Made) -> None:
-    """B5: the HWM of a new leader lags."""
+    """B5: a new leader's HWM lags behind."""
     elect(made, 1, 10, 3)
     made.follows(0, 10)
     made.hwm(1, 3, 10)
@@ -124,7 +124,7 @@ def test_a_leader_that_does_not_say_that_its_isr_is_too_small_goes_by_other_sett
 
 
 def test_a_lower_min_isr_lets_the_hwm_move(made: Made) -> None:
-    """As in a recorded cluster: the setting goes down and up again while the partition stays as it is."""
+    """As in a recorded cluster, min ISR is lowered and raised while the partition does not change."""
     alone(made)
     made.configured(0, 1)
     made.hwm(0, 10, 12)

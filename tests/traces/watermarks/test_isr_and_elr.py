@@ -1,4 +1,4 @@
-"""LEOs of members of ISR and ELR: each promise broken on purpose and found, the same kept and nothing found."""
+"""Promises about the LEOs of ISR and ELR members: the replay finds broken ones and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was committed is lost, or is not: each promise broken on purpose and found, the same kept and nothing found."""
+"""Losses of committed records: the replay finds each one and nothing else."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_consumers_see_nothing_of_a_loss_while_the_new_leader_answers_nothing(ma
 
 
 def test_records_that_some_replica_has_yet_survive(made: Made) -> None:
-    """The leader lacks them, and followers truncate to it; but until then they are there."""
+    """Followers still have the records until they truncate to the new leader's log."""
     elect(made, 2, 4, 4, isr=(2,))
     made.follows(0, 10)
     made.follows(1, 10)
@@ -114,7 +114,7 @@ def test_a_leader_that_restarts_in_its_epoch_with_less(made: Made) -> None:
 
 
 def test_a_longer_log_that_lacks_what_was_committed(made: Made) -> None:
-    """Broker 0 has 25 records of epoch 0, 10 of them committed; epoch 1 commits other records from 10 on."""
+    """Broker 0 has 25 records of epoch 0, 10 of them committed; epoch 1 commits others from offset 10."""
     elect(made, 1, 10, 10, isr=(1,))
     made.min_isr = 1
     made.hwm(1, 10, 14)
@@ -185,8 +185,8 @@ def test_a_log_that_is_loaded_in_the_ms_in_which_its_leader_starts(made: Made) -
 
 
 @pytest.mark.parametrize(("lines", "expected"), [(0, [LOST, READ]), (1, [LOST, READ]), (2, [])])
-def test_moves_count_where_it_is_known_whose_they_are(made: Made, lines: int, expected: list[str]) -> None:
-    """A broker that replays a change says so in one file, and what it becomes in the other. Here that one ends."""
+def test_hwm_moves_count_if_their_tenure_is_known(made: Made, lines: int, expected: list[str]) -> None:
+    """A broker logs a metadata replay in one file and its new role in another. Here the other file ends early."""
     made.alter(isr=(0, 1))
     made.still(0, "leader", 10)
     for _ in range(lines):
@@ -197,7 +197,7 @@ def test_moves_count_where_it_is_known_whose_they_are(made: Made, lines: int, ex
     assert made.properties() == expected
 
 
-def test_moves_after_the_last_change_of_state_that_is_known_do_not_count(made: Made) -> None:
+def test_hwm_moves_after_the_last_known_role_change_do_not_count(made: Made) -> None:
     made.removed(0)
     made.hwm(0, 10, 15)
     elect(made, 2, 10, 10)

@@ -1,4 +1,4 @@
-"""Losses that recorded clusters counted themselves, and what is found in their logs."""
+"""The losses found in recorded clusters equal those counted when they were recorded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def judge(scenario: str, paths: tuple[Path, ...] = ()) -> tuple[Watermarks, list
 @needs_clusters
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_losses_are_those_that_were_counted_at_the_end(scenario: str) -> None:
-    """The log of each cluster counts records that were acknowledged and that no replica held at the end."""
+    """losscheck.json counts the acknowledged records that no replica held at the end."""
     counted = json.loads((CLUSTERS / scenario / "losscheck.json").read_text())
     judged, findings = judge(scenario)
     found = {f"t1-{partition}": 0 for partition in counted}
@@ -70,7 +70,7 @@ EXPECTED = {
     "down-noelr-unclean-210": [LOST, READ],
     "reassigns-elr": [ELECTABLE, ELECTABLE],
 }
-"""In reassigns-elr brokers 1 and 3 stay in the ELR though they are no replicas any more and drop their logs (966.9)."""
+"""Findings by cluster. In reassigns-elr brokers 1 and 3 stay in the ELR but are no longer replicas (966.9)."""
 
 
 @needs_clusters
@@ -104,7 +104,7 @@ def test_the_order_of_files_does_not_matter() -> None:
 def test_recorded_lines_that_are_changed_are_found(
     tmp_path: Path, old: bytes, new: bytes, expected: str | None
 ) -> None:
-    """Every line of a kind is changed in a cluster that has no finding."""
+    """Change every line of one kind in a cluster without findings."""
     paths = []
     for path in broker_logs("mixed-elr-1"):
         text = gzip.decompress(path.read_bytes())
