@@ -109,7 +109,9 @@ def test_a_property_of_several_protocols_is_a_statement() -> None:
         for name, known in KNOWN.items()
         if len({*known.checked_by} - {METADATA_LOG, "replication.topic"}) > 1
     }
-    assert shared - {step.name for step in steps} <= {s.name for s in (*statements.STATEMENTS, *observed.OF_BROKERS)}
+    assert shared - {step.name for step in steps} <= {
+        s.name for s in (*statements.STATEMENTS, *observed.OF_BROKERS)
+    }
     assert len({step.name for step in steps}) == len(steps)
 
 
