@@ -106,7 +106,7 @@ class Session:
             raise InputError(f"{what}: {instance} cannot be taken: {refused[0]!r} does not hold")
         step = self.interpreter.step(state, number)
         if step.state is None:
-            raise InputError(f"{what}: {instance} is cut at {step.cut}")
+            raise InputError(f"{what}: {instance} is pruned at {step.cut}")
         return step.state
 
     def number(self, action: str, parameters: Mapping[str, Any]) -> int:

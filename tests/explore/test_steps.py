@@ -64,7 +64,7 @@ def test_a_step_that_is_cut_leads_nowhere(session: Session) -> None:
     states = session.states(Path(0, (up, up)))
     assert session.fates(states[-1])[up] < 0
     assert session.possible(states[-1]) == [session.number("down", {})]
-    with pytest.raises(InputError, match=r"step 3: up\(\) is cut at n"):
+    with pytest.raises(InputError, match=r"step 3: up\(\) is pruned at n"):
         session.states(Path(0, (up, up, up)))
 
 

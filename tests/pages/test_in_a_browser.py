@@ -110,7 +110,7 @@ def test_the_keyboard_alone_is_enough(opened: Callable[..., Any]) -> None:
         names.append(
             page.evaluate("(e => e.getAttribute('aria-label') || e.textContent)(document.activeElement)")
         )
-    assert {"one step on (→)", "step of the run", "SVG", "Markdown", "How it was set up"} <= set(names)
+    assert {"one step on (→)", "step of the run", "SVG", "Markdown", "Parameters and rules"} <= set(names)
     page.locator(".chart[role=slider]").focus()
     page.keyboard.press("ArrowDown")
     assert (

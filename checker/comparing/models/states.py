@@ -196,7 +196,7 @@ def _outcome(model: Model, instance: Instance, state: Scalars) -> Scalars | str:
     try:
         number = next(n for n, i in enumerate(model.instances) if i is instance)
         step = Interpreter(model).step(state, number)
-        return f"cut at {step.cut}" if step.state is None else step.state
+        return f"pruned at {step.cut}" if step.state is None else step.state
     except BoundError as wrong:
         return str(wrong)
 

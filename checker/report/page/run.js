@@ -42,7 +42,7 @@ function heading() {
       r.meaning ? el("p", { class: "meaning" }, "It says: ", r.meaning) : null),
     falsity(r), outcomes(r),
     r.loop ? el("details", { class: "fold" }, el("summary", {}, r.loop.start < r.steps.length - 1 ? "Why the loop is fair" : "Why the run may end there"), el("ul", {}, r.loop.fair.map(line => el("li", {}, line)))) : "",
-    el("details", { class: "fold" }, el("summary", {}, "How it was set up"), el("dl", { class: "pairs" }, rows)));
+    el("details", { class: "fold" }, el("summary", {}, "Parameters and rules"), el("dl", { class: "pairs" }, rows)));
 }
 
 // --- why the property is false ----------------------------------------------------------------------------------------
@@ -160,14 +160,14 @@ function possible(r) {
   });
   open.sort((a, b) => b.taken - a.taken || (a.cut !== null) - (b.cut !== null));
   const list = open.length ? el("ul", { class: "possible" }, open.map(o => el("li", { class: o.taken ? "taken" : o.cut !== null ? "soft" : null }, live && o.cut === null ? el("button", { type: "button", class: "step", onclick: () => live.take(o.i) }, o.sentence) : o.sentence,
-    o.taken ? el("span", { class: "tag" }, "this run does") : null, o.cut !== null ? el("span", { class: "tag" }, `cut at ${o.cut}`) : null))) : el("p", { class: "soft" }, "Nothing.");
+    o.taken ? el("span", { class: "tag" }, "this run does") : null, o.cut !== null ? el("span", { class: "tag" }, `pruned at ${o.cut}`) : null))) : el("p", { class: "soft" }, "Nothing.");
   const rows = [...refused].flatMap(([action, guards]) => [...guards].map(([guard, parameters], k) => el("tr", {},
     k ? null : el("th", { scope: "rowgroup", rowspan: guards.size }, el("code", {}, action)), el("td", {}, "“", guard, "”"), el("td", { class: "soft" }, parameters.filter(Boolean).join("; ")))));
   const count = all.filter(f => f > 0).length;
   const table = el("details", { class: "fold refused", open: everything }, el("summary", {}, `Refused: ${many(count, "step")}, and by which guard`),
     el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, ["action", "the guard that refuses it", "with"].map(h => el("th", {}, h)))), el("tbody", {}, rows))));
   table.addEventListener("toggle", () => { everything = table.open; });
-  return el("section", {}, el("h3", {}, `Possible now: ${many(open.length, "step")}`), list, table);
+  return el("section", {}, el("h3", {}, `Enabled: ${many(open.length, "step")}`), list, table);
 }
 
 // --- the whole state ----------------------------------------------------------------------------------------------------
