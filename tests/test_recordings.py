@@ -1,4 +1,4 @@
-"""Where recordings are asked for, a run of the tests does not pass without them."""
+"""If ``HIGHWATER_NEEDS_RECORDINGS`` is set, a run of the tests without recordings fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     for name in recordings.FOLDERS[1:]:
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "a recording").touch()
-    (tmp_path / recordings.FOLDERS[0]).mkdir(parents=True)  # which holds nothing
+    (tmp_path / recordings.FOLDERS[0]).mkdir(parents=True)  # an empty folder
     with pytest.raises(pytest.UsageError, match=r"REC.* missing in .*: traces/kafka/clusters$"):
         recordings.refuse_without(ASKED, tmp_path)
     recordings.refuse_without({}, tmp_path)
@@ -28,7 +28,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_a_run_without_them_fails(tmp_path: Path) -> None:
-    """In a tree that has no recordings beside it: skipped with the reason, or, where they are asked for, refused."""
+    """In a tree without recordings, the test is skipped, or, with the variable set, the run is refused."""
     tree = tmp_path / "tree" / "tests"
     tree.mkdir(parents=True)
     for name in ("__init__.py", "recordings.py"):

@@ -1,4 +1,4 @@
-"""Whoever marks a test as slow says why."""
+"""A slow mark needs a reason, and tests are grouped by file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def test_marks_without_a_reason_are_found() -> None:
 
 
 def test_a_run_with_one_is_refused(pytestconfig: pytest.Config) -> None:
-    """So each run of any test asks this of all that were collected."""
     with pytest.raises(pytest.UsageError, match="without a reason: d, e, f; see"):
         conftest.pytest_collection_modifyitems(pytestconfig, GOOD + WRONG)
 
@@ -48,7 +47,7 @@ def test_what_is_quick_is_among_the_names() -> None:
 
 
 def test_a_file_runs_in_one_process(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or with others that share something; what is long and shares nothing, by itself."""
+    """Tests of one entry of TOGETHER share a process; each test of APART may run in any."""
     monkeypatch.setattr("xdist.scheduler.loadscope.parse_tx_spec_config", lambda config: ["popen"])
     scheduler = conftest.pytest_xdist_make_scheduler(pytestconfig, Producer("tests"))
     files = (

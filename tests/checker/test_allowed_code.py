@@ -1,4 +1,4 @@
-"""What is executed, and what is not: a protocol beside its scenario is; one elsewhere, or named by data, is refused."""
+"""Only a protocol file in its scenario's own folder, or in an allowed one, is executed."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ COMMANDS = {
     "show": ["show"],
     "gate": ["gate", "--update", "--baseline", "gate.toml"],
 }
-"""Every command that takes a scenario, with what it needs besides."""
+"""Every command that takes a scenario, with the other arguments that it needs."""
 
 
 @pytest.fixture(autouse=True)
 def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is started after all ends at once."""
+    """If a server starts by mistake, it ends immediately."""
     monkeypatch.setattr(BaseWSGIServer, "serve_forever", lambda self: None)
 
 
 @pytest.fixture
 def mark(tmp_path: Path) -> Path:
-    """A file that is there once one of the protocols was executed."""
+    """A file that exists once a protocol was executed."""
     return tmp_path / "executed"
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, mark: Path) -> Path:
-    """A protocol in a folder of its own."""
+    """A protocol file in a folder outside of the scenario's."""
     (tmp_path / "elsewhere").mkdir()
     path = tmp_path / "elsewhere" / "counter.py"
     path.write_text(MARKING.format(mark=str(mark)) + COUNTER)
@@ -57,7 +57,7 @@ def elsewhere(tmp_path: Path, mark: Path) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the scenarios, which one is in: with links that lead to the protocol."""
+    """The scenarios' folder, also the working directory; it has links to the protocol elsewhere."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "link.py").symlink_to(elsewhere)
@@ -141,7 +141,7 @@ def test_a_link_to_a_folder_allows_what_it_leads_to(
 def test_a_folder_without_a_name_is_none(
     place: Path, elsewhere: Path, mark: Path, folders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Least of all the current one."""
+    """An empty entry of the variable does not allow the current folder."""
     monkeypatch.chdir(elsewhere.parent)
     monkeypatch.setenv(user_code.VARIABLE, folders)
     with pytest.raises(InputError, match="is outside of the folder"):
@@ -150,7 +150,7 @@ def test_a_folder_without_a_name_is_none(
 
 
 def test_what_is_allowed_is_so_while_a_command_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside what the environment allows, which is as it was afterwards; and there may be several."""
+    """``allowing`` nests, adds to the environment variable, and restores it."""
     one, two = place / "one", place / "two"
     monkeypatch.delenv(user_code.VARIABLE, raising=False)
     with user_code.allowing([]):
@@ -214,7 +214,7 @@ def test_what_a_protocol_imports_is_beside_it_too(
 def test_a_baseline_leads_to_no_scenario_outside_of_its_folder(
     highwater: Command, place: Path, elsewhere: Path, mark: Path
 ) -> None:
-    """Its protocol would lie beside it, and would be executed."""
+    """A scenario outside of the baseline's folder would have its protocol executed."""
     scenario(elsewhere.parent, "counter.py")
     (place / "link.toml").symlink_to(elsewhere.with_suffix(".toml"))
     fact = 'verdict = "holds"\n'
@@ -225,9 +225,9 @@ def test_a_baseline_leads_to_no_scenario_outside_of_its_folder(
             f"[select.proofs.p]\nscenario = {json.dumps(name)}\n[proofs.p]\n{fact}",
         ):
             (place / "gate.toml").write_text(f"format = 1\n{text}")
-            if "scenarios = [" not in text:  # what is selected only is run by an update
+            if "scenarios = [" not in text:  # only an update runs the selected scenarios
                 refused(highwater("gate", "--baseline", "gate.toml"))
-            if "[scenarios" not in text:  # and what was found before is not looked at by one
+            if "[scenarios" not in text:  # an update does not read recorded results
                 refused(highwater("gate", "--baseline", "gate.toml", "--update"))
     (place / "gate.toml").write_text('format = 1\n[select]\nscenarios = ["../else*/*.toml"]\n')
     refused(highwater("gate", "--baseline", "gate.toml", "--update"))
@@ -266,7 +266,7 @@ def test_a_trace_names_protocols_that_are_known_and_no_file(
 
 @pytest.fixture
 def hostile(tmp_path: Path, mark: Path) -> Path:
-    """A folder whose every file would say that it was executed."""
+    """A folder whose every file leaves the mark if it is executed."""
     folder = tmp_path / "hostile"
     folder.mkdir()
     text = MARKING.format(mark=str(mark))

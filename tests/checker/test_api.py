@@ -1,4 +1,4 @@
-"""``import highwater``: what is public, what it costs, and that the page on it and the README tell the truth."""
+"""``import highwater``: public names, import cost, and the code of its page and of the README."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def test_a_result_is_what_the_command_gives(highwater: Callable[..., Run]) -> No
 
 
 def test_a_class_that_comes_with_highwater_has_its_invariants() -> None:
-    """They stand in ``highwater.invariants``, so asking the class alone would check nothing and say ``holds``."""
+    """A protocol class finds its invariants in ``highwater.invariants``; without them a check would pass
+    vacuously.
+    """
     asked = package.scenario(truncation.PROTOCOL)
     assert asked.properties[:2] == ["weak_isr", "strong_isr"]
     by_name = package.scenario("truncation")
@@ -116,7 +118,6 @@ def test_a_notebook_shows_what_happened() -> None:
     ],
 )
 def test_what_is_set_is_what_is_asked(setting: str, value: object, asked: object) -> None:
-    """Parameters, rules and properties are set on the page."""
     plain = package.scenario("truncation/kip-101")
     changed = package.scenario("truncation/kip-101", **{setting: value})  # type: ignore[arg-type]
     assert getattr(plain, setting) != asked

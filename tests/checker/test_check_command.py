@@ -96,8 +96,6 @@ class TestStatus:
 
 
 class TestOverrides:
-    """Options that override a scenario turn its expectations off."""
-
     @pytest.mark.parametrize(
         "option",
         [("--set", "size=9"), ("--rule", "skips=off"), ("--profile", "plain"), ("--property", "below_seven")],
@@ -245,7 +243,7 @@ def test_a_pattern_adds_what_is_not_there_yet() -> None:
     assert scenario_files.expanded(["truncation/kip-*"]) == kips
     named = ["truncation/kip-279", "mine.toml", "truncation/kip-*", "truncation/kip-279"]
     once = [kip for kip in scenario_files.expanded(["truncation/kip-*"]) if kip != "truncation/kip-279"]
-    # What is named by itself is asked as often as it is named.
+    # A scenario that is named without a pattern is run each time it is named.
     assert scenario_files.expanded(named) == ["truncation/kip-279", "mine.toml", *once, "truncation/kip-279"]
     with pytest.raises(InputError, match="no scenario matches"):
         scenario_files.expanded(["nothing/*"])

@@ -1,4 +1,4 @@
-"""What is checked of what a protocol declares, what is not, and names that mean nothing."""
+"""Which declarations of a protocol are checked, which are not, and unknown names."""
 
 from __future__ import annotations
 

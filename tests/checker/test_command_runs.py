@@ -1,4 +1,4 @@
-"""Runs of the command as a process of its own: interruption, pipes, what is imported."""
+"""Runs of the command in its own process: interruption, pipes, imports."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def start(*arguments: Any) -> Any:
 
 
 def interrupted(process: Any) -> Any:
-    """Interrupt the process after its first line of progress; (that line, standard output, the rest of errors)."""
+    """Interrupt the process after its first progress line; returns (that line, stdout, rest of stderr)."""
     line = process.stderr.readline()
     process.send_signal(signal.SIGINT)
     try:
         out, err = process.communicate(timeout=600)
     finally:
-        process.kill()  # one that goes on would do so forever
+        process.kill()  # a process that ignores the signal would run forever
     return line, out, err
 
 
@@ -140,7 +140,7 @@ ANSWERS = [
 
 
 def into(redirection: str, arguments: Any) -> Any:
-    """Run with a redirection of the shell; (exit status, standard error)."""
+    """Run the command with a shell redirection; returns (exit status, stderr)."""
     words = shlex.join([*COMMAND, *arguments])
     done = subprocess.run(
         ["bash", "-c", f"{words} {redirection}"],
@@ -155,7 +155,7 @@ def into(redirection: str, arguments: Any) -> Any:
 
 @pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
 def test_a_closed_pipe_ends_with_141(arguments: Any) -> None:
-    """141, what a shell says of a program that a closed pipe ended; 1 would say that something is violated."""
+    """A shell reports 141 for a program that a closed pipe ended; 1 would mean a violation."""
     read_end, write_end = os.pipe()
     os.close(read_end)
     process = subprocess.Popen(
@@ -226,7 +226,7 @@ def test_what_is_not_needed_is_not_imported(arguments: Any, unwanted: str) -> No
 
 
 def in_a_terminal(*arguments: Any) -> Any:
-    """Run in a pseudo-terminal; (exit status, everything that was shown)."""
+    """Run the command in a pseudo-terminal; returns (exit status, all output)."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)

@@ -1,4 +1,4 @@
-"""Counterexamples: that a run is checked before it is told, and how it is told."""
+"""Counterexamples: the interpreter replays a run before it is reported, and how it is printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is our own fault has a status of its own and a report to send; it is never told as a violation."""
+"""An internal error has its own exit status and a report to send; it is never reported as a violation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCENARIO = "truncation/kip-101"
 
 @pytest.fixture
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Any]]:
-    """What was written to be sent."""
+    """Returns the internal error reports that were written."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -46,7 +46,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def engine_that(monkeypatch: pytest.MonkeyPatch, change: Callable[[SearchResult], None]) -> None:
-    """From now on the native engine's answers are changed."""
+    """Apply ``change`` to every result of the native engine."""
 
     def search(model: Model, options: SearchOptions, progress: object = None) -> SearchResult:
         result = native_search(model, options)
@@ -125,7 +125,7 @@ def test_an_engine_that_contradicts_itself(
 
 
 def test_in_a_process_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a helper says of itself goes on as what it is."""
+    """An internal error in a helper process is raised unchanged in the main process."""
 
     def fails(self: object, *given: object) -> None:
         raise InternalError("two and two", {"sum": 5})
@@ -182,7 +182,7 @@ def test_a_library_that_cannot_be_loaded_is_named(library: str, tmp_path: Path) 
 
 
 def test_a_module_that_python_left_cut_short_is_named(tmp_path: Path) -> None:
-    """A full disk leaves such a file, and Python believes it: no command of ours was interrupted."""
+    """A full disk can leave a truncated bytecode file, which Python loads."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
 

@@ -1,4 +1,4 @@
-"""How much memory there is: never more than the control groups and the limits of the process leave."""
+"""The memory limit: the least of the machine, the control groups and the process limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def tree(tmp_path: Path, groups: str, mounts: list[str], files: dict[str, str]) -> list[int]:
-    """What is left by control groups that are mounted like this."""
+    """The memory left by each control group, for these groups, mounts and files below /proc and /sys."""
     proc, root = tmp_path / "proc", tmp_path / "sys"
     proc.mkdir()
     (proc / "cgroup").write_text(groups)
@@ -53,7 +53,7 @@ def test_version_1(tmp_path: Path) -> None:
         "job/memory.stat": f"cache 1\ntotal_inactive_file {10 * MIB}\n",
         "memory.limit_in_bytes": "9223372036854771712\n",
         "memory.usage_in_bytes": "4096\n",
-        # The groups of other controllers may have the names of any: nothing is said of memory there.
+        # Files of another controller can have the same names: they say nothing about memory.
         "other/memory.limit_in_bytes": "1\n",
         "other/memory.usage_in_bytes": "1\n",
         "cpu/job/memory.limit_in_bytes": "2\n",
@@ -65,14 +65,14 @@ def test_version_1(tmp_path: Path) -> None:
 
 
 def test_a_container_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
-    """The group's path is the host's, and what is mounted is that group."""
+    """The group's path is the host's path, and the group itself is mounted as the root."""
     files = {"memory.limit_in_bytes": f"{64 * MIB}\n", "memory.usage_in_bytes": f"{4 * MIB}\n"}
     groups = "4:memory:/docker/0123\n"
     assert tree(tmp_path, groups, [V1.format(place="/docker/0123")], files) == [60 * MIB]
 
 
 def test_a_group_that_is_not_below_what_is_mounted(tmp_path: Path) -> None:
-    """As the kernel tells it to a process in another namespace: nothing outside of the mount is read."""
+    """The kernel reports such a path to a process in another namespace. Nothing outside of the mount is read."""
     files = {"../memory.limit_in_bytes": "1\n", "../memory.usage_in_bytes": "1\n"}
     assert tree(tmp_path, "4:memory:/../.\n", [V1.format(place="/")], files) == []
 
@@ -111,7 +111,7 @@ def test_what_the_kernel_tells_is_in_bytes() -> None:
 
 
 def limited(what: int, size: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command of a process with a limit."""
+    """Run the command in a process with a resource limit."""
     return subprocess.run(
         [sys.executable, "-m", "highwater", *arguments],
         preexec_fn=lambda: resource.setrlimit(what, (size, size)),

@@ -1,4 +1,4 @@
-"""A protocol of several files of one's own: they are found beside it, as they stand, and nothing else is."""
+"""A user's protocol of several files: its imports are found next to it, and nothing else is."""
 
 from __future__ import annotations
 

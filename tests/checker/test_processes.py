@@ -1,4 +1,4 @@
-"""Processes that do jobs: how they are interrupted, fail and end."""
+"""The process pool: how its processes are interrupted, fail and end."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def wrong(job: int, say: Say) -> int:
 
 
 def test_a_process_says_something_and_then_its_answer() -> None:
-    """Started anew, so that what it does is found by its name."""
+    """The pool is spawned, not forked, so the job function is found by its name."""
     with Pool(pids, copied=False) as pool:
         news = told(pool, [10, 20, 30], 1)
     assert [(job, done) for job, _, done in news] == [(j, d) for j in (10, 20, 30) for d in (False, True)]
     assert {said for _, said, done in news if done} == {10, 20, 30}
-    assert len({said for _, said, done in news if not done}) == 1  # one process took them all
+    assert len({said for _, said, done in news if not done}) == 1  # one process took all jobs
 
 
 def pids(job: int, say: Say) -> int:
@@ -100,7 +100,7 @@ def test_an_interrupt_asks_for_what_was_found() -> None:
                 found.append("nothing")
             else:
                 found.append(news.said)
-    # The second one was interrupted before it began, or at once.
+    # The second job was interrupted before it began, or immediately.
     assert found[0] == "what it has"
     assert found[1] in ("nothing", "what it has")
 

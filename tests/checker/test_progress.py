@@ -1,4 +1,4 @@
-"""The line of progress: what it says, and when."""
+"""The progress line: its content and its timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reachability goals: what a scenario expects to be reached, how it is reported, and what fails."""
+"""Reachability goals: how a scenario expects them, how they are reported, and when they fail."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def schema(form: str) -> Any:
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Callable[[str], Path]:
-    """Write a scenario of the lock, with the protocol beside it; its path."""
+    """Write a scenario of the lock, with its protocol next to it; returns the scenario's path."""
 
     def write(text: str) -> Path:
         (tmp_path / "lock.py").write_text(LOCK)

@@ -1,4 +1,4 @@
-"""A step that a refinement does not allow, told from both sides: in text, in JSON, and the abstract actions near it."""
+"""A step that a refinement forbids, in text and JSON, with the abstract actions nearest to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ PAGE = ROOT / "docs/language/properties.md"
 
 
 def found(model: Model) -> Counterexample:
-    """The first counterexample of a model."""
     result = search(model, SearchOptions(workers=1, stop_at_first=True))
     return follow_all(model, result.violations)[0]
 
@@ -83,7 +82,7 @@ def test_the_json_shows_both_sides(highwater: Callable[..., Run]) -> None:
 
 
 def test_a_run_whose_last_step_is_one_is_no_counterexample(gate: Model) -> None:
-    """An engine that is wrong about it is found out by the abstract protocol's own actions."""
+    """The replay detects an engine that reports such a run."""
     result = search(gate, SearchOptions(workers=1, stop_at_first=True))
     (violation,) = result.violations
     instance = gate.instances[violation.path[-1]]
@@ -148,7 +147,7 @@ HELD_SEATS_ARE_FREE = """
 
     invariants = (held_seats_are_free,)
 """
-"""The invariant with which the page's refinement is inductive."""
+"""The invariant that makes the page's refinement inductive."""
 
 
 def test_the_page_shows_what_is_printed(tmp_path: Path, highwater: Callable[..., Run]) -> None:

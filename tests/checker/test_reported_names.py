@@ -1,4 +1,4 @@
-"""Every name that a report can print is known to `highwater show`: whatever a scenario asks, and a replay."""
+"""`highwater show` knows every name that a check or a replay can print."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.checker.conftest import Run
 
 @cache
 def reported() -> dict[str, dict[str, list[str]]]:
-    """What a check of any scenario can name as violated or reached: protocol, name, and the scenarios."""
+    """Protocol → property or goal → the scenarios that check it."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in files.scenario_files():
         request = Request.of(scenario_files.find(name), Overrides())
@@ -27,14 +27,14 @@ def reported() -> dict[str, dict[str, list[str]]]:
 
 
 def properties(entries: list[Entry]) -> list[Entry]:
-    """Those of them that a scenario can ask, or expect to be reached."""
+    """The entries that a scenario can check or expect to be reached."""
     return [e for e in entries if "asked_in" in e or "expected_in" in e]
 
 
 def test_every_property_that_a_scenario_asks_is_known() -> None:
     violated = {name: scenario_files.find(name).expectation.violated for name in files.scenario_files()}
     names = {name for asked in reported().values() for name in asked}
-    assert len(names) > 200  # else nothing was asked
+    assert len(names) > 200  # guards against an empty comparison
     assert names <= set(listing.names())
     for protocol, asked in reported().items():
         for name, where in asked.items():

@@ -1,4 +1,4 @@
-"""Sequence charts: they are Mermaid by its syntax, and say who did what."""
+"""Sequence charts are valid Mermaid and show which broker did what."""
 
 from __future__ import annotations
 

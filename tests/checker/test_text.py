@@ -1,4 +1,4 @@
-"""Text for a terminal: values of a state, and lines folded at the width, never inside a word."""
+"""Terminal text: values of a state, and lines folded at the width, never inside a word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files that somebody gives: what is refused, and in which words."""
+"""Untrusted small files: what is refused, and with which messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_json_that_is_refused(tmp_path: Path, text: str, said: str) -> None:
 
 @pytest.mark.parametrize("sign", "{[,=.")
 def test_every_sign_of_a_value_counts(sign: str) -> None:
-    """Refused before they are parsed, in TOML as in JSON: each costs a hundred times the memory of its text."""
+    """A value costs a hundred times the memory of its text, so the limit applies before parsing."""
     with pytest.raises(InputError, match=r"x: more than 1,000,000 values"):
         files.toml(Path("x"), sign * (files.MOST_VALUES + 1))
 

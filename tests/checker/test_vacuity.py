@@ -1,4 +1,4 @@
-"""What does nothing is loud: actions that are never taken, properties that are constant."""
+"""Warnings about actions that are never enabled and properties that are constant."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ SOUND = "[the_number_is_small]"
 
 @pytest.fixture
 def box(tmp_path: Path) -> Any:
-    """Write a scenario of the box, with these invariants and actions more; its path."""
+    """Write a scenario of the box, with more actions and these invariants; returns the scenario's path."""
 
     def write(more: Any = "", expect: Any = "", *, invariants: Any = SOUND, limit: Any = 3) -> Any:
         text = BOX.replace("INVARIANTS", invariants).replace("LIMIT", str(limit)) + more
@@ -189,7 +189,7 @@ def test_of_several_alike_one_line_is_said(highwater: Callable[..., Run], box: A
 
 
 def test_what_the_parameters_withhold_is_not(highwater: Callable[..., Run], box: Any) -> None:
-    """No fault is granted, so nothing falls, and nothing that fell is mended; nor can it be emptied."""
+    """Without granted faults, fall and empty are impossible and mend is never enabled; none causes a warning."""
     ran = highwater("check", box())
     assert (ran.status, ran.err) == (0, "")
     assert "never enabled: mend" in ran.out
@@ -200,7 +200,7 @@ def test_what_the_parameters_withhold_is_not(highwater: Callable[..., Run], box:
 
 
 def test_what_the_default_parameters_would_allow_is_withheld(highwater: Callable[..., Run], box: Any) -> None:
-    """Where a step larger is not enough; and where it counts what withheld actions would write, as mending waits."""
+    """The parameters needed are more than one step larger, and mend waits for a disabled action's write."""
     path = box(STACK)
     text = path.with_suffix(".py").read_text()
     path.with_suffix(".py").write_text(text.replace("parameters = {", "parameters = {" + SIZE))
@@ -274,13 +274,13 @@ QUICK = {n for at, n in enumerate(STANDARD) if at % 5 == 0 or not n.startswith("
 
 @pytest.mark.parametrize("name", all_but(QUICK, STANDARD, "every scenario is traced; fast is one in five"))
 def test_standard_scenarios_say_what_they_leave_out(name: str) -> None:
-    """As far as tracing tells; what is never taken is asked of their searches, by the gate."""
+    """Checked by tracing only; the gate checks for actions that no search takes."""
     request = Request.of(scenario_files.find(name), Overrides())
     assert vacuous(request.model(), request, SearchResult(stopped_by="states")) == ()
 
 
 def test_what_the_default_parameters_allow_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neighbours leave out the same: it is asked of a protocol that they share, and of nothing that is their own."""
+    """The default parameters are traced once for a protocol that several requests share."""
     traced: list[str] = []
     honest = vacuity._Other._traced
 
@@ -303,25 +303,21 @@ def test_what_the_default_parameters_allow_is_found_out_once(monkeypatch: pytest
 
 @step_property("test")
 def nothing_falls(m: Any, before: Any, after: Any) -> Any:
-    """Whatever the step: the type has no number below."""
     return after.moved >= 0
 
 
 @step_property("test")
 def what_rests_stays(m: Any, before: Any, after: Any) -> Any:
-    """Of a field that no step writes."""
     return before.rests == after.rests
 
 
 @step_property("test")
 def nothing_happens(m: Any, before: Any, after: Any) -> Any:
-    """False of every step that changes something."""
     return (before.moved == after.moved) & (before.rests == after.rests)
 
 
 @step_property("test")
 def it_rises(m: Any, before: Any, after: Any) -> Any:
-    """What says something."""
     return before.moved < after.moved
 
 

@@ -1,4 +1,4 @@
-"""The verdict table: no line is too long, no name is broken, what is not as promised stands out."""
+"""The verdict table: lines fit, names are not broken, unexpected verdicts stand out."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def outcome(
 
 
 def to_goals(request: Request) -> tuple[Counterexample, ...]:
-    """A run to each goal that a scenario expects."""
+    """A run to each goal that the scenario expects."""
     steps = (Step("initial", {}, "initial state", {}, {}),) * 12
     return tuple(Counterexample(goal.name, "", "", steps, goal=True) for goal in request.goals)
 
 
 def kept(name: str) -> Any:
-    """A scenario that ends as it promises."""
+    """A result of a scenario that ends as expected."""
     expectation = scenario_files.find(name).expectation
     counts = {"states": expectation.distinct_states or STATES, "depth": expectation.depth or 22}
     found = outcome(name, sorted(expectation.violated), **counts)

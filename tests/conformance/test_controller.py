@@ -1,4 +1,4 @@
-"""The example controller beside the model: it conforms, and each planted defect shows in few operations."""
+"""The example controller conforms to the model, and each planted defect shows within few operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipe: its lines follow the schema, and every failure of the other end is one error."""
+"""The pipe: its lines follow the schema, and each failure of the other end gives one error."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ HELLO = (
     "import sys, time; say = lambda text: print(text, flush=True); sys.stdin.readline();"
     'say(\'{"id": 1, "version": 1}\');'
 )
-"""A program that greets as it should, and then goes on as a test wants."""
+"""A program that greets correctly; a test appends what it does next."""
 
 SLEEPS = "time.sleep(60)"
 
 
 @pytest.fixture(autouse=True)
 def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no process that sleeps is waited for as long as one that may be at work."""
+    """Also shortens the grace period for a process that does not end."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(pipe, "GRACE", 0.1)
 

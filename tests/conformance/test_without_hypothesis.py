@@ -1,4 +1,4 @@
-"""Lockstep and the pipe need nothing but the package itself."""
+"""Lockstep and the pipe import without Hypothesis."""
 
 from __future__ import annotations
 

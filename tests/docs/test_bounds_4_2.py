@@ -1,4 +1,4 @@
-"""The grid of searches of Kafka 4.2.1 comes to what is committed, and finds what is there."""
+"""The committed table of Kafka 4.2.1 searches is reproducible, and the searches detect a planted defect."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_everything_that_is_violated_is_closed_by_something_that_is_named() -> N
 
 
 def test_a_rule_that_is_off_is_noticed() -> None:
-    """The grid's searches find a planted defect: a broker that lost its log stays in ISR and ELR."""
+    """Planted: a broker that lost its log stays in ISR and ELR."""
     cell = CELLS["replication.controller", (2, 2, 2), ()]
     assert not bounds.searched(cell).violated
     planted = {"of": "", "rules": {"unclean_registration": False, "registration_leaves_isr": False}}

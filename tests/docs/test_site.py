@@ -1,4 +1,4 @@
-"""The site: its pages are those of the kept answers, its nav is short, its links lead somewhere, and it builds."""
+"""The site: pages match the cached results, the nav is short, links work, and it builds."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_page_is_found_again(name: str) -> None:
 
 
 def test_the_committed_picture_is_the_run_of_the_readme() -> None:
-    """It has no script and loads nothing, so that it is shown wherever images are."""
+    """The picture has no script and loads nothing, so it displays wherever images do."""
     text = site.PICTURE.read_text(encoding="utf-8")
     assert picture.picture() == text
     root = ElementTree.fromstring(text)
@@ -76,7 +76,7 @@ def test_the_committed_picture_is_the_run_of_the_readme() -> None:
 
 
 def test_parts_that_are_computed_side_by_side_come_in_their_order() -> None:
-    """Each in a process of its own if there are several cores; an error of one is raised here."""
+    """Each part runs in its own process if there are several cores; its error is raised here."""
     parts = [3, 1, 4, 15, 9, 2, 6]
     assert in_order(parts, lambda part: [str(part)] * part) == [[str(part)] * part for part in parts]
     with pytest.raises((ZeroDivisionError, InternalError), match="by zero"):
@@ -124,7 +124,7 @@ def test_the_nav_has_at_most_forty_entries_each_of_which_is_there() -> None:
 
 @pytest.mark.parametrize("place", sorted(site.hand_written()))
 def test_links_of_a_page_are_those_of_the_site(place: str) -> None:
-    """A link to a file that is not on the site becomes its text."""
+    """A link to a file outside of the site becomes plain text."""
     page = site.hand_written()[place]
     there = frozenset([*site.GENERATED, *site.hand_written()])
     text = site.relinked(page.read_text(encoding="utf-8"), page, place, there)
@@ -152,7 +152,7 @@ def test_a_link_is_rewritten_for_its_place() -> None:
 
 
 class _Page(HTMLParser):
-    """Links, sources and ids of a built page."""
+    """The links, sources and ids of a built page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -173,8 +173,10 @@ class _Page(HTMLParser):
 
 
 def broken(folder: Path) -> list[str]:
-    """The links of a built site that lead nowhere, and whatever it loads from elsewhere."""
-    paths = sorted(path for path in folder.rglob("*.html") if path.name != "404.html")  # that is for servers
+    """The broken links of a built site, and everything that it loads from elsewhere."""
+    paths = sorted(
+        path for path in folder.rglob("*.html") if path.name != "404.html"
+    )  # servers show this page
     pages = {path: _Page(path.read_text(encoding="utf-8")) for path in paths}
     wrong = []
     for path, page in pages.items():

@@ -1,4 +1,4 @@
-"""Tutorials and the page on replay: files and commands are run in an empty directory, with the output that is shown."""
+"""Tutorials and the replay page: their commands run in an empty directory and print the shown output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.docs.test_language_pages import DOCS
 from tests.docs.tutorial import REPOSITORY, Part, compared, done, shell
 
 ON_KAFKA = DOCS / "tutorials" / "a-kafka-branch.md"
-"""The tutorial with Kafka; tests/conform runs it."""
+"""The tutorial that needs Kafka; tests/conform runs it."""
 TUTORIALS = [*sorted({*(DOCS / "tutorials").glob("*.md")} - {ON_KAFKA}), DOCS / "replay.md"]
 
 __all__ = ["highwater"]

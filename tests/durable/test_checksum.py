@@ -1,4 +1,4 @@
-"""Checksums of files: the same in pieces, of nothing but files, and of none that has another size."""
+"""Checksums of files: equal when read in pieces; refused for non-files and for other sizes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_it_is_this_file_or_another(path: Path) -> None:
 
 
 def test_what_is_no_file_is_not_read(path: Path, tmp_path: Path) -> None:
-    """A link is an error, a pipe is not waited for, and a folder is no file."""
+    """A symbolic link is an error, and a pipe is not waited for."""
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(OSError, match="symbolic link"):
         is_file_with(tmp_path / "link", len(CONTENT), checksum(CONTENT))
@@ -47,7 +47,7 @@ def test_what_is_no_file_is_not_read(path: Path, tmp_path: Path) -> None:
 
 
 def test_nothing_is_read_of_one_that_is_larger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be as large as one likes, and take no room."""
+    """A sparse file can be huge and take no space."""
     os.truncate(path, 1 << 40)
     monkeypatch.setattr(checksums, "of_descriptor", None)
     assert not is_file_with(path, len(CONTENT), checksum(CONTENT))

@@ -1,4 +1,4 @@
-"""Checkpoints' directories: one owner, nothing foreign touched, no link followed, manifests as they were written."""
+"""Checkpoint directories: one owner, foreign files untouched, links not followed, manifests checked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kind(request: pytest.FixtureRequest) -> type[CheckpointDirectory]:
 
 
 def at(kind: type[CheckpointDirectory], directory: Path) -> CheckpointDirectory:
-    """A directory that nobody has taken."""
+    """A directory without an owner."""
     found = kind.__new__(kind)
     CheckpointDirectory.__init__(found, directory)
     return found
@@ -38,7 +38,7 @@ def at(kind: type[CheckpointDirectory], directory: Path) -> CheckpointDirectory:
 
 @pytest.fixture
 def kept(kind: type[CheckpointDirectory], tmp_path: Path) -> CheckpointDirectory:
-    """One with a head and nothing else."""
+    """A directory with only a head."""
     found = at(kind, tmp_path / "kept")
     found.take(resume=False)
     found.write_manifest(found.head, {"a": 1})
@@ -53,7 +53,7 @@ def refused(directory: CheckpointDirectory, *, resume: bool = True) -> str:
     return str(wrong.value)
 
 
-# --- whose it is ----------------------------------------------------------------------------------
+# --- ownership ------------------------------------------------------------------------------------
 
 
 def test_a_second_owner_is_refused(kept: CheckpointDirectory) -> None:
@@ -92,7 +92,7 @@ def test_the_owner_is_one_process_and_ends_with_it(kept: CheckpointDirectory) ->
 def test_what_another_began_while_one_waited_is_not_taken_for_new(
     kind: type[CheckpointDirectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A whole search of another process falls between the look and the lock."""
+    """A whole search of another process happens between the check and the lock."""
     mine, other = at(kind, tmp_path), at(kind, tmp_path)
     honest = kind._locked
 
@@ -105,7 +105,7 @@ def test_what_another_began_while_one_waited_is_not_taken_for_new(
 
     monkeypatch.setattr(kind, "_locked", late)
     assert "holds a checkpoint already" in refused(mine, resume=False)
-    other.take(resume=True)  # what is refused holds nothing
+    other.take(resume=True)  # a refused owner releases its lock
     other.close()
     mine.take(resume=True)
     mine.close()
@@ -117,7 +117,7 @@ def test_there_is_something_to_go_on_with(kind: type[CheckpointDirectory], tmp_p
     assert not list(tmp_path.iterdir())
 
 
-# --- what is foreign ------------------------------------------------------------------------------
+# --- foreign files --------------------------------------------------------------------------------
 
 
 FOREIGN = ["notes.txt", "level-abc", "level-1", "visited-1.data", "exchange-x", "tab\tnew\nline"]
@@ -169,7 +169,7 @@ def test_a_lock_that_is_none(kept: CheckpointDirectory, tmp_path: Path, what: st
     assert not (tmp_path / "made by following it").exists()
 
 
-# --- what is removed ------------------------------------------------------------------------------
+# --- removal --------------------------------------------------------------------------------------
 
 
 def test_only_what_it_made_is_removed_and_no_link_is_followed(tmp_path: Path) -> None:
@@ -239,7 +239,6 @@ def test_what_was_never_finished_goes(kept: CheckpointDirectory) -> None:
 def test_a_manifest_of_another_version(
     kept: CheckpointDirectory, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an older one as of a newer."""
     monkeypatch.setattr(type(kept), "format", type(kept).format + version)
     with pytest.raises(InputError, match="written by another version"):
         kept.read_manifest(kept.head)
@@ -278,7 +277,7 @@ def test_a_manifest_whose_digest_is_right_may_be_none(kept: CheckpointDirectory,
 def test_a_manifest_is_on_the_disk_and_then_its_name(
     kept: CheckpointDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First what is written aside, then, when it has its name, the directory that has the name."""
+    """The temporary file is synced first; after the rename, the directory is."""
     synced: list[tuple[bool, bool]] = []
 
     def fsync(descriptor: int) -> None:
@@ -299,7 +298,7 @@ def test_a_manifest_that_is_a_link_is_not_read(kept: CheckpointDirectory, tmp_pa
         kept.read_manifest(kept.head)
 
 
-# --- files that are there whole or not at all -----------------------------------------------------
+# --- files that are complete or absent ------------------------------------------------------------
 
 
 def written(target: Path, text: str) -> None:
@@ -369,7 +368,7 @@ def test_a_pipe_or_a_device_is_written_where_it_is(tmp_path: Path) -> None:
 
 
 def test_only_files_of_ours_are_removed_and_through_no_link(tmp_path: Path) -> None:
-    """A folder with a name of ours stays, and so does all that a link leads to."""
+    """A folder whose name matches stays, and so does everything behind a link."""
     ours = re.compile(r"states-\d+\.data")
     there = tmp_path / "there"
     (there / "states-2.data").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Conditions that a person types: each means what Python would make of the plain state, and nothing else is read."""
+"""Typed conditions mean what Python means for the plain state, and cannot read anything else."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ def session() -> Session:
 
 @pytest.fixture(scope="module")
 def states(session: Session) -> list[tuple[int, ...]]:
-    """States of some walks."""
     return [state for seed in range(6) for state in session.states(session.walk(Path(), 25, seed))]
 
 
 def plain(value: Any) -> Any:
-    """A decoded state with its fields as attributes, as the language shows it."""
+    """A decoded state with its fields as attributes, as protocols see it."""
     if isinstance(value, dict):
         return SimpleNamespace(**{name: plain(item) for name, item in value.items()})
     return [plain(item) for item in value] if isinstance(value, list) else value
@@ -63,7 +62,7 @@ MEANINGS = {
 
 
 NEVER_OTHERWISE = ("partition.leader is none", "brokers[1].status != 'RUNNING'")
-"""In these states; of the others each is true in some and false in some."""
+"""The only conditions that are never true or never false in these states."""
 
 
 @pytest.mark.parametrize("text", [t for t, meaning in MEANINGS.items() if meaning])

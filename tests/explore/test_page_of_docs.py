@@ -1,4 +1,4 @@
-"""docs/explore.md: its conditions can be asked, and its example is true."""
+"""The conditions in docs/explore.md are valid, and its example is true."""
 
 from __future__ import annotations
 

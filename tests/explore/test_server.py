@@ -1,4 +1,4 @@
-"""What the page is given: only under its address, only to read, and the same as the session says."""
+"""The explorer's server: local address only, read only, and the session's answers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ APART = "logs[0].length == 1 and replicas[0].leader_epoch.is_(0) and replicas[1]
 
 
 def test_another_rule(client: Client, views: Answers) -> None:
-    """What differs is what the two models' steps say."""
+    """The reported difference is that between the steps of the two models."""
     path = views.session.nearest(Path(), APART).path
     assert path is not None
     told = {name: ask(client, "rule", path=str(path), name=name) for name in views.request.rules}

@@ -1,4 +1,4 @@
-"""A session: paths are addresses, steps are the interpreter's, the nearest state is a nearest one."""
+"""An explorer session: paths, steps as the interpreter's, and a search for the nearest state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from highwater.model.language.initial import Scalars
 
 
 def levels(views: Answers, start: Scalars) -> dict[Scalars, int]:
-    """The distance of each state from one, by the reference."""
+    """Each reachable state's distance from ``start``, by the interpreter."""
     session, found, left = views.session, {start: 0}, deque([start])
     while left:
         state = left.popleft()

@@ -1,4 +1,4 @@
-"""A session on a protocol whose steps can be cut, and can break a property of steps."""
+"""A session on a protocol whose steps can exceed bounds and violate a step property."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_what_was_compiled_for_an_answer_is_there_for_the_next(
     views: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = views.run({"path": "0"})
-    assert views.run({"path": "0"}) == first  # what is asked twice is compiled
+    assert views.run({"path": "0"}) == first  # the second request uses compiled code
 
     def compiled_again(*_: object) -> None:
         raise AssertionError("compiled again")

@@ -1,4 +1,4 @@
-"""Any input gives one line about its mistake: no traceback, no hang, and bounded memory."""
+"""Any input gives one line about its error: no traceback, no hang, and bounded memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CORPUS = {
     "a terminal's signs": b'protocol = "\\u001b[2J"',
     "a path that is none": b'protocol = "a\\u0000.py"',
 }
-"""Content that a reader got wrong, or could get wrong, by the kinds of files in ``readers.READERS``."""
+"""Kind of file → content that a reader once handled wrongly, or could."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def _watched() -> Iterator[None]:
-    """A reader that blocks is interrupted."""
+    """Interrupt a reader that blocks."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise run.Hang
@@ -90,7 +90,7 @@ def test_wrong_values_of_options_are_one_line(made: dict[str, Path]) -> None:
 
 
 def test_wrong_requests_to_the_explorer_are_answered() -> None:
-    for value in (value for value in VALUES if value != b"0"):  # from there a search would begin
+    for value in (value for value in VALUES if value != b"0"):  # 0 would start a search
         text = "".join(f"%{byte:02x}" for byte in value[:5000])
         for asked in (
             "run?path",
@@ -109,7 +109,7 @@ def test_wrong_requests_to_the_explorer_are_answered() -> None:
 
 @pytest.fixture
 def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
-    """One that asks the readers of a kind only."""
+    """A fuzzer for one kind of file."""
     found = run.Fuzzer(tmp_path / "fuzzer", 1, tmp_path / "kept")
     found.kinds = ["kept mutants"]
     before = signal.signal(signal.SIGPROF, found.hang)
@@ -119,7 +119,7 @@ def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], None]], None]:
-    """Put another reader in the place of this one."""
+    """Replace the reader."""
     return lambda read: monkeypatch.setitem(readers.READERS, "kept mutants", read)
 
 

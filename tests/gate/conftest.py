@@ -1,4 +1,4 @@
-"""Projects with a protocol of their own and a committed baseline, for tests of ``highwater gate`` as a user runs it."""
+"""Projects with their own protocol and a committed baseline, for tests of ``highwater gate``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def gate(*arguments: str) -> Result:
 
 
 def gate_json(*arguments: str) -> tuple[Result, dict[str, Any]]:
-    """Run ``highwater gate``; its JSON follows the schema."""
+    """Run ``highwater gate``, and check its JSON against the schema."""
     done = gate("--json", "r.json", *arguments)
     result: dict[str, Any] = json.loads(Path("r.json").read_text(encoding="utf-8"))
     schema = Path(checker.__file__).parent / "comparing/gate/gate.schema.json"
@@ -36,14 +36,12 @@ def gate_json(*arguments: str) -> tuple[Result, dict[str, Any]]:
 
 
 def edit(path: Path, before: str, after: str) -> None:
-    """Replace a text of a file, which must be there."""
     text = path.read_text(encoding="utf-8")
     assert before in text
     path.write_text(text.replace(before, after), encoding="utf-8")
 
 
 def line_of(path: Path, text: str) -> int:
-    """The first line of a file with a text."""
     return next(i for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if text in line)
 
 

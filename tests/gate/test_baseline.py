@@ -1,4 +1,4 @@
-"""Baselines: what is written is read again, and what is wrong is one line with the file and the key."""
+"""Baselines: a written baseline reads back equal; an invalid one gives one line with file and key."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_every_goal_counts(reached: dict[str, int], said: str) -> None:
 
 
 def test_another_verdict_says_nothing_of_facts_that_only_the_other_one_has() -> None:
-    """Of a violation the baseline does not keep how often each action was taken: no action is gone for that."""
+    """After a violation the baseline has no action counts, so no action is reported as gone."""
     violated = {"verdict": "violated", "distinct_states": 5, "violated": {"in order": 3}, "graph": "bb"}
     _, told, _ = verdict(violated)
     assert told == [

@@ -1,4 +1,4 @@
-"""The gate as a user of the wheel has it: a protocol and scenarios of one's own, in a repository of git."""
+"""The gate as an installed command: the user's protocol and scenarios in a git repository."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 @pytest.fixture(scope="module")
 def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with two scenarios."""
     names = ("register.py", "register.toml", "register-hasty.toml")
     files = {name: (EXAMPLES / name).read_text(encoding="utf-8") for name in names}
     return commit_project(tmp_path_factory.mktemp("project"), files, "*.toml")
@@ -147,7 +146,7 @@ def test_update_writes_no_baseline_if_a_scenario_fails_its_expectation(project: 
 
 
 def test_the_verdicts_of_a_proof_are_compared(project: Path) -> None:
-    """That no acknowledged write is lost is not inductive: a follower that lacks one can take over."""
+    """The property is not inductive: a follower that lacks an acknowledged write can become leader."""
     baseline, name = project / "proofs.toml", "no_acknowledged_write_is_lost"
     baseline.write_text(
         'format = 1\n[select.proofs."one write"]\nscenario = "register.toml"\nparameters.writes = 1\n',

@@ -1,5 +1,3 @@
-"""The gate reports each planted change of the protocol."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,4 +1,4 @@
-"""Which definitions differ between two trees: by what they do, and by their words."""
+"""Which definitions differ between two trees, by behavior and by text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_each_kind_of_change_is_told_at_its_line(tmp_path: Path) -> None:
 
 
 def pieces(before: str, after: str) -> tuple[set[str], set[str]]:
-    """The pieces in which two versions of a function's body differ, as they are written."""
+    """The source texts in which two versions of a function's body differ."""
     texts = [f"def f(m, s, xs):\n    {body}\n" for body in (before, after)]
     trees = [ast.parse(text) for text in texts]
     found = differing_pieces(trees[0].body[0], trees[1].body[0])
