@@ -1,4 +1,4 @@
-"""A budget grants a step just so often, whatever else happens."""
+"""A budget limits the number of steps in a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUDGETS = Budgets({"falls": "falls of the tower", "winds": "gusts of wind"}, mos
 
 
 class Tower(Protocol):
-    """Stones are put on each other; the tower falls, and the wind takes a stone, only so often."""
+    """Stones are piled up; budgets limit how often the tower falls and the wind takes a stone."""
 
     name = "tower"
     parameters = {**BUDGETS.parameters, "winds": BUDGETS.parameter("winds", default=1, low=1)}
@@ -54,7 +54,7 @@ class Tower(Protocol):
 
 
 def most_in_a_run(model: Model, name: str) -> int:
-    """The most times that one run takes an action, found by taking every run."""
+    """The most times that one run takes an action, over all runs."""
     interpreter = Interpreter(model)
     known: dict[tuple[tuple[int, ...], int], int] = {}
 

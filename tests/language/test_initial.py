@@ -1,4 +1,6 @@
-"""Initial states from free fields and a condition: every engine lists the same, and random ones agree with Python."""
+"""Initial states from free fields and a condition: every engine lists the same; random ones agree with
+Python.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,7 @@ GIVEN: list[Any] = [
         5 + 16,
     ),
 ]
-"""A result of ``initial``, and the number of its states."""
+"""Values of ``initial``, each with the number of its states."""
 
 
 @pytest.mark.parametrize(("given", "count"), GIVEN)
@@ -148,7 +150,7 @@ def test_a_counterexample_starts_in_its_initial_state() -> None:
     traced = model([{"row": free, "paint": free, "n": free(-1, 0)}], odd)
     traced = Model(traced.protocol, [low])
     (violation,) = search(traced, SearchOptions(workers=1)).violations
-    assert "initial" not in vars(traced)  # no list of them was made
+    assert "initial" not in vars(traced)  # the list of initial states was not built
     assert follow(traced, Interpreter(traced), violation).depth == 3
 
 

@@ -1,4 +1,4 @@
-"""Planted livelocks are found with a loop that is real; what bounds, limits and requests mean for a verdict."""
+"""Planted livelocks are found with a real loop; how bounds and limits affect the verdict."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_chart_has_the_loop_in_it() -> None:
 
 def test_a_fair_step_that_is_cut_can_be_taken() -> None:
     model = Model(Cut(), (), Cut.liveness)
-    assert found(model, "high") is None  # each loop leaves out a step that could go on outside
+    assert found(model, "high") is None  # each loop omits a fair step that could go on beyond the bound
     unfair = Model(Cut(), (), [replace(protocols.high, fair=())])
     assert found(unfair, "high") is not None
 
@@ -160,7 +160,6 @@ def test_what_is_declared_wrongly_is_said(liveness: Any, message: str) -> None:
 def test_actions_that_are_fair_as_one_are_one_group() -> None:
     @leads_to("T", fair=weak(either("link_up", "deliver")) + weak("link_up", "deliver"))
     def some(m: Any, s: State) -> Any:
-        """."""
         return s.sent, s.arrived
 
     (prop,) = Model(Flapping(), (), [some]).liveness

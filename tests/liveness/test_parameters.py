@@ -1,4 +1,4 @@
-"""Properties of runs for each value of an index, made in a loop, and of what has to last forever."""
+"""Liveness properties for each index value, made in a loop, and "eventually always"."""
 
 from __future__ import annotations
 
@@ -45,21 +45,19 @@ SCHEMA = Path(counterexample.__file__).with_name("result.schema.json")
 
 @leads_to("T", fair=weak("serve"), to="client")
 def is_served(m: Any, s: State, to: Any) -> Any:
-    """Who waits is served in the end."""
     return s.waits.has(to), ~s.waits.has(to)
 
 
 def made_in_a_loop(client: str) -> Liveness:
     @leads_to("T", fair=weak("serve"), name=f"{client}_is_served")
     def served(m: Any, s: State) -> Any:
-        """A client is served."""
         return s.waits.has(client), ~s.waits.has(client)
 
     return served
 
 
 class Counter(Protocol):
-    """Clients wait and are served; a hasty server takes the first one always."""
+    """Clients wait and are served; a hasty server always serves the first one."""
 
     name = "counter"
     parameters = {"hasty": Parameter(1, 0, 1, "whether it takes the first one always")}
@@ -146,41 +144,41 @@ def test_the_command_says_it_and_the_result_has_it(highwater: Any, tmp_path: Pat
     assert entry["parameters"] == {}
 
 
-# --- what has to last ---------------------------------------------------------------------------------
+# --- eventually always --------------------------------------------------------------------------------
 
 
 @eventually_always("T", fair=weak("settle"))
 def one_leads_for_ever(m: Any, s: State) -> Any:
-    """In the end one node leads, and remains."""
+    """One node leads in the end, and stays leader."""
     return [s.leader == n for n in m.node]
 
 
 @eventually_always("T", fair=weak("settle"))
 def somebody_leads(m: Any, s: State) -> Any:
-    """In the end there is always a leader."""
+    """There is always a leader in the end."""
     return any_of(s.leader == n for n in m.node)
 
 
 @leads_to_always("T")
 def settled_for_ever(m: Any, s: State) -> Any:
-    """Once it is settled it remains so."""
+    """Once settled, always settled."""
     return s.settled, s.settled
 
 
 @eventually_always("T", fair=weak("settle"))
 def settled_in_the_end(m: Any, s: State) -> Any:
-    """It comes to rest."""
+    """It settles in the end."""
     return s.settled
 
 
 @eventually("T", fair=weak("settle"))
 def settled_if_n2_begins(m: Any, s: State) -> Any:
-    """Of runs that begin with the second node leading."""
+    """The premise restricts it to runs that begin with n2 as leader."""
     return s.leader == "n2", s.settled
 
 
 class Election(Protocol):
-    """Leaders change until it is settled; what is settled can be undone."""
+    """Leaders change until the election is settled; ``undone`` can unsettle it."""
 
     name = "election"
     parameters = {"settles": Parameter(1, 0, 1, "."), "undone": Parameter(0, 0, 1, ".")}
@@ -218,7 +216,9 @@ VERDICTS = {
     (0, 0): {"one_leads_for_ever", "settled_in_the_end"},
     (1, 1): {"one_leads_for_ever", "settled_for_ever", "settled_in_the_end"},
 }
-"""TLC says the same of the same in TLA+: `\\E n: <>[](leader = n)`, `settled ~> []settled`, `<>[]settled`."""
+r"""Violated properties for (settles, undone), as TLC finds: `\\E n: <>[](leader = n)`, `settled ~>
+[]settled`, `<>[]settled`.
+"""
 
 
 @pytest.mark.parametrize(("settles", "undone"), VERDICTS)
