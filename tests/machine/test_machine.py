@@ -1,4 +1,4 @@
-"""Protocols as stateful machines: what is violated is found, shrunk and told; what holds passes."""
+"""Protocols as Hypothesis state machines: violations are found, shrunk and printed; correct protocols pass."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_deadlock_is_a_violation_where_it_is_asked_for() -> None:
 
 
 class Falling(Protocol):
-    """It can wait for long before it goes to the edge and falls: then there is no step."""
+    """May wait long before it falls, which is a deadlock."""
 
     name = "falling"
 
@@ -187,7 +187,7 @@ def test_a_run_to_a_deadlock_is_shrunk() -> None:
 
 
 class Turning(Protocol):
-    """A wheel of three places, each of which leads to the next only; it can break at the first one."""
+    """A wheel of three places, each leading only to the next; it can break at the first."""
 
     name = "turning"
 
@@ -210,7 +210,7 @@ class Turning(Protocol):
 
 
 def test_a_run_that_comes_back_to_a_state_is_cut_there() -> None:
-    """No piece of it can be left out but a whole turn."""
+    """Only a whole turn can be left out of such a run."""
     run = machine(Turning, deadlock=True)()
     run.initial = run.model.initial[0]
     turn, smash = (
@@ -234,7 +234,7 @@ def not_armed(m: Protocol, s: State) -> Truth:
 
 
 class Armed(Protocol):
-    """Without one of its two steps a run to the violation of one property is a run to that of the other."""
+    """Leaving out one of its two steps gives a run to the violation of the other property."""
 
     name = "armed"
     invariants = (armed_first, not_armed)
@@ -305,7 +305,7 @@ QUICK = {
     "join-below-hwm": 5,
     "fenced-both": 5,
 }
-"""Defects that are found in seconds, and the steps of the explorer's shortest run."""
+"""Defects that are found in seconds → length of the explorer's shortest run."""
 
 
 @pytest.mark.parametrize("name", QUICK)

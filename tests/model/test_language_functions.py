@@ -1,4 +1,4 @@
-"""Functions on plain values, ordered checks, and the words for sequences."""
+"""Functions on plain values, ordered checks, and sequence operations."""
 
 from __future__ import annotations
 

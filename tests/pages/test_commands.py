@@ -1,4 +1,4 @@
-"""``--html`` of every command that has runs to show."""
+"""``--html`` of every command that shows runs."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def test_diff_shows_both_outcomes_and_the_guard_that_refuses_one(highwater: Comm
 def replayed(
     highwater: Command, tmp_path: Path, *, wrong: bool = False, hidden: bool = False
 ) -> dict[str, Any]:
-    """A run to a violation as a trace, of which a line is wrong, or missing; and its page."""
+    """Replay a trace of a violation with a wrong line (``wrong``) or a missing line (``hidden``); returns its
+    page's data.
+    """
     model = scenario_model("truncation/truncate-to-hwm")
     violation = search(model, SearchOptions(workers=1)).violations[0]
     trace, page = tmp_path / "run.jsonl", tmp_path / "page.html"

@@ -1,4 +1,4 @@
-"""A difference of two models as a run: the state that tells them apart, and from it both outcomes."""
+"""A difference of two models as a run: the distinguishing state, then both outcomes."""
 
 from __future__ import annotations
 

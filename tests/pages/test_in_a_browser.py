@@ -1,4 +1,4 @@
-"""Pages of runs as their readers have them: driven in a browser."""
+"""Pages of runs, driven in a browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REGISTER = ("check", "docs/examples/register-hasty.toml")
 
 @pytest.fixture
 def opened(browser: Any, written: Callable[..., Path]) -> Iterator[Callable[..., Any]]:
-    """Open a page, and have the test fail for whatever its console, its errors or its policy complain of."""
+    """Open a page. Console messages, errors and policy violations fail the test."""
     complaints: list[str] = []
     contexts = []
 
@@ -149,14 +149,14 @@ def test_a_phone_shows_it_without_scrolling_sideways(
 def test_a_page_is_one_small_file(
     opened: Callable[..., Any], written: Callable[..., Path], arguments: tuple[str, ...], steps: int
 ) -> None:
-    """Under 1 MB, and nothing else is asked for (``opened`` sees to that). How long it takes the benchmarks say."""
+    """Under 1 MB, and the page loads nothing else (``opened`` checks this)."""
     assert written(*arguments).stat().st_size < 1_000_000
     page = opened(arguments)
     assert page.locator(".chart .row").count() >= steps
 
 
 def test_a_difference_draws_its_messages(opened: Callable[..., Any]) -> None:
-    """The answer is taken in both outcomes, the last two rows, each by an arrow of its own."""
+    """Both outcomes, the last two rows, have their own arrow of the message."""
     page = opened(DIFFERENCE)
     ends = page.evaluate(
         "JSON.parse(document.getElementById('data').textContent).runs[0].chart.arrows"

@@ -1,4 +1,4 @@
-"""The fixtures: a protocol by its name, what its exploration finds, and what a test recorded."""
+"""The pytest fixtures: a protocol by name, the result of its exploration, and recorded runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenario files as test items, as a user of pytest sees them."""
+"""Scenario files as pytest items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 INSTALLED = any(
     point.value == "highwater.checker.testing.pytest_plugin" for point in entry_points(group="pytest11")
 )
-"""Whether this environment's install has the entry point already."""
+"""True if the installed distribution already registers the plugin."""
 PLUGIN = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "highwater.checker.testing.pytest_plugin"])]
 
 PROMISE = """
@@ -29,7 +29,7 @@ HASTY = 'protocol = "register.py"\n[rules]\nwait_for_all = false\n'
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """An empty project with the register of the examples in it."""
+    """An empty project with the example register."""
     pytester.path.joinpath("register.py").write_text((EXAMPLES / "register.py").read_text())
     return pytester
 
@@ -180,7 +180,7 @@ def test_x_stops_at_the_first_failure(project: pytest.Pytester) -> None:
 def test_options_set_engine_rules_parameters_and_limits(project: pytest.Pytester) -> None:
     scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\n')
     result = run(project, "--highwater", "--highwater-rule", "wait_for_all=off")
-    result.assert_outcomes(failed=1)  # the counts are void
+    result.assert_outcomes(failed=1)  # expected counts do not apply
     result.stdout.fnmatch_lines(["*no_acknowledged_write_is_lost is violated"])
     run(project, "--highwater", "--highwater-set", "writes=1").assert_outcomes(passed=1)
     run(project, "--highwater", "--highwater-engine", "native").assert_outcomes(passed=2)

@@ -1,4 +1,4 @@
-"""Fetches step by step: what KIP-1166 says of each, and Raft of commits, on quorums small enough to follow by hand."""
+"""Fetches step by step, by KIP-1166 and Raft, on quorums small enough to follow by hand."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from tests import runs
 
 
 class Run(runs.Run):
-    """A run of the quorum. Member 0 leads, and has the record with which its epoch starts."""
+    """A run of the quorum. Member 0 is leader, with its epoch's first record appended."""
 
     def __init__(self, off: str = "", **parameters: int) -> None:
         rules = Quorum.profiles["kip_1166"].rules - set(off.split())
         super().__init__(Model(Quorum(parameters, rules)))
 
     def fetch(self, *members: int, leader: int = 0) -> Self:
-        """Each of these members sends a fetch, and the leader takes it."""
+        """Each member sends a fetch, and the leader receives it."""
         for f in members:
             self.take("send_fetch", f=f).take("receive_fetch", leader=leader, f=f)
         return self
 
     def take_answers(self, *members: int) -> Self:
-        """Each of these members takes the answer to its fetch."""
+        """Each member receives the response to its fetch."""
         for f in members:
             self.take("take_answer", f=f)
         return self
 
     def replicate(self, *members: int, leader: int = 0) -> Self:
-        """Each of these members fetches a record and has it, but has not said so yet."""
+        """Each member fetches a record and appends it; the leader does not know yet."""
         return self.fetch(*members, leader=leader).take_answers(*members)
 
     @property
@@ -43,11 +43,10 @@ class Run(runs.Run):
 
     @property
     def parked(self) -> list[int]:
-        """The members whose fetches are parked."""
         return [f for f, fetch in enumerate(self.state["parked"]) if fetch]
 
     def answer(self, f: int) -> Any:
-        """What is under way to a member: the epoch of the record if there is one, and the HWM."""
+        """The response in flight to a member: (epoch of its record or None, HWM)."""
         found = self.state["responses"][f]
         return found and (found["record"] and found["record"]["epoch"], found["hwm"])
 
@@ -184,9 +183,9 @@ AT_ONCE, LATE = Time(0, 3), Time(1, 3)
 def test_a_new_hwm_takes_three_delays_and_the_park_timer_where_one_end_is_older(
     profile: str, older: int, replicas: tuple[Time, ...]
 ) -> None:
-    """The record goes out, the next fetch comes in and commits it, the answer to that fetch has the HWM.
+    """One delay each: the record, the next fetch (which commits it), and its response with the HWM.
 
-    Who is not answered at once waits in between until the timer ends its fetch.
+    A member without an immediate response also waits for the park timer.
     """
     found = latency(Case("", profile, (("voters", 3), ("older", older))))
     assert found.leader == (Time(0, 2), Time(0, 2))
