@@ -145,8 +145,7 @@ def test_no_two_properties_of_a_protocol_are_equal(name: str) -> None:
         assert foreign > 5, "the controller's properties are asked of its states"
 
 
-# --- properties of a replay
-# -----------------------------------------------------------------------------------
+# --- properties of a replay -----------------------------------------------------------------------------------
 
 
 def test_the_catalogue_has_every_property_that_a_metadata_log_can_violate() -> None:
@@ -171,8 +170,7 @@ def test_the_catalogue_has_every_property_that_broker_logs_can_violate() -> None
     assert {name for name, known in KNOWN.items() if BROKER_LOGS in known.checked_by} == used
 
 
-# --- places of properties
-# -------------------------------------------------------------------------------------
+# --- places of properties -------------------------------------------------------------------------------------
 
 
 def test_the_protocols_that_are_named_are_those_that_are_there() -> None:

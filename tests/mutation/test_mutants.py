@@ -150,8 +150,7 @@ def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: MutantPro
     assert list(disagreements(mutated, program)) == []
 
 
-# --- errors planted into the mutator
-# ------------------------------------------------------------------------
+# --- errors planted into the mutator ------------------------------------------------------------------------
 
 
 def test_a_selector_that_is_ignored_is_noticed(

@@ -37,7 +37,7 @@ from tests.slow import all_but, often, slow
 
 
 def steps_of(model: Model, interpreter: Interpreter, state: Scalars) -> object:
-    """What the interpreter makes of a state: its steps in order of instance, or the error."""
+    """The interpreter's steps from a state as (instance number, next state), or the error."""
     numbers = {id(instance): i for i, instance in enumerate(model.instances)}
     try:
         found = [(numbers[id(s.instance)], s.state) for s in interpreter.steps(state) if s.state is not None]
@@ -47,7 +47,7 @@ def steps_of(model: Model, interpreter: Interpreter, state: Scalars) -> object:
 
 
 def native_steps_of(program: Program, state: Scalars) -> object:
-    """What the native engine makes of it."""
+    """The native engine's steps from a state, or the error."""
     try:
         return sorted(program.steps(state))
     except BoundError:
@@ -55,7 +55,7 @@ def native_steps_of(program: Program, state: Scalars) -> object:
 
 
 def disagreements(model: Model, program: Program, count: int) -> list[Scalars]:
-    """Those of so many random states, half of them reachable, about which the engines disagree."""
+    """Of ``count`` random states, half of them reachable, those on which the engines disagree."""
     interpreter = Interpreter(model)
     states = [*models.reachable_states(model, count // 2), *models.arbitrary_states(model, count // 2)]
     return [
@@ -75,7 +75,7 @@ QUICK = {
     "replication/large-fencing",
     "replication/large-messages",
 }
-"""Scenarios that between them have every action of the large protocols; the others differ in their rules."""
+"""Scenarios that together have every action of the large protocols; the others differ in rules."""
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ QUICK = {
     ),
 )
 def test_engines_agree_on_every_scenario(name: str) -> None:
-    """By the code that is made fastest: the efforts are compared on every operation below."""
+    """Uses quick code; the compilation efforts are compared on every operation below."""
     model = models.scenario_model(name)
     assert disagreements(model, Program(model, effort=Effort.QUICK), 600) == []
 
@@ -107,7 +107,7 @@ def test_engines_agree_on_every_scenario(name: str) -> None:
 def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -> None:
     model = models.everything(nodes=nodes)
     program = Program(model, effort=effort)
-    assert not models.bounded(model)  # cuts and errors are compared too
+    assert not models.bounded(model)  # pruned steps and errors are compared too
     assert disagreements(model, program, often(1200, 4000)) == []
     states = list(models.arbitrary_states(model, 600))
     outcomes = [steps_of(model, Interpreter(model), state) for state in states[:300]]
@@ -116,7 +116,7 @@ def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -
 
 
 class _Random(Protocol):
-    """A protocol whose one action writes whatever expressions the test drew."""
+    """A protocol whose only action writes the drawn expressions."""
 
     name = "random"
     draw: Any = None
@@ -143,7 +143,6 @@ class _Random(Protocol):
 
 @invariant("test")
 def drawn(m: _Random, s: State) -> object:
-    """Whatever was drawn."""
     assert _Random.draw is not None
     return _bool(_Random.draw, s, 4)
 
@@ -228,6 +227,6 @@ def test_engines_agree_on_random_protocols(seed: int) -> None:
     stated = a_protocol(Random(seed))
     try:
         model = Model(stated.protocol(), stated.protocol.invariants)
-    except LanguageError:  # a constant outside its type, or a write that surely meets another
+    except LanguageError:  # a constant outside its type, or two writes that always conflict
         reject()
     assert disagreements(model, Program(model, effort=Effort.QUICK), 200) == []

@@ -1,4 +1,4 @@
-"""Compiling beside searching: better code comes while the code at hand is used, and changes nothing that is found."""
+"""Background compilation: better code replaces the code in use without changing any result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.native.on_disk import explored as explored_levels
 TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
 _STEPS = "".join(f"  %v{i + 1} = mul i64 %v{i}, %v{i // 2}\n" for i in range(60_000))
 LONG = f"define i64 @long(i64 %v0) {{\nentry:\n{_STEPS}  ret i64 %v60000\n}}\n"
-"""A text whose compilation takes seconds."""
+"""A text that takes seconds to compile."""
 WIDE, DEEP = 26**4, 4 * 25 + 1
 
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("better_code_beside")
 
 @pytest.fixture(autouse=True)
 def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where code is kept: nothing yet."""
+    """The empty directory of the code cache."""
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "code"))
     return tmp_path / "code"
 
@@ -49,7 +49,7 @@ def counters() -> Model:
 
 
 def explored(monkeypatch: pytest.MonkeyPatch, each_level: Callable[[Program], None]) -> list[Effort]:
-    """The efforts of the code that each level of a search began with; what it finds is checked."""
+    """Search and check the result; returns the effort of the code in use at the start of each level."""
     monkeypatch.setattr(program, "_FULL", 1.0)  # else only a larger search asks for FULL
     compiled = Program(counters(), effort=Effort.QUICK)
     run = NativeLevels(compiled, SearchOptions(workers=2))
@@ -98,7 +98,7 @@ def test_beside_other_searches_better_code_is_begun_later(monkeypatch: pytest.Mo
 def test_a_check_of_several_scenarios_says_that_it_is_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bool] = []
     monkeypatch.setattr(Program, "improve", lambda self, states, crowded=False: said.append(crowded))
-    monkeypatch.setattr(side_by_side, "HELP_AFTER", 60)  # all of it in this process
+    monkeypatch.setattr(side_by_side, "HELP_AFTER", 60)  # no helper process
     names = ["truncation/kip-101", "truncation/kip-279"]
     for asked, expected in ((names, {True}), (names[:1], {False})):
         assert CliRunner().invoke(cli, ["check", "--quiet", "--workers", "2", *asked]).exit_code == 0
@@ -185,7 +185,7 @@ print(compiler.versions() != "", len(made))
 
 
 def test_a_package_in_an_archive_compiles_too(tmp_path: Path) -> None:
-    """As on Spark's executors. Nothing is started by a file's path, and nothing is read by one."""
+    """On Spark's executors too: compiling uses no file path of the package."""
     archive = package(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(archive)}
     done = subprocess.run(

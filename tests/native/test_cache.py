@@ -1,4 +1,4 @@
-"""Machine code that is kept: found again everywhere, and never taken where it is not what it should be."""
+"""The machine code cache: found by every process, and never used if damaged."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CONTENT = b"what was compiled" * 10
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where code is kept: nothing yet."""
+    """The empty directory of the code cache."""
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "code"))
     return tmp_path / "code"
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Effort]:
-    """With how much effort something was compiled, each time it was."""
+    """The effort of each compilation."""
     calls: list[Effort] = []
     honest = machine._made
 
@@ -153,7 +153,7 @@ def test_of_what_is_not_written_whole_nothing_is_left(folder: Path, monkeypatch:
 
 
 def test_a_file_that_is_larger_than_a_cache_may_be_is_not_read(folder: Path) -> None:
-    """However right its digest: somebody made it so."""
+    """Its digest is correct: somebody made it that way."""
     size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
     Cache(folder).put(KEY, CONTENT)
     assert Cache(folder, most_bytes=size).get(KEY) == CONTENT
@@ -188,7 +188,9 @@ def test_what_was_never_finished_goes_after_an_hour(folder: Path) -> None:
 
 
 def _use(folder: Path, seed: int) -> None:
-    """Put and get as others do the same, in a cache that is always too small; status 1 where a content is wrong."""
+    """Put and get in a cache that is always too small, concurrently with others; exits with 1 on wrong
+    content.
+    """
     kept = Cache(folder, most_bytes=6_000)
     for turn in range(300):
         number = (turn * seed) % 23
@@ -312,7 +314,7 @@ def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
 def test_a_defect_in_the_kernels_is_not_hidden_by_kept_code(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key is the text, so another generator of kernels has other keys."""
+    """The key is the text, so other kernels have other keys."""
     from highwater.checker.engines.native.text import kernels
 
     model = Model(zoo.Counters({"counters": 3, "top": 3}), [])

@@ -1,4 +1,4 @@
-"""The name of a request changes with all that tracing it depends on, and what comes from elsewhere has none."""
+"""A request's cache key changes with every input of tracing; foreign sources have none."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def digest_of(package: Path, protocol: str = "truncation") -> tuple[bytes, float
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources, to be changed."""
+    """A copy of the sources, to be changed."""
     package = tmp_path_factory.mktemp("copied")
     for part in ("checker", "invariants", "model"):
         shutil.copytree(Path(highwater.__file__).parent / part, package / part)
@@ -88,7 +88,7 @@ def test_another_source_gives_other_names(copied: Path, file: str) -> None:
 
 
 def test_a_scenario_is_no_source(copied: Path) -> None:
-    """What it says is in the request."""
+    """The request contains the scenario's content."""
     before, _ = digest_of(copied)
     path = copied / "model/truncation/scenarios/added.toml"
     path.write_text("")

@@ -1,4 +1,4 @@
-"""What was found out about a request: kept under a name that changes with all it depends on, and never believed."""
+"""Cached facts about a request: their key covers every input, and a wrong fact is never used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def checked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    """The result of ``highwater check``, without what no two runs have in common."""
+    """The result of ``highwater check`` without measurements."""
     file = tmp_path / "result.json"
     found = CliRunner().invoke(cli, ["check", *arguments, "--workers", "1", "--json", str(file), "--quiet"])
     assert found.exit_code in (0, 1), found.output
@@ -90,7 +90,7 @@ def test_nothing_is_kept_where_that_is_off(tmp_path: Path, monkeypatch: pytest.M
     assert bool(calls) == (off == "nothing")
 
 
-# --- a search again -------------------------------------------------------------------------------
+# --- repeated searches ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["quorum/small-older", "replication/controller/small"])
@@ -109,7 +109,7 @@ def test_what_withholds_actions_is_asked_once(
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often an action was traced, a text written and something compiled."""
+    """Counts of traced actions, generated texts and compilations."""
     found: Counter[str] = Counter()
 
     def count(what: str, place: Any, name: str) -> None:
@@ -131,11 +131,11 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.parametrize(
     ("arguments", "again"),
     [
-        (["replication/controller/small"], {}),  # properties of steps, actions that are ruled out
+        (["replication/controller/small"], {}),  # step properties, actions that are ruled out
         (["truncation/kip-320", "--symmetry"], {}),
         (["promise/clients"], {}),
-        ([SMALL], {"traced"}),  # a violation is followed
-        (["replication/controller/sanity-fenced-member-joins"], {"traced"}),  # of a property of steps
+        ([SMALL], {"traced"}),  # a violation is replayed
+        (["replication/controller/sanity-fenced-member-joins"], {"traced"}),  # a violated step property
         (["quorum/small-older"], {"traced"}),  # liveness
     ],
     ids=str,
@@ -155,7 +155,7 @@ def test_a_second_time_the_result_is_the_same_and_little_is_done(
     [
         SMALL,
         "replication/controller/sanity-isr-outside-replicas",
-        "replication/controller/sanity-fenced-member-joins",  # a property of steps
+        "replication/controller/sanity-fenced-member-joins",  # a step property
         "replication/reach-requests",  # goals
     ],
 )
@@ -169,7 +169,7 @@ def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], na
 
 
 def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[str]) -> None:
-    """Also of a scenario of one's own, which is about a protocol that is here, until it says that it expects this."""
+    """Also for a user's scenario of a shipped protocol, until the scenario expects the constant properties."""
     text = (catalogue.MODELS / "quorum/scenarios/small-older.toml").read_text()
     file, expected = tmp_path / "own.toml", re.search(r"^constant = (.*)$", text, re.MULTILINE)
     assert expected
@@ -184,7 +184,7 @@ def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[s
 
 
 def test_what_is_said_is_the_same_a_second_time(work: Counter[str]) -> None:
-    """The runs to violations, as one reads them, and warnings."""
+    """Compares counterexamples in text and warnings."""
     command = ["check", SMALL, "--workers", "1", "--verbose"]
     said = [
         re.sub(r"[\d.,]+(/s| s\b| MiB)|\d\.\d\d", "#", CliRunner().invoke(cli, command).output)
@@ -217,11 +217,11 @@ def test_what_is_lost_is_made_anew(
     assert not work
 
 
-# --- models that are traced when more is needed -----------------------------------------------------
+# --- lazily traced models ---------------------------------------------------------------------------
 
 
 def known(model: Model, of: type[Protocol], *given: Any) -> KnownModel:
-    """The same model as it is where it was traced before."""
+    """The same model as loaded from the cache."""
     again = KnownModel(model.outline, of(*given), [p.invariant for p in model.properties])
     again.identity = model.identity
     return again
@@ -245,7 +245,7 @@ def test_a_step_that_leaves_its_type_is_told_the_same(work: Counter[str]) -> Non
 
 
 def test_an_instance_by_its_number(monkeypatch: pytest.MonkeyPatch, work: Counter[str]) -> None:
-    """Traced alone, or with all others where it is not known which choice it is of."""
+    """One instance is traced alone; if its parameter values are not cached, all are traced."""
     model = Model(zoo.Everything({"nodes": 2}))
     model.identity, texts = b"name", InstanceChoices.of(model).texts
     for kept_texts in (texts, ("of another process", *texts[1:]), texts[:1], None):
@@ -283,7 +283,7 @@ def test_a_model_that_is_traced_otherwise_is_noticed() -> None:
 
 
 def test_the_name_of_a_model_that_is_made_otherwise() -> None:
-    """Whoever asks the request for its model can change it: it has no name."""
+    """A caller can change a model that it builds itself, so only ``model_of`` sets a cache key."""
     assert Model(zoo.Counters({"counters": 2})).identity is None
     assert request_of().model().identity is None
     assert model_of(request_of()).identity == request_key(request_of())
@@ -295,7 +295,7 @@ def test_the_name_of_a_model_that_is_made_otherwise() -> None:
 
 
 def test_code_of_other_loops_is_not_taken(work: Counter[str]) -> None:
-    """The key includes kernels and loops, and symmetry."""
+    """The key includes kernels, loops and symmetry."""
     model = model_of(request_of("truncation/kip-320"))
     programs = [Program(model), LinkProgram(model), Program(model, symmetry=True)]
     assert len({p.name.digest for p in programs}) == 3
@@ -316,7 +316,7 @@ def test_better_code_that_was_given_up_is_not_begun_again(monkeypatch: pytest.Mo
             begun.append(given)
 
         def give_up(self) -> None:
-            """It is never done."""
+            pass
 
     monkeypatch.setattr(program, "Beside", Slow)
     monkeypatch.setattr(program, "_BEGIN", BEGIN)

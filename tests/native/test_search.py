@@ -1,4 +1,4 @@
-"""The native search against the reference search, against mathematics, and at its limits."""
+"""The native search agrees with the reference search and with arithmetic, and respects its limits."""
 
 from __future__ import annotations
 
@@ -222,12 +222,12 @@ def test_a_look_up_finds_what_is_there_and_comes_to_an_end(effort: Effort) -> No
         return int(find(slots.ctypes.data, capacity, fingerprint - (fingerprint >> 63 << 64)))
 
     held = np.unique(random.integers(1, 1 << 64, 900, dtype=np.uint64))
-    for value in held.tolist():  # each at its home or in the next free slot
+    for value in held.tolist():  # each at its home slot or in the next free one
         home = value * capacity >> 64
         slots[home + int(np.argmax(slots[home:] == 0))] = value
     for value in held.tolist():
         assert slots[look_up(value)] == value
     absent = np.setdiff1d(random.integers(1, 1 << 64, 900, dtype=np.uint64), held)
     assert {look_up(value) for value in absent.tolist()} == {-1}
-    slots[slots == 0] = held[0]  # now no free slot ends a look-up
+    slots[slots == 0] = held[0]  # no free slot ends a lookup now
     assert {look_up(value) for value in absent.tolist()} == {-1}

@@ -1,4 +1,4 @@
-"""Each defect's scenario finds exactly what it promises; with every rule on, the same budgets show nothing."""
+"""Each defect's scenario finds what it expects; with every rule on, the same budgets find nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOUNDED = {
     "unfenced-fetch",
     "join-by-old-fetch",
 }
-"""With every rule on these are searched to the depth of the defect and two more, the others to their end."""
+"""With every rule on, these are searched only to two levels below the defect's depth."""
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_the_proposal_violates_nothing_up_to_the_depth_of_the_defect(name: str) 
 
 
 def every_rule_on(name: str) -> Model:
-    """The model of a scenario's budgets and properties under the whole proposal."""
+    """The scenario's budgets and properties under the complete proposal."""
     scenario = scenario_files.find(galleries.PLACE + name)
     on = dict.fromkeys(scenario.rules, True)
     return Request.of(scenario, Overrides(profile="kip_966", rules=on)).model()
@@ -87,7 +87,7 @@ def test_a_gallery_has_every_defect_once_each_with_rules_of_its_profile_off(
         scenario = scenario_files.find(gallery.place + name)
         assert not any(scenario.rules.values())
         assert set(scenario.rules) <= scenario.protocol.profiles[scenario.profile or ""].rules
-        if scenario.standard:  # the default run stays short
+        if scenario.standard:  # keeps the default run short
             assert BASELINE[scenario.name]["distinct_states"] < 350_000
 
 

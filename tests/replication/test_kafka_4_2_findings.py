@@ -1,4 +1,4 @@
-"""What the explorer finds in Kafka 4.2: each scenario breaks, and a smallest set of rules closes it."""
+"""Findings in Kafka 4.2: each scenario violates a property, and a minimal set of rules closes it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ DEPTHS = {
 QUICK = [
     name
     for name, found in findings.FINDINGS.items()
-    if not found.get("large") and name != "forgotten-leader"  # each search of it takes seconds
+    if not found.get("large") and name != "forgotten-leader"  # each of its searches takes seconds
 ]
 KEPT_SAFE = {"cleared-elr": {"min_isr_change_empties_elr"}}
-"""What a finding is closed without, too, but then the trunk's defect of a lowered min ISR would be there."""
+"""Rules that a finding does not need to be closed; without them the trunk's min ISR defect would appear."""
 
 
 @pytest.mark.parametrize("name", findings.FINDINGS)

@@ -168,7 +168,7 @@ def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -
     scenario = "replication/controller/trunk-min-isr"
     run = highwater("prove", scenario, "--epochs", "unbounded", "--depth", 3, "--json", "-")
     (result,) = run.results
-    assert run.status == 1  # with other bounds nothing is promised
+    assert run.status == 1  # overridden bounds turn expectations off
     assert {v["property"]: v["depth"] for v in result["violations"]} == {
         "elr_only_under_min_isr": 3,
         "electable_completeness": 3,
@@ -176,7 +176,7 @@ def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -
 
 
 def test_an_interruption_keeps_what_was_found(tmp_path: Path) -> None:
-    """Wherever it falls: while the solver works, or between two questions."""
+    """At any time: during a solver call or between two."""
     target = tmp_path / "result.json"
     command = [
         sys.executable,

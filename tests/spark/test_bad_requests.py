@@ -1,4 +1,4 @@
-"""What the command says where Spark, Java, a master or a checkpoint cannot be had: one line, status 2."""
+"""Without Spark, Java, a master or a checkpoint, the command prints one line and exits with status 2."""
 
 from __future__ import annotations
 

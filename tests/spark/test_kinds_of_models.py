@@ -1,4 +1,4 @@
-"""Models of other kinds in the cluster's levels: symmetry, deadlocks, a user's own file, types that are left. Slow."""
+"""Other models on the cluster: symmetry, deadlocks, a user's file, values that leave their types. Slow."""
 
 from __future__ import annotations
 

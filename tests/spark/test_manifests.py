@@ -1,4 +1,6 @@
-"""Manifests of a Spark checkpoint: not believed for their digest alone; files are whole, and on the disk, before."""
+"""Manifests of a Spark checkpoint: more is checked than their digest; files are synced before a manifest
+names them.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def kept(tmp_path: Path) -> SparkCheckpoint:
 
 
 def rewrite(kept: SparkCheckpoint, name: str, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change what a manifest says; its digest is right again."""
+    """Change a manifest, and correct its digest."""
     plain = kept.read_manifest(name)
     change(plain)
     kept.write_manifest(name, plain)
@@ -94,7 +96,7 @@ def test_a_level_whose_digest_is_right_is_not_believed(wrong: str, kept: SparkCh
 
 @pytest.mark.parametrize("number", range(LEVELS - 1))
 def test_levels_follow_each_other(number: int, kept: SparkCheckpoint) -> None:
-    """One in the middle that is gone, and one that is another's."""
+    """A level in the middle is missing, or is another level's."""
     path = kept.directory / f"level-{number:05}.json"
     path.rename(kept.directory / "aside")
     with pytest.raises(InputError, match=rf"level-{number:05}.json is not there"):
@@ -114,7 +116,7 @@ def test_what_is_explored_can_be(change: dict[str, Any], kept: SparkCheckpoint) 
 
 
 def ways(kept: SparkCheckpoint, level: CommittedLevel) -> list[Callable[[], object]]:
-    """All that opens a file of a level."""
+    """All functions that open a file of a level."""
     return [
         lambda: kept.verify([level]),
         lambda: list(kept.states(level.number, level.parts[0], lambda states: states[:, 0])),
@@ -146,7 +148,7 @@ def link(path: Path) -> None:
 def test_what_is_no_file_of_a_level_is_told(
     change: Callable[[Path], None], said: str, kept: SparkCheckpoint
 ) -> None:
-    """Whenever one is opened, though all were looked at before: nobody waits for a pipe, or reads for hours."""
+    """Checked at each opening, even if verified before: no endless wait for a pipe, no hours of reading."""
     level = kept.levels()[2]
     change(kept.folder(2) / level.parts[0].file)
     for way in ways(kept, level):
@@ -195,13 +197,13 @@ def test_an_index_beyond_a_level(kept: SparkCheckpoint) -> None:
             kept.origin(1, level, index)
 
 
-# --- what is on the disk --------------------------------------------------------------------------
+# --- syncing --------------------------------------------------------------------------------------
 
 
 def test_a_level_counts_when_all_of_it_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its files, their names, the manifest, and then its name."""
+    """Its files, their directory, the manifest, and then the manifest's directory."""
     synced: list[str] = []
 
     def fsync(descriptor: int) -> None:

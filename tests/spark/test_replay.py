@@ -1,4 +1,4 @@
-"""Replay on Spark: the reports of the embedded engine, input by input; tables; errors; what is killed."""
+"""Replay on Spark: reports equal the embedded engine's; tables; errors; kills."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def followed(large: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A replay in which shares are being followed, and its result."""
+    """A replay that is following shares, and its result file."""
     from tests.spark.test_survival import wait_for
 
     out, file = tmp_path / "tables", tmp_path / "result.json"
@@ -231,5 +231,5 @@ def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], 
     expected = embedded(large)
     assert isinstance(expected, dict)
     for report in (found, expected):
-        del report["versions"]  # which libraries a process has loaded differs
+        del report["versions"]  # depends on the libraries that a process has loaded
     assert found == expected

@@ -1,4 +1,4 @@
-"""Scenarios that ask for liveness on Spark: their states and steps are searched, and what is not asked is said."""
+"""Scenarios with liveness on Spark: safety is searched, and the report lists what was not checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(*arguments: str) -> Result:
 
 @pytest.fixture
 def _native(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search is the native one: what is asked is looked at here, not the engine."""
+    """Use the native search: the tests check requests, not the engine."""
     monkeypatch.setattr(Engine, "search", lambda self, count: functools.partial(_search, self))
 
 

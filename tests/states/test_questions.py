@@ -1,4 +1,4 @@
-"""The queries of docs/results.md, as they stand there: every form of a question has the same answer."""
+"""The queries of docs/results.md: all forms of a query give the same answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def block(section: str, kind: str) -> str:
-    """The one block of a kind in a section."""
+    """The only block of a kind in a section."""
     (found,) = re.findall(rf"^```\w+ {kind}\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
     return str(found)
 
@@ -52,7 +52,7 @@ def tables(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def plain(rows: Any) -> Rows:
-    """Rows in order, lists as tuples, numbers as Python's."""
+    """Sorted rows with lists as tuples and Python's numbers."""
 
     def value(item: Any) -> Any:
         if isinstance(item, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Engine against engine on properties of steps, those that hold and those that are violated; and each seen to fail."""
+"""All engines agree on step properties that hold or fail, and planted errors in each are detected."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def depths(found: SearchResult) -> dict[str, int]:
 
 
 def differences(found: SearchResult, expected: SearchResult) -> list[str]:
-    """What two engines say otherwise."""
+    """The parts of a result in which two engines differ."""
     told = [part for part in COUNTS if getattr(found, part) != getattr(expected, part)]
     return told + ["violations"] * (depths(found) != depths(expected))
 
@@ -118,7 +118,7 @@ def test_all_end_early_when_nothing_is_left_to_decide() -> None:
 
 
 def test_both_judges_agree_step_by_step(model: Model) -> None:
-    """The compiled judge, the interpreter, and what the expression says of an instance over the state before."""
+    """Compares the compiled check, the interpreter, and an instance's expression on the state before."""
     program, interpreter = Program(model), Interpreter(model)
     seen, told = list(model.initial), set()
     for state in seen:
@@ -130,27 +130,27 @@ def test_both_judges_agree_step_by_step(model: Model) -> None:
             if after not in seen:
                 seen.append(after)
     assert {name for name, _ in told} == set(DEPTHS)
-    for prop in model.step_properties:  # what is not asked is never violated
+    for prop in model.step_properties:  # an unchecked property is never violated
         assert {number for name, number in told if name == prop.name} <= prop.asked
 
 
-# --- steps to states that are known ------------------------------------------------------------------------
+# --- steps to visited states -------------------------------------------------------------------------------
 
 
 @step_property("test")
 def never_down(m: Any, before: State, after: State) -> Any:
-    """The number never falls."""
     return before.n <= after.n
 
 
 @step_property("test")
 def never_still(m: Any, before: State, after: State) -> Any:
-    """The number changes in every step that changes anything."""
     return before.n != after.n
 
 
 class Wheel(Protocol):
-    """A number that goes round: the only step down leads to the initial state; and one that changes nothing."""
+    """A number that wraps around: only the step to the initial state decreases it; one action changes
+    nothing.
+    """
 
     name = "wheel"
     step_properties = (never_down, never_still)
@@ -193,16 +193,16 @@ def test_a_step_to_a_state_that_was_visited_is_asked(monkeypatch: pytest.MonkeyP
 
 
 def test_a_step_that_changes_nothing_is_none() -> None:
-    """``stay`` would violate ``never_still``; its instance is asked, as it writes what is read."""
+    """``stay`` would violate ``never_still``; it is checked because it writes what the property reads."""
     model = wheel()
     assert 2 in model.step_properties[1].asked
     found = reference.search(model, ALL)
     assert "never_still" not in depths(found)
-    assert found.premises["never_still"] == 8  # the steps of what can change something: they are asked
+    assert found.premises["never_still"] == 8  # all steps of actions that can change the number
     assert differences(native.search(model, ALL), found) == []
 
 
-# --- each engine seen to fail -------------------------------------------------------------------------------
+# --- planted errors in each engine --------------------------------------------------------------------------
 
 
 def test_a_kernel_that_takes_an_instance_for_another(
@@ -226,12 +226,14 @@ def test_a_model_that_asks_too_few_instances(expected: SearchResult, monkeypatch
 
     monkeypatch.setattr(traced, "_instances_writing", forgetful)
     assert "violations" in differences(native.search(ledger(), ALL), expected)
-    assert "violations" not in differences(reference.search(ledger(), ALL), expected)  # it asks all
+    assert "violations" not in differences(
+        reference.search(ledger(), ALL), expected
+    )  # it checks all instances
 
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Model:
-    """The same model; of its properties those of changes alone count as large."""
+    """The same model; only properties of changes count as large."""
     monkeypatch.setattr(step_properties, "LARGE", 0)
     found = ledger()
     large = {p.name for p in found.step_properties if p.is_large}
@@ -247,7 +249,6 @@ def test_large_properties_are_asked_apart(apart: Model, expected: SearchResult, 
 def test_a_large_property_that_is_violated(monkeypatch: pytest.MonkeyPatch) -> None:
     @step_property("test")
     def leaders_go_by_terms(m: Ledger, before: State, after: State) -> Any:
-        """Another leader means the term after the next: never."""
         return implies(after.leader != before.leader, after.term == before.term + 2)
 
     wrong = Model(Ledger(), step_properties=[leaders_go_by_terms])
@@ -288,7 +289,7 @@ def test_a_substitution_that_forgets_a_write(
 
 
 def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run is taken again by the interpreter: what is none is an error, not an answer."""
+    """The interpreter replays the run: an invalid one is an error, not a result."""
     honest = NativeLevels._note
 
     def careless(self: NativeLevels, names: Sequence[str], bits: int, *place: int) -> None:

@@ -1,4 +1,4 @@
-"""A user's own file with a property of steps: the page that tells it, the commands, the JSON, traces and machines."""
+"""A user's step property: its page, the commands, JSON, traces and machines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OFF = ("--rule", "remembers=off")
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The protocol of the page beside a scenario, in the working directory."""
+    """The page's protocol and a scenario, in the working directory."""
     (snippet,) = re.findall(r"```python\n# store.py\n(.*?)```", PAGE, re.S)
     (tmp_path / "store.py").write_text("from highwater.language import *\n\n" + snippet, encoding="utf-8")
     (tmp_path / "store.toml").write_text('protocol = "store.py"\n')
@@ -153,7 +153,7 @@ def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
 
 
 def test_a_trace_of_the_run_is_found_out(store: Path) -> None:
-    """A replay asks the steps that were observed."""
+    """A replay checks the observed steps."""
     ask("check", "store.toml", *OFF, "--trace-out", "run.ndjson")
     definition = catalogue.load_file(store / "store.py")
     protocol = definition.protocol(rules=())
@@ -205,12 +205,11 @@ def test_a_machine_that_looks_at_states_only(store: Path, monkeypatch: pytest.Mo
     run_machine(machine("store.toml", rules={"remembers": False}), 300)
 
 
-# --- what is refused, and what says nothing ------------------------------------------------------------------
+# --- refused and vacuous properties --------------------------------------------------------------------------
 
 
 @step_property("test")
 def grows(m: Any, before: State, after: State) -> Any:
-    """The number grows."""
     return before.n <= after.n
 
 
@@ -282,17 +281,14 @@ def test_one_that_does_more_than_look_is_refused(said: str, wrong: Any) -> None:
 def test_what_no_step_can_violate_is_said() -> None:
     @step_property("test")
     def idle_never_falls(m: Any, before: State, after: State) -> Any:
-        """Nothing writes it."""
         return before.idle <= after.idle
 
     @step_property("test")
     def of_no_step(m: Any, before: State, after: State) -> Any:
-        """Its premise holds of no step."""
         return implies(after.n < before.n - 3, after.idle == 1)
 
     @step_property("test")
     def never(m: Any, before: State, after: State) -> Any:
-        """It is false of every step."""
         return before.n > 3
 
     for stated, how in (
@@ -309,7 +305,6 @@ def test_what_no_step_can_violate_is_said() -> None:
 def test_what_had_nothing_to_say_is_noted() -> None:
     @step_property("test")
     def from_three_up(m: Any, before: State, after: State) -> Any:
-        """What is at the top stays there."""
         return implies((before.n == 3) & (after.n == 2), after.idle == 1)
 
     result = highwater.check(counting(step_properties=(from_three_up,)))
@@ -329,7 +324,6 @@ def test_it_exists_where_its_rule_is_on(store: Path) -> None:
 def test_whether_a_step_could_be_taken_is_asked_of_the_state_before() -> None:
     @step_property("test")
     def up_was_possible(m: Any, before: State, after: State) -> Any:
-        """What happens can happen."""
         return implies(before.n != after.n, enabled("up"))
 
     assert highwater.check(counting(step_properties=(up_was_possible,))).holds

@@ -1,4 +1,4 @@
-"""Controllers and brokers step by step, held against what Kafka 2.2 does, written down here by hand."""
+"""Controllers and brokers step by step, compared with hand-written behavior of Kafka 2.2."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from tests import runs
 
 
 class Run(runs.Run):
-    """A run of the control plane."""
-
     def __init__(self, off: str = "", profile: str = "kip_380", **parameters: int) -> None:
         rules = PROFILES[profile].rules - set(off.split())
         super().__init__(Model(ZooKeeperMode({"metadata": 0, **parameters}, rules)))
@@ -22,17 +20,17 @@ class Run(runs.Run):
         return p["leader"], p["leader_epoch"], p["isr"]
 
     def under_way(self, b: int) -> list[tuple[str, int, int | None, int | None]]:
-        """The requests to a broker: kind, broker epoch, leader, leader epoch."""
+        """The requests in flight to a broker: (kind, broker epoch, leader, leader epoch)."""
         return [
             (r["kind"], r["broker_epoch"], r["leader"], r["leader_epoch"]) for r in self.state["requests"][b]
         ]
 
     def bounce(self, b: int) -> Run:
-        """A broker crashes and is back before anybody looks."""
+        """A broker crashes and restarts unnoticed."""
         return self.take("crash", b=b).take("start", b=b)
 
     def shut_down(self, b: int) -> Run:
-        """A broker asks for a controlled shutdown, stops, and is back; the request is still under way."""
+        """A broker requests a controlled shutdown, stops, and restarts; the request is still in flight."""
         return self.take("begin_shutdown", b=b).take("finish_shutdown", b=b).take("start", b=b)
 
 
@@ -190,7 +188,7 @@ def test_nothing_overtakes_on_a_connection_but_a_late_copy_comes_when_it_likes()
     assert not run.can("take_update_metadata", b=1, position=1, again=True), "one reconnect was granted"
 
 
-# --- a second partition, and replicas that are taken away -----------------------------------------------------
+# --- second partition and removed replicas --------------------------------------------------------------------
 
 
 def test_380_2_a_request_about_one_partition_costs_a_new_process_the_checkpoint_of_the_other() -> None:
