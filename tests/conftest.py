@@ -51,7 +51,6 @@ BEGIN, CROWDED = program._BEGIN, program._CROWDED
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds ``--kafka``."""
     parser.addoption("--kafka", metavar="DIR", help="an unpacked Kafka release, or a checkout that is built")
 
 

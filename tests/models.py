@@ -43,7 +43,6 @@ def bounded(model: Model) -> bool:
 
 
 def reachable_states(model: Model, count: int, seed: int = 0) -> Iterator[Scalars]:
-    """States of random walks from the initial states."""
     rng, interpreter = random.Random(seed), Interpreter(model)
     state = rng.choice(model.initial)
     for _ in range(count):

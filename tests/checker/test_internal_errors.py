@@ -33,7 +33,6 @@ SCENARIO = "truncation/kip-101"
 
 @pytest.fixture
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Any]]:
-    """Returns the internal error reports that were written."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -174,7 +173,7 @@ def test_a_library_that_cannot_be_loaded_is_named(library: str, tmp_path: Path) 
         check=False,
     )
     if library == "crc32c" and "cannot be loaded" not in done.stderr:
-        pytest.skip("replay did not need it for this input")
+        pytest.skip("replay does not open this file for this input")
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     assert f"the library {library}" in done.stderr

@@ -111,7 +111,6 @@ def test_what_the_kernel_tells_is_in_bytes() -> None:
 
 
 def limited(what: int, size: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process with a resource limit."""
     return subprocess.run(
         [sys.executable, "-m", "highwater", *arguments],
         preexec_fn=lambda: resource.setrlimit(what, (size, size)),

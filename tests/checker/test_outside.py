@@ -118,7 +118,7 @@ def test_a_property_of_the_states_outside(log: Any, engine: str) -> None:
 )
 def test_inside_nothing_changes(name: str, engine: str) -> None:
     if engine == "interpreter" and name != "docs/examples/register.toml":
-        pytest.skip("slow, and the engines are compared elsewhere")
+        pytest.skip("slow; other tests compare the engines")
     plain, wide = (
         package.check(name, engine=engine, outside=outside, properties=["invariants"])
         for outside in (False, True)

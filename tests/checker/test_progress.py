@@ -1,5 +1,3 @@
-"""The progress line: its content and its timing."""
-
 from __future__ import annotations
 
 from typing import Any

@@ -42,9 +42,7 @@ QUICK = {
 }
 
 
-@pytest.mark.parametrize(
-    "case", all_but(QUICK, NOTICED, "a search for each rule; the fast ones are of three protocols")
-)
+@pytest.mark.parametrize("case", all_but(QUICK, NOTICED, "a search for each rule; fast for three of them"))
 def test_a_standard_scenario_notices_the_rule(case: str) -> None:
     name, rule = case.split()
     scenario = scenario_files.find(name)

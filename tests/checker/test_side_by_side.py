@@ -159,7 +159,7 @@ def gone(pid: int) -> bool:
 NAMES = ("truncation/kip-320", "truncation/kip-101", "truncation/kip-279")
 
 
-@slow("two processes search long scenarios; Ctrl-C of one process is fast")
+@slow("two processes search long scenarios; fast with one process")
 def test_an_interrupt_keeps_what_each_has_found() -> None:
     process = start("check", *NAMES, *LONG, "--workers", "2", "--json", "-")
     (helper,) = helpers(process.pid)

@@ -1,5 +1,3 @@
-"""`highwater simulate`: seeded random walks and their results."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

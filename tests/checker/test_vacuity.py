@@ -272,7 +272,9 @@ STANDARD = [n for n, (_, standard) in scenario_files.titles().items() if standar
 QUICK = {n for at, n in enumerate(STANDARD) if at % 5 == 0 or not n.startswith("replication/")}
 
 
-@pytest.mark.parametrize("name", all_but(QUICK, STANDARD, "every scenario is traced; fast is one in five"))
+@pytest.mark.parametrize(
+    "name", all_but(QUICK, STANDARD, "traces every scenario; the fast test traces one in five")
+)
 def test_standard_scenarios_say_what_they_leave_out(name: str) -> None:
     """Checked by tracing only; the gate checks for actions that no search takes."""
     request = Request.of(scenario_files.find(name), Overrides())

@@ -33,7 +33,7 @@ SLEEPS = "time.sleep(60)"
 
 @pytest.fixture(autouse=True)
 def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also shortens the grace period for a process that does not end."""
+    """Run in the repository, and shorten the grace period for ending a process."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(pipe, "GRACE", 0.1)
 

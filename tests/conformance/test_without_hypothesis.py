@@ -1,5 +1,3 @@
-"""Lockstep and the pipe import without Hypothesis."""
-
 from __future__ import annotations
 
 import subprocess

@@ -104,7 +104,7 @@ def test_a_part_replaces_itself_in_the_page() -> None:
     assert bench.with_part(text, "## Three", "## Three\n\nmore\n") == text + "\n## Three\n\nmore\n"
 
 
-@slow("a process for each proof of the benchmark")
+@slow("starts a process for each proof of the benchmark")
 def test_each_proof_is_a_valid_request() -> None:
     for case in cases.PARTS["prove"]:
         with pytest.raises(

@@ -28,7 +28,7 @@ def test_a_cell_comes_to_what_is_committed(key: Any) -> None:
     assert bounds.examined(CELLS[key]) == COMMITTED[key]
 
 
-@slow("each cell of the grid; some cells are fast")
+@slow("searches each cell of the grid; fast for some cells")
 @pytest.mark.parametrize("key", CELLS)
 def test_each_cell_comes_to_what_is_committed(key: Any) -> None:
     assert bounds.examined(CELLS[key]) == COMMITTED[key]

@@ -34,7 +34,7 @@ QUICK = {
 SUBJECTS = list(subjects())
 
 
-@pytest.mark.parametrize("name", all_but(QUICK, site.GENERATED, "it traces up to hundreds of models"))
+@pytest.mark.parametrize("name", all_but(QUICK, site.GENERATED, "traces up to hundreds of models"))
 def test_a_page_is_generated_without_a_search(name: str) -> None:
     text = generated(name)
     assert "{{" not in text
@@ -46,7 +46,7 @@ def test_some_rows_of_the_rules_of_replication_are_generated_without_a_search() 
         assert len(replication_rows(SUBJECTS[::6])) == len(SUBJECTS[::6])
 
 
-@slow("up to 1.5 million states with rules off, and with all on; some rows of the table")
+@slow("searches up to 1.5 million states for each of some rows of the table")
 @pytest.mark.parametrize(
     "number", range(0, len(SUBJECTS), often(6, 3)), ids=lambda number: "+".join(SUBJECTS[number][0])
 )
@@ -57,7 +57,7 @@ def test_a_row_of_the_rules_of_replication_is_found_again(number: int) -> None:
         assert replication_rows([SUBJECTS[number]]) == before
 
 
-@slow("a fourth of a page's searches, or all")
+@slow("repeats a fourth of a page's searches, or all")
 @pytest.mark.parametrize("name", [name for name in site.GENERATED if name != "replication-rules.md"])
 def test_a_page_is_found_again(name: str) -> None:
     with kept.in_mode(kept.Mode.AFRESH if WHOLE else kept.Mode.SAMPLED):
@@ -193,7 +193,7 @@ def broken(folder: Path) -> list[str]:
     return wrong
 
 
-@slow("the whole site: some minutes; parts of it are tested fast")
+@slow("builds the whole site in some minutes; fast tests build parts")
 @pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="the extra docs is not installed")
 def test_the_site_builds_and_no_link_of_it_is_broken() -> None:
     before = kept.FILE.read_bytes()

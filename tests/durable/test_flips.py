@@ -222,7 +222,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_spark", "_quick")
-@pytest.mark.parametrize("kind", all_but((), KINDS, "each flip is a search; a few are fast tests below"))
+@pytest.mark.parametrize("kind", all_but((), KINDS, "each flip is a search; fast tests below have a few"))
 def test_a_flipped_bit_is_found(kind: str, model: Model, tmp_path: Path) -> None:
     make, count = KINDS[kind]
     place = tmp_path / "place"

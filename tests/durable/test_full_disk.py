@@ -190,7 +190,6 @@ def test_files_may_not_be_larger(name: str, room: int, tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
     if os.geteuid() or shutil.which("mount") is None:

@@ -37,7 +37,6 @@ class Mutant:
     text: str
 
     def of(self, source: bytes) -> bytes:
-        """The source with the change applied."""
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     def __str__(self) -> str:

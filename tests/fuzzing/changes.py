@@ -100,7 +100,6 @@ CHANGES: tuple[Callable[[random.Random, bytes], bytes], ...] = (
 
 
 def changed(rng: random.Random, content: bytes) -> bytes:
-    """Apply one or two changes."""
     for _ in range(rng.choice((1, 1, 1, 2))):
         if len(content) <= LARGE:  # never grow a large file: the fuzzer's own memory counts too
             content = rng.choice(CHANGES)(rng, content)

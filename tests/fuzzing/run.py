@@ -116,7 +116,6 @@ class Fuzzer:
             self._kept(number, kind, shown, "it took too long")
 
     def hang(self, number: int, frame: FrameType | None) -> None:
-        """The handler of the time limit's signal."""
         self.hanging = True
         raise Hang
 

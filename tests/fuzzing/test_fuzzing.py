@@ -119,7 +119,6 @@ def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], None]], None]:
-    """Replace the reader."""
     return lambda read: monkeypatch.setitem(readers.READERS, "kept mutants", read)
 
 
@@ -159,7 +158,7 @@ def test_the_fuzzer_notices_a_hang_and_memory(
     assert [said.split(":")[0] for said in fuzzer.growth] == ["2 kept mutants"]
 
 
-@slow("thousands of changed files to every reader, in a process of its own whose memory is measured")
+@slow("thousands of changed files for every reader, in a process whose memory is measured")
 def test_five_thousand_files_to_every_reader(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.fuzzing.run", "--seed", "21", "--count", "5000"]
     done = subprocess.run(

@@ -16,13 +16,11 @@ from tests.checker.schema import problems
 
 
 def git(directory: Path, *arguments: str) -> None:
-    """Run git with fixed settings."""
     who = ["-c", "user.name=test", "-c", "user.email=test@example", "-c", "core.hooksPath=/dev/null"]
     subprocess.run(["git", *who, *arguments], cwd=directory, check=True, capture_output=True)
 
 
 def gate(*arguments: str) -> Result:
-    """Run ``highwater gate`` in this process."""
     return CliRunner().invoke(cli, ["gate", "--workers", "1", *arguments])
 
 

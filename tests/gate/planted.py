@@ -341,7 +341,6 @@ class Scratch:
         self.commit("a baseline")
 
     def git(self, *arguments: str) -> None:
-        """Run git in the copy, without the user's settings."""
         who = ["-c", "user.name=test", "-c", "user.email=test@example", "-c", "core.hooksPath=/dev/null"]
         subprocess.run(["git", *who, *arguments], cwd=self.tree, check=True, capture_output=True)
 

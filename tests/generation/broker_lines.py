@@ -55,7 +55,6 @@ def follows(broker: int, name: str, state: PartitionState, leo: int, hwm: int) -
 
 
 def hwm_moved(broker: int, name: str, before: int, after: int) -> Line:
-    """The leader's HWM advances."""
     moved = f"from (offset={before}, segment=[0:1]) to (offset={after}, segment=[0:2])"
     return of_partition(broker, name, f"High watermark updated {moved}")
 

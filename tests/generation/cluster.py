@@ -48,7 +48,6 @@ class Topic:
 
     @property
     def unclean(self) -> bool:
-        """The setting unclean.leader.election.enable."""
         return self.configs.get("unclean.leader.election.enable") == "true"
 
 
@@ -116,11 +115,9 @@ class Cluster:
             self._append([self._controller(number)])
 
     def fail_over(self) -> None:
-        """Elect another controller."""
         self.log.new_epoch(self.random.choice(CONTROLLERS), self.time)
 
     def no_op(self) -> None:
-        """The controller appends a NO_OP_RECORD."""
         self._append([self._no_op])
 
     def _features(self) -> list[bytes]:
@@ -158,7 +155,6 @@ class Cluster:
         self._append(values)
 
     def fence(self, number: int) -> None:
-        """Fence a broker whose session expired or whose shutdown is granted."""
         values: list[bytes] = []
         self.active &= ~(1 << number)
         self._leave(values, number)
@@ -180,7 +176,6 @@ class Cluster:
         self._append(values)
 
     def unfence(self, number: int) -> None:
-        """Unfence a broker, which has caught up with its registration."""
         values = [self._registration_change(number, fenced=-1)]
         self.brokers[number].fenced = False
         leaderless = [p for p in self.by_broker[number] if p.node.leader == NO_LEADER]
@@ -286,14 +281,12 @@ class Cluster:
         return len(wanted) > MAX_ELECTIONS
 
     def reassign(self, wanted: Iterable[tuple[Partition, Ids]]) -> None:
-        """An operator starts reassignments."""
         values: list[bytes] = []
         for partition, target in wanted:
             self._decide(values, partition, "reassign", target)
         self._append(values)
 
     def cancel(self, partitions: Iterable[Partition]) -> None:
-        """An operator cancels reassignments."""
         values: list[bytes] = []
         for partition in partitions:
             self._decide(values, partition, "cancel")
@@ -325,7 +318,6 @@ class Cluster:
         self._append([encode("REMOVE_TOPIC_RECORD", 0, {"topicId": _text(topic.identity)})])
 
     def configure(self, topic: Topic, name: str, value: str) -> None:
-        """Change a topic's setting."""
         topic.configs[name] = value
         self._append([_config(topic, name)])
 
@@ -361,7 +353,6 @@ class Cluster:
     # --- snapshots ------------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
-        """Write a snapshot of the state after all decisions so far."""
         self.log.flush()
         self.log.snapshot(self._image(), self.time)
 

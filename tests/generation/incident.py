@@ -99,7 +99,6 @@ class _Cluster:
     # --- metadata log -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The controller is elected and the brokers register."""
         self._log.new_epoch(CONTROLLER, self._time)
         self.at("09:00:00.500")._append(
             [
@@ -147,7 +146,6 @@ class _Cluster:
         return [_config(2, TOPIC, "min.insync.replicas", str(value)), cleared]
 
     def change(self, **fields: Any) -> _Cluster:
-        """Change fields of the partition."""
         self._append([self._change(fields)])
         return self
 
@@ -200,7 +198,6 @@ class _Cluster:
         return self
 
     def truncate(self, broker: int, to: int) -> None:
-        """The follower truncates its log to offset ``to``."""
         assert self.state.leader is not None
         self._write(broker, broker_lines.truncating(broker, NAME, self.state.leader, to))
 

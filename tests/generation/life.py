@@ -213,7 +213,6 @@ class _Life:
         ]
 
     def _slow_broker(self) -> Task:
-        """A follower falls behind with a share of its partitions."""
         follower = self.random.randrange(len(self.cluster.brokers))
         share = self.random.uniform(0.1, 0.66)
         chosen = [p for p in self.cluster.by_broker[follower] if self.random.random() < share]
@@ -362,7 +361,6 @@ class _Life:
             self.cluster.configure(topic, "min.insync.replicas", str(self._min_isr))
 
     def _topics_come_and_go(self) -> Task:
-        """Delete a topic and create one of the same size."""
         if len(self.cluster.topics) > 1:
             topic = self.random.choice(self.cluster.topics)
             self.cluster.delete(topic)

@@ -75,7 +75,6 @@ class Rules:
         self._answers: dict[Any, tuple[dict[str, Any], frozenset[str]] | None] = {}
 
     def __len__(self) -> int:
-        """The number of states so far."""
         return len(self._nodes)
 
     def node(self, state: State) -> Node:

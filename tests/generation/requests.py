@@ -29,8 +29,6 @@ Members = Sequence[tuple[int, int]]
 
 
 class Partition(NamedTuple):
-    """A partition: topic name, topic id and number."""
-
     topic: str = TOPIC
     topic_id: str = TOPIC_ID
     number: int = 0
@@ -155,7 +153,6 @@ class RequestLogs:
         self, leader: int, follower: int, broker_epoch: int, leader_epoch: int, offset: int, last_epoch: int, hwm: int,
         size: int = 0, diverging: tuple[int, int] | None = None, error: int = 0, of: Partition = FIRST,
     ) -> None:  # fmt: skip
-        """A follower's fetch and its response."""
         session = self._sessions[(leader, follower)] = self._sessions.get((leader, follower), -1) + 1
         asked = {
             "partition": of.number, "currentLeaderEpoch": leader_epoch, "fetchOffset": offset,
@@ -183,7 +180,6 @@ class RequestLogs:
         self, leader: int, offset: int, error: int = 0, acks: int = -1, took: float | None = None,
         transaction: str | None = None, of: Partition = FIRST,
     ) -> None:  # fmt: skip
-        """A produce request of one batch and its response."""
         request = {"transactionalId": transaction, "acks": acks, "timeoutMs": 2000, "topicData": [
             {"topicId": of.topic_id, "partitionData": [{"index": of.number, "recordsSizeInBytes": 70}]}]}  # fmt: skip
         answer = {"index": of.number, "errorCode": error, "baseOffset": offset, "logStartOffset": 0}

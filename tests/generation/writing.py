@@ -85,7 +85,6 @@ class LogWriter:
         self.offset += 1
 
     def flush(self) -> None:
-        """Write the open batch."""
         if self._open:
             self._write_records(len(self._open))
 

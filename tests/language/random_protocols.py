@@ -337,7 +337,6 @@ class Expressions:
         return list(found)
 
     def condition(self, depth: int) -> Expression:
-        """A Boolean expression."""
         reads = self.reads(lambda t: isinstance(t, BoolType), depth)
         if depth <= 0:
             b = self.rng.random() < 0.5
@@ -630,7 +629,6 @@ class Assignment:
 
     @property
     def text(self) -> str:
-        """Source text."""
         path = "".join(f".{x}" if kind == "field" else f"[{x.text}]" for kind, x in self.steps)
         under = f"when({self.condition.text}): " if self.condition else ""
         return f"{under}s.next.{self.field}{path} = {self.value.text}"
@@ -679,7 +677,6 @@ class Chain:
 
     @property
     def text(self) -> str:
-        """Source text."""
         return " otherwise ".join(a.text for a in self.branches)
 
     def made(self, before: Mapping[str, Any]) -> list[Assignment]:

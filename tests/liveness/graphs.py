@@ -56,7 +56,7 @@ class Within:
         return any_of(s.at == i for i in self.states if chosen)
 
     def holds(self, state: int, choice: int | None) -> bool:
-        """The same for plain values; None stands for a group of all choices."""
+        """True for plain values; a choice of None stands for a group of all choices."""
         return state in self.states and (self.choice is None or choice is None or choice == self.choice)
 
 
@@ -131,7 +131,6 @@ def model_of(graph: Graph) -> Model:
 
 
 def violated_cases(graph: Graph) -> set[int]:
-    """The parameter values for which the property is violated."""
     return {number for number, said in enumerate(graph.cases) if is_violated(graph, said)}
 
 

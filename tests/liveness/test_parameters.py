@@ -149,25 +149,21 @@ def test_the_command_says_it_and_the_result_has_it(highwater: Any, tmp_path: Pat
 
 @eventually_always("T", fair=weak("settle"))
 def one_leads_for_ever(m: Any, s: State) -> Any:
-    """One node leads in the end, and stays leader."""
     return [s.leader == n for n in m.node]
 
 
 @eventually_always("T", fair=weak("settle"))
 def somebody_leads(m: Any, s: State) -> Any:
-    """There is always a leader in the end."""
     return any_of(s.leader == n for n in m.node)
 
 
 @leads_to_always("T")
 def settled_for_ever(m: Any, s: State) -> Any:
-    """Once settled, always settled."""
     return s.settled, s.settled
 
 
 @eventually_always("T", fair=weak("settle"))
 def settled_in_the_end(m: Any, s: State) -> Any:
-    """It settles in the end."""
     return s.settled
 
 

@@ -95,7 +95,7 @@ def test_a_run_is_found_where_there_is_one_and_it_is_real(graph: Graph) -> None:
     check(graph)
 
 
-@slow("a thousand random graphs and more; the fast test draws 80")
+@slow("over a thousand random graphs; the fast test draws 80")
 @settings(max_examples=often(1_000, 3_000), deadline=None)
 @given(graphs())
 def test_a_run_is_found_where_there_is_one_on_many_more_graphs(graph: Graph) -> None:

@@ -43,14 +43,14 @@ def test_what_the_page_says_of_a_standard_scenario_is_up_to_date(name: str) -> N
         assert row(name) == before
 
 
-@slow("the whole page of liveness: hundreds of models are traced")
+@slow("traces the hundreds of models of the liveness page")
 def test_every_letter_in_a_table_is_explained_below_it() -> None:
     tables = page().split("## Standard scenarios")[1].split("\n## ")[0].split("\n### ")[1:]
     for table in tables:
         assert sorted(set(re.findall(r"\*\*(\w)\*\*", table))) == re.findall(r"^\* (\w): ", table, re.M)
 
 
-@slow("the whole page of liveness: hundreds of models are traced")
+@slow("traces the hundreds of models of the liveness page")
 def test_every_assumption_is_needed_in_some_scenario() -> None:
     """Each row of the page comes from a run that the interpreter confirmed."""
     rows = re.findall(r"^\| `(\w+)` \| (?!nothing)(.*?) \| (\d+) \| \d+ \|$", page(), re.M)
@@ -58,9 +58,11 @@ def test_every_assumption_is_needed_in_some_scenario() -> None:
     assert needed == {(p.name, str(f)) for p in (*LIVENESS, *CONTROLLER_LIVENESS) for f in p.fair}
 
 
-@slow("the whole page of liveness: hundreds of models are traced")
+@slow("traces the hundreds of models of the liveness page")
 def test_every_property_holds_in_a_scenario_in_which_it_could_fail() -> None:
-    """It holds in a standard scenario, or in a liveness scenario where it fails with less fairness."""
+    """Each property holds in a standard scenario, or in a liveness scenario where it fails with less
+    fairness.
+    """
     fails_with_less = set(re.findall(r"^\| `(\w+)` \| (?!nothing).*? \| \d+ \| \d+ \|$", page(), re.M))
     tables = page().split("## Standard scenarios")[1].split("\n## ")[0].split("\n### ")[1:]
     for table, properties in zip(tables, (LIVENESS, CONTROLLER_LIVENESS), strict=True):
@@ -74,7 +76,7 @@ def test_every_property_holds_in_a_scenario_in_which_it_could_fail() -> None:
             assert "holds" in found or prop.name in fails_with_less
 
 
-@slow("the whole page of liveness: hundreds of models are traced")
+@slow("traces the hundreds of models of the liveness page")
 def test_every_scenario_of_liveness_is_on_the_page() -> None:
     assert re.findall(r"^### ((?:controller/)?live-.*)$", page(), re.M) == [
         n.partition("/")[2] for n in SCENARIOS

@@ -28,7 +28,6 @@ def size_of(steps: StepTable) -> int:
 
 
 def listed(steps: StepTable) -> list[tuple[int, int]]:
-    """Source and target of each step."""
     sources = [s for s in range(size_of(steps)) for _ in range(steps.offsets[s], steps.offsets[s + 1])]
     return list(zip(sources, steps.targets.tolist(), strict=True))
 

@@ -91,7 +91,7 @@ def test_the_lengths_are_those_of_the_gallery() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    all_but(QUICK, sorted(depths().keys() - RARE), "up to a thousand runs for each; some of them are quick"),
+    all_but(QUICK, sorted(depths().keys() - RARE), "up to a thousand runs for each defect; fast for some"),
 )
 def test_it_is_found(name: str) -> None:
     found = search(name)

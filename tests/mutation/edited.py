@@ -37,7 +37,6 @@ def edited(source: str, mutant: Mutant) -> str:
 
 
 def loaded(path: Path, name: str) -> ModuleType:
-    """Import a file as a module."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None

@@ -207,7 +207,7 @@ def test_a_mutant_of_one_instance_only_is_noticed(monkeypatch: pytest.MonkeyPatc
 def test_of_a_chosen_model_nothing_depends_on_the_selector(
     mutated: MutatedModel, program: MutantProgram
 ) -> None:
-    """Includes the steps' checks, which the program has computed on the model before."""
+    """The steps' checks count too; the program has computed them on the model before."""
     assert "judged_in_place" in vars(mutated), "it was not asked for: this would show nothing"
     number = next(iter(mutated.mutants))
     for model in (chosen(mutated, 0), chosen(mutated, number)):

@@ -17,7 +17,7 @@ from tests.slow import all_but
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "who joins the ISR"
-REASON = "a copy of the source is explored in a process of its own for each error; one of them is fast"
+REASON = "a new process explores a copy of the source for each error; fast for one error"
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,6 @@ def examination(directory: Path, source: str, name: str, scenario: str = "") -> 
 
 
 def compared(found: Examination, limit_states: int | None = None) -> dict[int, MutantResult]:
-    """Mutant's number → result."""
     results: dict[int, MutantResult] = {}
     found.safety(found.mutants, results.__setitem__, limit_states)
     assert results.keys() == found.mutants.keys()
@@ -178,7 +177,7 @@ def test_a_protocol_that_violates_something_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["truncation/kip-320", "quorum/small-elections", "truncation/kip-101"])
 def test_the_counts_are_those_of_the_gate(name: str) -> None:
-    """All numbers of the scenario in the baseline, by their names there."""
+    """Compares all numbers of the scenario in the baseline, by name."""
     model = scenario_model(name)
     result = native.search(model, SearchOptions(workers=1))
     violated = {v.property: v.depth for v in result.violations}

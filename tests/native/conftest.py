@@ -1,5 +1,3 @@
-"""Fixtures for tests of the native engine."""
-
 from __future__ import annotations
 
 import sys

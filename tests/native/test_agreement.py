@@ -47,7 +47,6 @@ def steps_of(model: Model, interpreter: Interpreter, state: Scalars) -> object:
 
 
 def native_steps_of(program: Program, state: Scalars) -> object:
-    """The native engine's steps from a state, or the error."""
     try:
         return sorted(program.steps(state))
     except BoundError:
@@ -83,7 +82,7 @@ QUICK = {
     all_but(
         QUICK,
         sorted({*QUICK, *models.one_of_each(QUICK)[:: often(3, 1)]}),
-        "a model of every third set of rules, or of each; the quick ones have every action",
+        "a model for every third set of rules, or for each; the fast ones have every action",
     ),
 )
 def test_engines_agree_on_every_scenario(name: str) -> None:
@@ -97,11 +96,13 @@ def test_engines_agree_on_every_scenario(name: str) -> None:
     ("nodes", "effort"),
     [
         pytest.param(
-            2, Effort.QUICK, marks=slow("the quick code; random expressions have all efforts, fast")
+            2, Effort.QUICK, marks=slow("quick code; a fast test of random expressions has all efforts")
         ),
-        pytest.param(3, Effort.USUAL, marks=slow("the efforts between; random expressions have all, fast")),
+        pytest.param(
+            3, Effort.USUAL, marks=slow("usual effort; a fast test of random expressions has all efforts")
+        ),
         (3, Effort.FULL),
-        pytest.param(5, Effort.FULL, marks=slow("more of each type; fast with three nodes")),
+        pytest.param(5, Effort.FULL, marks=slow("larger values of each type; fast with three nodes")),
     ],
 )
 def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -> None:

@@ -185,7 +185,7 @@ print(compiler.versions() != "", len(made))
 
 
 def test_a_package_in_an_archive_compiles_too(tmp_path: Path) -> None:
-    """On Spark's executors too: compiling uses no file path of the package."""
+    """Spark's executors compile from an archive, without any file path of the package."""
     archive = package(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(archive)}
     done = subprocess.run(

@@ -454,7 +454,7 @@ def test_a_finished_search_on_disk_keeps_its_counts_when_resumed(
         assert_same(search(model, SearchOptions(workers=1, checkpoint=str(tmp_path), resume=True)), whole)
 
 
-@slow("searches of 300,000 states, killed dozens of times; one that is killed once is fast")
+@slow("searches of 300,000 states, killed dozens of times; fast for one kill")
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_any_moment(seed: int, tmp_path: Path) -> None:
     more = ["--set", "max_leader_epoch=2"] + ([] if seed % 2 else ["--memory", "0.032"])

@@ -50,13 +50,11 @@ def test_another_protocol_has_another_name(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def digest_of(package: Path, protocol: str = "truncation") -> tuple[bytes, float]:
-    """The digest of a protocol's sources, read now."""
     return Sources(package).of_protocol(protocol)
 
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources, to be changed."""
     package = tmp_path_factory.mktemp("copied")
     for part in ("checker", "invariants", "model"):
         shutil.copytree(Path(highwater.__file__).parent / part, package / part)

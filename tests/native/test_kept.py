@@ -169,7 +169,7 @@ def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], na
 
 
 def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[str]) -> None:
-    """Also for a user's scenario of a shipped protocol, until the scenario expects the constant properties."""
+    """A user's scenario of a shipped protocol repeats the warning until it expects the constant properties."""
     text = (catalogue.MODELS / "quorum/scenarios/small-older.toml").read_text()
     file, expected = tmp_path / "own.toml", re.search(r"^constant = (.*)$", text, re.MULTILINE)
     assert expected

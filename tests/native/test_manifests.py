@@ -48,7 +48,7 @@ def over(plain: Manifest) -> None:
 
 
 def done(plain: Manifest) -> None:
-    """The same, without the states that a search would need."""
+    """Change the manifest to that of a complete search, without files of states."""
     over(plain)
     plain["visited"] = []
     for level in plain["levels"]:

@@ -247,7 +247,7 @@ def explored(tree: Path, change: Change) -> set[str]:
 
 
 @pytest.mark.parametrize("part", range(4))
-@slow("a process for each of many planted changes; test_reuse.py plants a few in one process")
+@slow("starts a process for each planted change; test_reuse.py plants a few in one process")
 def test_a_planted_change_is_explored_in_the_scenarios_it_affects(part: int, tmp_path: Path) -> None:
     shutil.copytree(Path(highwater.__file__).parent, tmp_path / "highwater")
     (tmp_path / "site").mkdir()

@@ -71,7 +71,6 @@ def closure(names: Iterable[str]) -> set[str]:
 
 
 def missing(text: str) -> list[str]:
-    """The pinned packages that are not installed."""
     return [name for key, (name, _) in sorted(pins(text).items()) if _installed(key) is None]
 
 

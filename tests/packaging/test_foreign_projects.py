@@ -67,7 +67,7 @@ def test_all_four_folders_at_once(row: Row, environment: Path, tmp_path: Path) -
 ALONE: list[Row] = [((name,), *how[1:]) for name in FOLDERS for how in HEART]
 
 
-@slow("a pytest of its own for each of 16 rows; the fast ones have all folders at once")
+@slow("runs pytest for each of 16 rows; fast with all folders together")
 @pytest.mark.parametrize("row", ALONE, ids=named)
 def test_each_folder_alone(row: Row, environment: Path, tmp_path: Path) -> None:
     tried(row, environment, tmp_path)

@@ -51,7 +51,7 @@ def test_the_wheel_is_the_same_from_a_source_distribution(wheel: Path, tree: Pat
     assert content(build("wheel", unpacked, tmp_path)) == content(wheel)
 
 
-@slow("a clone and a build; a source distribution is compared, fast")
+@slow("clones and builds; the fast test builds a source distribution")
 def test_the_wheel_is_the_same_from_a_git_address(wheel: Path, tree: Path, tmp_path: Path) -> None:
     """Like ``pip install git+…``: links are stored as git stores them."""
     work = tmp_path / "work"

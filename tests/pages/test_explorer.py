@@ -121,7 +121,7 @@ def test_nearest_watch_rule_and_a_phone(page: Any, views: Answers) -> None:
 
 
 def test_the_keyboard_alone_is_enough(page: Any, views: Answers) -> None:
-    """A step by its number, back, forward, the search by its key; Tab reaches every control."""
+    """Keys take a step, go back and forward, and focus the search; Tab reaches every control."""
     first = views.session.possible(views.session.model.initial[0])[0]
     page.keyboard.press("1")
     at(page, f"0.{first}")

@@ -1,5 +1,3 @@
-"""Pages of runs, driven in a browser."""
-
 from __future__ import annotations
 
 import re

@@ -29,7 +29,6 @@ HASTY = 'protocol = "register.py"\n[rules]\nwait_for_all = false\n'
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """An empty project with the example register."""
     pytester.path.joinpath("register.py").write_text((EXAMPLES / "register.py").read_text())
     return pytester
 
@@ -254,7 +253,8 @@ def test_junit_has_each_item_and_what_was_counted(project: pytest.Pytester) -> N
 
 
 @pytest.mark.parametrize(
-    "how", ["loadgroup", pytest.param("load", marks=slow("the other way to share; with groups it is fast"))]
+    "how",
+    ["loadgroup", pytest.param("load", marks=slow("the other distribution mode of xdist; fast with groups"))],
 )
 def test_xdist_gives_the_same(project: pytest.Pytester, how: str) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")

@@ -59,8 +59,6 @@ class Echo(Protocol):
 
 
 class Relay(Echo):
-    """The party sends to one after the other."""
-
     relay = True
 
 

@@ -38,7 +38,6 @@ class Run(runs.Run):
 
     @property
     def hwm(self) -> list[int]:
-        """The HWM that each member knows."""
         return [member["hwm"] for member in self.state["members"]]
 
     @property

@@ -17,7 +17,7 @@ NAMES = galleries.names(GALLERY.place)
 PROFILE = Quorum.profiles[quorum.PROFILE]
 SOME = ("before-kip-1166", "growth-completes-nothing", "busy-loop")
 """A slow test of tests/docs searches for every defect."""
-TABLES = "builds the page's tables from cached answers; the gate and the defect scenarios pin the searches"
+TABLES = "builds the page's tables from cached results; the gate and the defect scenarios check the searches"
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -48,7 +48,7 @@ def test_the_tables_have_every_rule_with_its_effect() -> None:
 
 @slow(TABLES)
 def test_the_proposal_takes_three_delays_and_before_it_a_timer_ran() -> None:
-    """The committed table, for 3 and 5 voters, with and without the proposal."""
+    """The committed table has 3 and 5 voters, with and without the proposal."""
     rows = re.findall(
         r"^\| (\d) voters \| `(\w+)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|",
         generated("quorum-rules.md"),

@@ -202,7 +202,6 @@ def signs(line: Mapping[str, Any], recording: Recording) -> Iterator[str]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines of a recording, numbered from 1."""
     with gzip.open(path, "rt", encoding="utf-8") as found:
         for number, line in enumerate(found, 1):
             yield number, json.loads(line)

@@ -35,7 +35,6 @@ def only_records_of_its_own_epoch(m: Replication, s: State) -> Truth:
 
 
 def protocol_of(name: str, **parameters: int) -> Any:
-    """The scenario's protocol with some parameter values replaced."""
     overrides = Overrides.parse([f"{k}={v}" for k, v in parameters.items()], [], None, [])
     return Request.of(find(name), overrides).model().protocol
 

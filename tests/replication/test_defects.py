@@ -31,7 +31,7 @@ BOUNDED = {
 
 @pytest.mark.parametrize(
     "name",
-    all_but(set(NAMES) - galleries.LARGE, NAMES, "a search of millions of states; the others are fast"),
+    all_but(set(NAMES) - galleries.LARGE, NAMES, "searches millions of states; fast for the other defects"),
 )
 def test_a_scenario_violates_the_expected_properties(name: str) -> None:
     scenario, model, options = galleries.asked(name)
@@ -45,9 +45,7 @@ def test_a_scenario_violates_the_expected_properties(name: str) -> None:
         assert all(result.premises.values()), "what holds had something to say"
 
 
-@slow(
-    "the proposal under the budgets of each defect, to the end; standard scenarios have budgets of their own"
-)
+@slow("complete searches of the proposal with each defect's budgets; standard scenarios have others")
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in BOUNDED])
 def test_the_proposal_violates_nothing_under_the_budgets_of_a_defect(name: str) -> None:
     result = search(every_rule_on(name), SearchOptions())
@@ -55,7 +53,7 @@ def test_the_proposal_violates_nothing_under_the_budgets_of_a_defect(name: str) 
     assert not result.violations
 
 
-@slow("the same where it is too large, to the depth of the defect and two more")
+@slow("searches of the proposal to two levels below the defect's depth")
 @pytest.mark.parametrize("name", sorted(BOUNDED))
 def test_the_proposal_violates_nothing_up_to_the_depth_of_the_defect(name: str) -> None:
     found = galleries.find(name)

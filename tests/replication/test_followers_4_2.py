@@ -16,7 +16,7 @@ from tests.runs import Run
 from tests.slow import slow
 
 
-@slow("millions of states; the runs by hand below are fast")
+@slow("searches millions of states; the runs by hand below are fast")
 @pytest.mark.parametrize("checked", [False, True])
 def test_the_offset_of_an_answer_is_not_enough(checked: bool) -> None:
     """K17: a response of an old leader epoch, with the correct offset, truncates committed records."""

@@ -16,7 +16,9 @@ from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
 from tests.replication.test_kafka_4_2_findings import DEPTHS
 from tests.replication.test_trunk_findings import FINDINGS as TRUNK
 
-needs_recordings = pytest.mark.skipif(not RECORDED.exists(), reason="the recordings are not here")
+needs_recordings = pytest.mark.skipif(
+    not RECORDED.exists(), reason="the recordings are not beside the repository"
+)
 SHOWN = {name: found["evidence"] for name, found in FINDINGS.items() if "evidence" in found}
 """Finding → the number of instances and the first instance's recording and line, from the page."""
 

@@ -70,7 +70,7 @@ def test_a_rule_that_is_off_breaks_the_promise(name: str) -> None:
 
 
 def test_the_rule_that_is_on_keeps_the_promise() -> None:
-    """Only the smallest scenario; the standard scenarios check larger ones."""
+    """Checks only the smallest scenario; the standard scenarios are larger."""
     assert broken(PLACE + "committed-isr", rules={"hwm_over_maximal_isr": True}) is None
 
 

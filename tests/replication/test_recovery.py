@@ -81,7 +81,6 @@ def test_enough_answers_leave_out_the_only_one_that_has_the_record() -> None:
 
 
 def start(**parameters: int) -> tuple[Model, Scalars]:
-    """The model with these parameters, and its initial state."""
     model = Model(
         Replication({"replication_factor": 2, **parameters}, Replication.profiles["kip_966"].rules), []
     )

@@ -22,7 +22,7 @@ SCENARIOS = [
 ]
 COMPLETE = [s for s in SCENARIOS if s.expectation.distinct_states is not None]
 NAMES = {i.name for i in INVARIANTS}
-INTERPRETED = "whole searches by the interpreter; `highwater check` does them with the native engine"
+INTERPRETED = "complete searches by the interpreter; `highwater check` uses the native engine"
 VIOLATED = [s for s in SCENARIOS if s not in COMPLETE and (s.properties is None or NAMES & set(s.properties))]
 SMALL = {"max_partition_epoch": 3, "max_leader_epoch": 3}
 MIN_ISR, REASSIGN = SMALL | {"max_min_isr": 2}, SMALL | {"reassignments": 1, "replication_factor": 2}

@@ -45,9 +45,7 @@ SMALL = sorted(
     {*TRUNCATION, *(n for p in registry.NAMES for n in smallest(p))},
     key=STANDARD.index,
 )
-ALL = largest(
-    "32 million states: `.ci/run` explores them by the gate, and fails where one is not as promised"
-)
+ALL = largest("32 million states: `.ci/run` explores them by the gate, and fails if one is not as expected")
 
 
 @cache
@@ -158,7 +156,7 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     "gap",
     [
-        pytest.param("gap-min-isr-raised", marks=slow("a larger search; the other gap is fast")),
+        pytest.param("gap-min-isr-raised", marks=slow("a larger search; fast for the other gap")),
         "gap-second-copy",
     ],
 )
@@ -170,7 +168,7 @@ def test_an_open_gap_of_the_proposals_is_found_with_every_rule_on(gap: str) -> N
 
 
 @pytest.mark.parametrize(
-    "name", all_but(("quorum/liveness-at-rest",), QUORUM, "a whole search; one is quick")
+    "name", all_but(("quorum/liveness-at-rest",), QUORUM, "a complete search; fast for one scenario")
 )
 def test_a_quorum_scenario_that_is_not_standard_gives_the_expected_result(name: str) -> None:
     (result,) = checked(name)

@@ -89,7 +89,6 @@ def renamed(plain: Any, order: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def frozen(plain: Any) -> Any:
-    """A hashable form of a plain value."""
     if isinstance(plain, dict):
         return tuple((name, frozen(value)) for name, value in sorted(plain.items()))
     if isinstance(plain, (list, tuple)):

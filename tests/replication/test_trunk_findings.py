@@ -73,7 +73,7 @@ FINDINGS = (
 )
 """The findings in the page's order."""
 
-LONG = slow("its searches are large; those of the other findings are fast")
+LONG = slow("its searches are large; fast for the other findings")
 CASES = [pytest.param(f, id=f.name, marks=[LONG] if f.name in LARGE else []) for f in FINDINGS]
 
 

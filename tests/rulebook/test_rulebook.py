@@ -64,7 +64,7 @@ def test_every_protocol_here_has_the_rulebook() -> None:
 
 
 def test_every_number_in_any_file_is_in_the_book() -> None:
-    """Code, docstrings, tests, pages, scenario titles and findings."""
+    """Searches code, docstrings, tests, pages, scenario titles and findings."""
     pattern = what_looks_like_a_number()
     for path in texts():
         for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

@@ -42,7 +42,6 @@ def controller(brokers: int, off: Collection[str] = (), profile: str = "kip_966"
 
 
 def prove(model: Model, actions: Collection[str] | None = None) -> InductionResult:
-    """The proof with the helper invariants."""
     return induction.prove(model, actions=actions)
 
 

@@ -20,7 +20,7 @@ def depths(model: Model, depth: int, *, deadlock: bool = False) -> dict[str, int
 
 
 def explored(model: Model, depth: int, *, deadlock: bool = False) -> dict[str, int]:
-    """The same by the native search."""
+    """Property → depth of its violation within ``depth``, by the native search."""
     result = native.search(model, SearchOptions(workers=1, deadlock=deadlock, limit_states=2_000_000))
     return {v.property: v.depth for v in result.violations if v.depth <= depth}
 

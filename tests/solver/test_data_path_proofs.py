@@ -182,7 +182,7 @@ def test_a_leader_that_takes_an_answer_keeps_all_that_is_proved() -> None:
     assert asked >= COMPLETENESS | {i.name for i in HELPERS.invariants} | steps
 
 
-@slow("the whole proof for several sizes; the fast test proves an action")
+@slow("the complete proof for several sizes; the fast test proves one action")
 @pytest.mark.parametrize(
     ("brokers", "records", "min_isr"),
     [
@@ -190,7 +190,7 @@ def test_a_leader_that_takes_an_answer_keeps_all_that_is_proved() -> None:
         (2, 2, 2),  # the larger sizes include fewer records
         pytest.param(3, 1, 1, marks=largest("three brokers take four times as long")),
         (3, 1, 3),
-        pytest.param(3, 2, 2, marks=largest("minutes for a second record on three brokers")),
+        pytest.param(3, 2, 2, marks=largest("a second record on three brokers takes minutes")),
     ],
 )
 def test_every_leader_that_can_be_elected_is_complete(brokers: int, records: int, min_isr: int) -> None:
@@ -214,7 +214,7 @@ def test_budgets_do_not_matter() -> None:
         assert read <= allowed, prop.name
 
 
-@slow("a proof of an action without each helper invariant; the fast test has one with all")
+@slow("proves an action without each helper invariant; the fast test has all of them")
 @pytest.mark.parametrize("name", NEEDED)
 def test_every_helper_invariant_is_needed(name: str) -> None:
     brokers, records, action = NEEDED[name]
@@ -229,7 +229,7 @@ def test_every_rule_and_helper_invariant_is_in_a_table() -> None:
     assert len(HOLES) + len(ELSEWHERE) + len(HARMLESS) == len(KIP_966)
 
 
-@slow("a proof of an action with each rule off; of the controller a fast test has one")
+@slow("proves an action with each rule off; the controller has a fast test")
 @pytest.mark.parametrize("rule", HOLES)
 def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
     action, properties = HOLES[rule]
@@ -240,22 +240,22 @@ def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
     assert properties <= found
 
 
-@slow("the same with other sizes")
+@slow("proves an action with other sizes; the controller has a fast test")
 @pytest.mark.parametrize("rule", ELSEWHERE)
 def test_a_hole_that_needs_another_size(rule: str) -> None:
     brokers, min_isr, actions, name = ELSEWHERE[rule]
     assert set(actions) <= broken(prove(data_path(brokers, 1, min_isr, off=[rule]), actions))[name]
 
 
-@slow("a whole proof more")
+@slow("another complete proof")
 def test_other_rules_break_no_proof() -> None:
-    """Not even all together, except for one rule that needs some of them."""
+    """All harmless rules can be off together, except one that needs some of them on."""
     alone = "elr_off_forgets_last_known"
     assert prove(data_path(2, 1, off=HARMLESS - {alone})).proved
     assert prove(data_path(2, 1, off=[alone])).proved
 
 
-LARGER = slow("a search of millions of states; that with the least sizes is fast")
+LARGER = slow("searches millions of states; fast with the least sizes")
 
 
 def explored(**parameters: int) -> SearchResult:
@@ -276,7 +276,7 @@ def explored(**parameters: int) -> SearchResult:
     ids=["two brokers", "three brokers", "two records"],
 )
 def test_the_helper_invariants_hold_in_every_reachable_state(sizes: dict[str, int]) -> None:
-    """By the explorer, which does not use the solver's terms; no invariant is vacuous."""
+    """The explorer checks them without the solver's terms; no invariant is vacuous."""
     result = explored(**sizes)
     assert result.complete
     assert result.violations == []

@@ -47,12 +47,12 @@ def outcome(model: Model, before: Scalars, action: str, parameters: dict[str, ob
         pytest.param(
             ["last_known_elr=off", "elr_off_forgets_last_known=off"],
             {"register"},
-            marks=slow("a comparison more; those of other rules are fast"),
+            marks=slow("another comparison; fast for other rules"),
         ),
         pytest.param(
             ["min_isr_change_empties_elr=off"],
             {"change_min_isr"},
-            marks=slow("a comparison more; those of other rules are fast"),
+            marks=slow("another comparison; fast for other rules"),
         ),
         # 966.9 states it twice: with min ISR members left after a reassignment, the ELR is empty.
         (["elr_within_replicas=off"], set()),

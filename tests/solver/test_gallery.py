@@ -67,7 +67,7 @@ def explored(model: Model) -> dict[str, int]:
 
 
 def solved(model: Model, depth: int) -> dict[str, int]:
-    """The same by the bounded check, confirmed by the interpreter."""
+    """Property → depth of its violation, by the bounded check and confirmed by the interpreter."""
     result = bounded.check(model, depth)
     assert result.stopped_by in ("depth", "violation", None)
     assert result.depth == depth or result.stopped_by != "depth"
@@ -77,8 +77,11 @@ def solved(model: Model, depth: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     "name",
     [
-        *all_but(QUICK, ASKED, "a bounded check of defects, twice; two are quick"),
-        *(pytest.param(name, marks=largest("a minute for the last state or two")) for name in sorted(DEEP)),
+        *all_but(QUICK, ASKED, "two bounded checks of each defect; fast for two defects"),
+        *(
+            pytest.param(name, marks=largest("the last one or two states take a minute"))
+            for name in sorted(DEEP)
+        ),
     ],
 )
 def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:

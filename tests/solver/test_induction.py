@@ -50,7 +50,7 @@ def test_the_rules_are_inductive_for_three_brokers() -> None:
         assert {v.action for v in result.verdicts if v.property == name} >= actions - {INITIAL}
 
 
-@slow("the proof for more brokers; that for three is fast")
+@slow("the proof for more brokers; fast for three")
 @pytest.mark.parametrize("brokers", [4, pytest.param(5, marks=largest("the benchmark proves it too"))])
 def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
     result = prove(controller(brokers))
@@ -58,7 +58,7 @@ def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
     assert result.never == []
 
 
-@slow("a proof of reassignments for each replication factor; a fast one has the factor 3")
+@slow("proves reassignments for each replication factor; fast for factor 3")
 @pytest.mark.parametrize("brokers", [3, 4, pytest.param(5, marks=largest("25 more proofs of reassignments"))])
 def test_every_replication_factor_and_min_isr(brokers: int) -> None:
     """States allow any; these parameters affect only the initial states and the targets of reassignments."""
@@ -70,7 +70,7 @@ def test_every_replication_factor_and_min_isr(brokers: int) -> None:
         assert prove(model, ["reassign"]).proved
 
 
-@slow("the proofs for two more profiles; that for the proposal is fast")
+@slow("the proofs for two more profiles; fast for the proposal")
 def test_the_first_phase_is_inductive_and_kafka_trunk_is_not() -> None:
     """The trunk breaks exactly the properties of the rules that it lacks compared with the first phase."""
     result = prove(controller(3, profile="kip_966_first_phase"))
@@ -105,7 +105,7 @@ def test_a_hole_breaks_a_proof_that_rests_on_the_rule() -> None:
     assert {v.action for v in result.verdicts if v.kept} == {"alter_partition", "unfence"}
 
 
-@slow("whole proofs with each rule off; the fast test asks two actions of one")
+@slow("complete proofs with each rule off; the fast test has two actions of one rule")
 @pytest.mark.parametrize("off", HOLES, ids="+".join)
 def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(off: tuple[str, ...]) -> None:
     result = prove(controller(3, off))
@@ -113,9 +113,9 @@ def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(off: tuple[str, ...]) ->
     assert result.stopped_by is None
 
 
-@slow("a whole proof more")
+@slow("another complete proof")
 def test_other_rules_break_no_proof() -> None:
-    """Not even all together."""
+    """All harmless rules are off together."""
     assert prove(controller(3, sorted(HARMLESS))).proved
 
 
@@ -272,9 +272,9 @@ def test_a_model_within_bit_vectors_only() -> None:
     assert broken(result) == {"never_all_at_top": {"up"}}
 
 
-@slow("an induction twice; one by one process is fast")
+@slow("two inductions; fast in one process")
 def test_several_processes_give_the_same_verdicts() -> None:
-    """In the same order, and for any number of processes with the same states."""
+    """Verdicts come in the same order, with the same states for any number of processes."""
     model, some = controller(2, ["valid_isr_check"]), ["alter_partition", "fence"]
     alone = induction.prove(model, actions=some)
     assert alone.failures

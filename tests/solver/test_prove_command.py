@@ -127,7 +127,7 @@ def test_a_failure_of_induction_is_told(highwater: Callable[..., Run], tmp_path:
     assert all(v["failure"]["after"] for v in failures)
 
 
-@slow("an induction of its own; how a failure is told is asked of another one, fast")
+@slow("another induction; a fast test checks how a failure is reported")
 def test_a_failure_that_nothing_excludes_is_told_so(highwater: Callable[..., Run]) -> None:
     run = highwater(
         "prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--rule", "member_epoch_check=off"
@@ -176,7 +176,7 @@ def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -
 
 
 def test_an_interruption_keeps_what_was_found(tmp_path: Path) -> None:
-    """At any time: during a solver call or between two."""
+    """Ctrl-C arrives during a solver call, or between two calls."""
     target = tmp_path / "result.json"
     command = [
         sys.executable,

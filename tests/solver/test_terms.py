@@ -83,7 +83,7 @@ def test_terms_agree_on_a_scenario_of_each_protocol(name: str) -> None:
 
 @pytest.mark.parametrize("numbers", [PLAIN, INTEGERS], ids=["bit-vectors", "integers"])
 @pytest.mark.parametrize(
-    "nodes", [2, pytest.param(3, marks=slow("a size between; fast are those with two and five nodes")), 5]
+    "nodes", [2, pytest.param(3, marks=slow("another size; fast with two and five nodes")), 5]
 )
 def test_terms_agree_on_every_type_and_operation(nodes: int, numbers: Numbers) -> None:
     assert list(disagreements(models.everything(nodes=nodes), often(40, 100), numbers)) == []

@@ -77,9 +77,9 @@ def kip_320(replicas: int, records: int, epochs: int, off: Collection[str] = ())
     ("replicas", "records", "epochs"),
     [
         (2, 2, 1),
-        pytest.param(3, 3, 3, marks=slow("the proof for a larger size; that for the least is fast")),
+        pytest.param(3, 3, 3, marks=slow("the proof for a larger size; fast for the least")),
         *(
-            pytest.param(*sizes, marks=largest("proofs for sizes that are larger still"))
+            pytest.param(*sizes, marks=largest("proofs for still larger sizes"))
             for sizes in ((3, 4, 5), (4, 3, 3))
         ),
     ],
@@ -104,7 +104,7 @@ def test_every_rule_is_in_the_table() -> None:
     assert set(HOLES) | HARMLESS | WITHOUT_HELPERS == KIP_320
 
 
-@slow("a proof with each rule off; of the controller a fast test has one")
+@slow("a proof with each rule off; the controller has a fast test")
 @pytest.mark.parametrize("rule", sorted(KIP_320))
 def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
     result = induction.prove(kip_320(3, 2, 2, [rule]), workers=cores())

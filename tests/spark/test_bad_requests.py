@@ -17,7 +17,7 @@ SCENARIO = "truncation/kip-101"
 
 @pytest.fixture(autouse=True)
 def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process that has started no session yet."""
+    """Pretend that the process has started no session yet."""
     from highwater.checker.engines.spark import session
 
     monkeypatch.setattr(session, "_current", None)

@@ -118,7 +118,7 @@ Halves = Callable[..., tuple[SearchResult, Path]]
 
 @pytest.mark.parametrize(("small", "times"), [(1, 1), (60, 1), (1, 2)])
 def test_halves_find_what_the_native_search_finds(halves: Halves, small: int, times: int) -> None:
-    """The same states and violating steps for any buckets, and if each task runs twice."""
+    """States and violating steps are the same for any buckets, and if each task runs twice."""
     model, options = ledger(), SearchOptions(workers=1, all_states=True)
     found, _ = halves(model, options, small, times=times)
     expected = native.search(model, options)

@@ -107,7 +107,7 @@ def at_work(process: subprocess.Popen[str], place: Path, before: int) -> bool:
 
 
 def test_the_driver(tmp_path: Path, expected: dict[str, Any]) -> None:
-    """Also during the search's end, and while processes of the killed driver still end."""
+    """Kills also hit the end of a search, and a search that resumes while killed processes still end."""
     rng, kills, runs = random.Random(1), 0, 0
     while kills < KILLS:
         place, runs, found = tmp_path / f"levels-{runs}", runs + 1, None

@@ -18,7 +18,7 @@ from tests.slow import slow
 from tests.spark.conftest import scenario
 from tests.spark.test_search import same_counts
 
-pytestmark = slow("searches on Spark; the fast tests of Spark have the common kinds of models")
+pytestmark = slow("searches on Spark; fast for common kinds of models")
 
 
 @pytest.fixture

@@ -32,7 +32,6 @@ LEVELS, EACH = 4, 10
 
 
 def level_of(checkpoint: SparkCheckpoint, number: int) -> CommittedLevel:
-    """A level of two files."""
     rows = np.random.default_rng(number).integers(1, 1 << 63, (EACH, 4), dtype=np.uint64)
     parts, base = [], 0
     for bucket, some in enumerate((rows[:3], rows[3:])):
@@ -46,7 +45,6 @@ def level_of(checkpoint: SparkCheckpoint, number: int) -> CommittedLevel:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> SparkCheckpoint:
-    """A checkpoint of a few levels."""
     found = SparkCheckpoint(tmp_path / "kept")
     found.take(resume=False)
     found.begin(RUN)
@@ -148,7 +146,9 @@ def link(path: Path) -> None:
 def test_what_is_no_file_of_a_level_is_told(
     change: Callable[[Path], None], said: str, kept: SparkCheckpoint
 ) -> None:
-    """Checked at each opening, even if verified before: no endless wait for a pipe, no hours of reading."""
+    """Each opening checks the file, even after a verification, so nothing waits for a pipe or reads for
+    hours.
+    """
     level = kept.levels()[2]
     change(kept.folder(2) / level.parts[0].file)
     for way in ways(kept, level):
@@ -203,7 +203,7 @@ def test_an_index_beyond_a_level(kept: SparkCheckpoint) -> None:
 def test_a_level_counts_when_all_of_it_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its files, their directory, the manifest, and then the manifest's directory."""
+    """The files are synced first, then their directory, the manifest, and the manifest's directory."""
     synced: list[str] = []
 
     def fsync(descriptor: int) -> None:

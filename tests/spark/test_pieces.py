@@ -231,7 +231,7 @@ def test_a_job_is_cancelled_until_it_has_ended() -> None:
 
 
 def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
-    """As on an executor, which has only this file; rule numbers must be found too."""
+    """An executor has only this archive; rule numbers must be found in it too."""
     archive = package(tmp_path)
     program = (
         "import highwater; from highwater.checker.scenarios import catalogue;"

@@ -66,7 +66,7 @@ def test_many_inputs(tmp_path: Path) -> None:
     assert reports(ours) == reports(theirs)
 
 
-@slow("21 clusters on Spark, where test_many_inputs has a few of both kinds")
+@slow("replays 21 clusters on Spark; test_many_inputs has a few")
 @pytest.mark.usefixtures("_spark")
 @needs_clusters_4_2
 def test_the_clusters_of_kafka_4_2(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def followed(large: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
         process.communicate()
 
 
-@slow("starts a command with a session of Spark of its own")
+@slow("starts a command with its own Spark session")
 def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], Path], large: Path) -> None:
     from tests.spark.test_survival import descendants
 

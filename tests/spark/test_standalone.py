@@ -37,7 +37,7 @@ def bare_python(tmp_path: Path) -> Path:
     return python
 
 
-@slow("a cluster of processes; test_pieces traces a protocol from the same archive, fast")
+@slow("starts a cluster; the fast test_pieces.py traces a protocol from the same archive")
 def test_a_standalone_cluster_gets_the_package(tmp_path: Path, bare_python: Path) -> None:
     """The executors compile without a cache, reading the package from the archive."""
     absent = subprocess.run([bare_python, "-c", "import highwater"], capture_output=True, cwd=tmp_path)

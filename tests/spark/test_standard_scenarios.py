@@ -37,7 +37,7 @@ def test_they_are_standard_and_of_every_protocol() -> None:
     } - {"promise"}  # the abstract protocol, which is small
 
 
-@slow("whole searches on Spark; the fast tests of Spark have small ones")
+@slow("complete searches on Spark; fast for small ones")
 @pytest.mark.parametrize("name", CHOSEN)
 def test_a_standard_scenario(on_spark: Callable[..., SearchResult], tmp_path: Path, name: str) -> None:
     model, options = scenario(name)

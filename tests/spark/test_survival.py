@@ -19,7 +19,7 @@ import pytest
 
 from tests.slow import slow
 
-pytestmark = slow("each starts a cluster of its own")
+pytestmark = slow("each test starts a cluster")
 
 pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 if shutil.which("java") is None:
@@ -195,7 +195,7 @@ def test_a_cluster_without_workers_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
-    """A file system of 12 MiB, if one can be mounted."""
+    """The file system has 12 MiB."""
     place = tmp_path / "small"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(place)]

@@ -15,7 +15,7 @@ from tests import models
 
 
 def test_steps_are_those_of_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All steps in slices, with the numbers of their source states and of pruned steps."""
+    """Compares all steps, computed in slices, with their source states and pruned steps."""
     monkeypatch.setattr("highwater.checker.tables.expanding.states_at_once", lambda instances: 50)
     model = models.scenario_model("truncation/kip-101", max_records=1, max_leader_epoch=0)
     program = TableProgram(model, ModelRequest.of(model, symmetry=False, deadlock=True))

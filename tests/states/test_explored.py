@@ -344,7 +344,7 @@ def test_a_level_whose_states_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_state_that_is_not_in_the_table_is_an_error(
     monkeypatch: pytest.MonkeyPatch, function: str, workers: int
 ) -> None:
-    """While targets are resolved, and while states are numbered; one in a hundred slots counts as empty."""
+    """Planted: one in a hundred slots counts as empty, while targets are resolved or states are numbered."""
     honest = getattr(linking.LinkRuntime, function)
 
     def blind(self: linking.LinkRuntime) -> str:

@@ -98,7 +98,7 @@ def test_while_it_searches(tmp_path: Path, engine: str) -> None:
 
 
 _INTERPRETER = pytest.param(
-    "interpreter", marks=slow("the writing is the same; another engine found what is written")
+    "interpreter", marks=slow("another engine; the tables are written by the same code")
 )
 
 

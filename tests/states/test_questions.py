@@ -71,7 +71,7 @@ def duck(tables: Path) -> Iterator[Any]:
     connection.close()
 
 
-MORE = slow("more questions of the same tables; two of them are fast")
+MORE = slow("more queries of the same tables; fast for two")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_counts_of_the_page(explored: Any) -> None:
     assert f"{len(explored.states):,} states and {len(explored.targets):,} transitions" in PAGE
 
 
-@slow("plain Python over all states; the fast tests hold pandas and SQL against each other")
+@slow("plain Python over all states; the fast tests compare pandas with SQL")
 def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None:
     states = [explored.model.decode(explored.scalars(i)) for i in range(len(explored.states))]
     depths = explored.depths().tolist()
@@ -123,7 +123,7 @@ def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None
     assert plain(duck.execute(block(SECTIONS[3], "duckdb")).fetchall()) == sorted((+times).items())
 
 
-@slow("Spark has to start; the fast tests ask DuckDB")
+@slow("starts Spark; the fast tests use DuckDB")
 @pytest.mark.usefixtures("_spark")
 def test_spark_answers_alike(duck: Any) -> None:
     from highwater.checker.engines.spark import session

@@ -92,7 +92,7 @@ FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_what_is_foreign_is_left_alone(kind: str, place: Path) -> None:
-    """Whether it exists before the search or appears during it."""
+    """The foreign file exists before the search or appears during it."""
     make, said = FOREIGN[kind]
     before: dict[str, str] = {}
 

@@ -55,7 +55,6 @@ def read(place: Path, table: str) -> Any:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """The command's exit status and output."""
     found = CliRunner().invoke(cli, ["states", *arguments])
     assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
     return found.exit_code, found.output
@@ -81,7 +80,7 @@ def listed(plain: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "nodes", [2, 3, pytest.param(5, marks=slow("more of each type; fast with three nodes"))]
+    "nodes", [2, 3, pytest.param(5, marks=slow("larger values of each type; fast with three nodes"))]
 )
 def test_columns_of_every_type(nodes: int) -> None:
     model = models.everything(nodes=nodes)
@@ -313,7 +312,7 @@ def assert_same_rows(sql: Any) -> None:
     assert unlike(sql, "SELECT * FROM spark_transitions", "SELECT * FROM native_transitions") == 0
 
 
-@slow("Spark has to start; the fast tests write with the native engine")
+@slow("starts Spark; the fast tests write with the native engine")
 @pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize("limit", [None, 3000])
 def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int | None) -> None:
@@ -341,7 +340,7 @@ def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int 
         assert {row["expanded"] for row in read(tmp_path / "spark", directory.STATES)} == {True, False}
 
 
-@slow("Spark has to start, and the scenario is the large one of docs/results.md")
+@slow("starts Spark for the large scenario of docs/results.md")
 @pytest.mark.usefixtures("_spark")
 def test_the_command_writes_the_same_tables_with_both_engines(
     tmp_path: Path, sql: Any, monkeypatch: pytest.MonkeyPatch

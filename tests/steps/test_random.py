@@ -26,7 +26,6 @@ EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "16"))
 
 
 def conditions(stated: Stated) -> list[Expression]:
-    """The conditions of a random protocol."""
     return [stated.invariant, *stated.guards]
 
 

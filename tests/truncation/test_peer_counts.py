@@ -30,7 +30,7 @@ INVARIANTS = {"WeakIsr": "weak_isr", "StrongIsr": "strong_isr"}
 PARAMETERS = ("replicas", "log_size", "max_records", "max_leader_epoch")
 
 
-LARGE = slow("the interpreter needs long for so many states; the native engine has the same row")
+LARGE = slow("the interpreter is slow for so many states; the native engine has the same row")
 
 
 def rows() -> Any:

@@ -12,7 +12,7 @@ from tests.docs.generated import generated
 from tests.slow import slow
 
 pytestmark = slow(
-    "builds the page's table from cached answers; the gate and the defect scenarios pin the searches"
+    "builds the page's table from cached results; the gate and the defect scenarios check the searches"
 )
 COLUMNS = [p.name for p in (*INVARIANTS, *LIVENESS)]
 BROKER_EPOCHS = len(RULES) - len(PROFILES["before_kip_380"].rules)

@@ -55,7 +55,7 @@ def test_a_scenario_without_violation_is_standard() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    all_but(QUICK, [n for n in SHOWN if n not in GAPS], "a whole search for each defect; two are quick"),
+    all_but(QUICK, [n for n in SHOWN if n not in GAPS], "a complete search for each defect; fast for two"),
 )
 def test_the_proposal_violates_nothing_under_the_same_budgets(name: str) -> None:
     scenario = scenario_files.find(name)
