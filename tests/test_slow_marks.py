@@ -29,7 +29,7 @@ def test_a_run_with_one_is_refused(pytestconfig: pytest.Config) -> None:
         conftest.pytest_collection_modifyitems(pytestconfig, GOOD + WRONG)
 
 
-def test_what_is_largest_is_left_out_unless_everything_is_asked_for() -> None:
+def test_the_largest_tests_run_only_on_request() -> None:
     marks = {mark.name: mark for mark in largest("a whole search of each")}
     assert marks["skipif"].args == (not WHOLE,)
     assert without_reason([item("one", marks["slow"])]) == []
@@ -39,7 +39,7 @@ def test_what_is_largest_is_left_out_unless_everything_is_asked_for() -> None:
         is_whole("all")
 
 
-def test_what_is_quick_is_among_the_names() -> None:
+def test_quick_parameters_must_be_among_the_names() -> None:
     first, second = all_but({"one"}, ["one", "two"], "a whole search of each")
     assert (first.marks, [m.name for m in second.marks]) == ((), ["slow"])
     with pytest.raises(ValueError, match="no such parameter: three"):

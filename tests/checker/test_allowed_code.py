@@ -111,7 +111,7 @@ def test_no_command_executes_it(
 @pytest.mark.parametrize(
     "command", [COMMANDS[name] for name in ("check", "diff", "mutate", "show", "gate")], ids=lambda c: c[0]
 )
-def test_a_command_can_be_told_to(
+def test_the_option_allow_code_allows_a_folder(
     highwater: Command, place: Path, elsewhere: Path, mark: Path, command: list[str]
 ) -> None:
     scenario(place, "../elsewhere/counter.py")
@@ -130,7 +130,7 @@ def test_so_can_python(place: Path, elsewhere: Path, mark: Path, monkeypatch: py
     assert api.check(path, engine="interpreter").holds
 
 
-def test_a_link_to_a_folder_allows_what_it_leads_to(
+def test_an_allowed_link_allows_its_target_folder(
     place: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(user_code.VARIABLE, str(place / "folder"))
@@ -138,7 +138,7 @@ def test_a_link_to_a_folder_allows_what_it_leads_to(
 
 
 @pytest.mark.parametrize("folders", ["", os.pathsep, f"/nowhere{os.pathsep}", f"{os.pathsep}/nowhere"])
-def test_a_folder_without_a_name_is_none(
+def test_an_empty_entry_allows_no_folder(
     place: Path, elsewhere: Path, mark: Path, folders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An empty entry of the variable does not allow the current folder."""
@@ -149,7 +149,9 @@ def test_a_folder_without_a_name_is_none(
     assert not mark.exists()
 
 
-def test_what_is_allowed_is_so_while_a_command_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allowing_adds_folders_and_restores_the_environment(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``allowing`` nests, adds to the environment variable, and restores it."""
     one, two = place / "one", place / "two"
     monkeypatch.delenv(user_code.VARIABLE, raising=False)
@@ -177,7 +179,7 @@ def test_another_folder_that_is_allowed_allows_nothing_here(
     assert not mark.exists()
 
 
-def test_below_its_folder_is_beside_it(highwater: Command, place: Path) -> None:
+def test_a_protocol_below_the_scenario_s_folder_is_executed(highwater: Command, place: Path) -> None:
     (place / "protocols").mkdir()
     (place / "protocols" / "counter.py").write_text(COUNTER)
     for way in (
@@ -188,7 +190,7 @@ def test_below_its_folder_is_beside_it(highwater: Command, place: Path) -> None:
         assert highwater("check", scenario(place, way), "--engine", "interpreter", "--quiet").status == 0
 
 
-def test_a_scenario_by_a_link_is_beside_the_link(
+def test_a_linked_scenario_belongs_to_the_link_s_folder(
     highwater: Command, place: Path, elsewhere: Path, mark: Path
 ) -> None:
     scenario(elsewhere.parent, "counter.py")
@@ -198,7 +200,7 @@ def test_a_scenario_by_a_link_is_beside_the_link(
     assert not mark.exists()
 
 
-def test_what_a_protocol_imports_is_beside_it_too(
+def test_imports_from_another_folder_are_refused(
     highwater: Command, place: Path, elsewhere: Path, mark: Path
 ) -> None:
     elsewhere.write_text(MARKING.format(mark=str(mark)))
@@ -303,7 +305,7 @@ def hostile(tmp_path: Path, mark: Path) -> Path:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_what_lies_in_the_current_directory_is_not_executed(
+def test_files_in_the_current_directory_are_not_executed(
     hostile: Path, mark: Path, arguments: list[str], status: int
 ) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

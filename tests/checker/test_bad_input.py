@@ -306,9 +306,7 @@ def test_a_protocol_file_is_named_as_it_was_given(
     refused(highwater("check", path.name), ["highwater: counter.py:9: NameError"])
 
 
-def test_what_is_wrong_is_not_told_without_an_end(
-    highwater: Callable[..., Run], counter: Callable[..., Path]
-) -> None:
+def test_a_long_error_is_shortened(highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
     run = highwater("check", counter(f"title = [{'1, ' * 9_000}]\n"))
     refused(run, ["counter.toml:3: title is a text, not [1, 1"])
     assert len(run.err) < 4100

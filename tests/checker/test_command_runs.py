@@ -58,7 +58,7 @@ def interrupted(process: Any) -> Any:
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_interrupt_gives_what_was_found(engine: str) -> None:
+def test_an_interrupt_gives_partial_results(engine: str) -> None:
     process = start("check", "truncation/kip-320", *LONG, "--engine", engine, "--json", "-")
     line, out, err = interrupted(process)
     (result,) = json.loads(out)
@@ -106,7 +106,7 @@ def test_interrupt_of_walks() -> None:
     assert result["walks"] > 0
 
 
-def test_quiet_says_nothing_on_the_way() -> None:
+def test_quiet_prints_no_progress() -> None:
     run_ = run("check", "truncation/kip-320", *LONG, "--limit-seconds", 1.5, "--quiet")
     assert run_.returncode == 3
     assert run_.stderr == ""
@@ -203,7 +203,7 @@ def test_closed_standard_streams_are_no_error(closed: Any) -> None:
     ],
     ids=" ".join,
 )
-def test_what_is_not_needed_is_not_imported(arguments: Any, unwanted: str) -> None:
+def test_unneeded_modules_are_not_imported(arguments: Any, unwanted: str) -> None:
     program = (
         "import sys, atexit\n"
         "atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr))\n"

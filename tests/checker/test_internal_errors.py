@@ -91,7 +91,9 @@ def test_a_run_that_the_interpreter_cannot_take(
     }
 
 
-def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch, reports: Callable[[], list[Any]]) -> None:
+def test_an_unexpected_exception_is_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch, reports: Callable[[], list[Any]]
+) -> None:
     def fails(result: SearchResult) -> None:
         raise ZeroDivisionError("by nothing")
 
@@ -123,7 +125,7 @@ def test_an_engine_that_contradicts_itself(
     assert len(reports()) == 1
 
 
-def test_in_a_process_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_of_a_helper_process_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """An internal error in a helper process is raised unchanged in the main process."""
 
     def fails(self: object, *given: object) -> None:

@@ -20,7 +20,7 @@ from tests.slow import slow
     "every", [31, pytest.param(1, marks=slow("every action, rule and number; the fast test has one in 31"))]
 )
 @pytest.mark.parametrize("kind", listing.KINDS)
-def test_what_is_listed_can_be_shown(highwater: Callable[..., Run], kind: str, every: Any) -> None:
+def test_every_listed_name_can_be_shown(highwater: Callable[..., Run], kind: str, every: Any) -> None:
     entries = highwater("list", "--kind", kind, "--json", "-").results
     assert entries
     text = highwater("list", "--kind", kind).out

@@ -71,14 +71,14 @@ def test_a_container_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
     assert tree(tmp_path, groups, [V1.format(place="/docker/0123")], files) == [60 * MIB]
 
 
-def test_a_group_that_is_not_below_what_is_mounted(tmp_path: Path) -> None:
+def test_a_group_outside_of_the_mount_is_not_read(tmp_path: Path) -> None:
     """The kernel reports such a path to a process in another namespace. Nothing outside of the mount is read."""
     files = {"../memory.limit_in_bytes": "1\n", "../memory.usage_in_bytes": "1\n"}
     assert tree(tmp_path, "4:memory:/../.\n", [V1.format(place="/")], files) == []
 
 
 @pytest.mark.parametrize("groups", ["", "nonsense\n", "4:memory:/../../etc\n", "0::/gone\n"])
-def test_what_cannot_be_read_limits_nothing(groups: str, tmp_path: Path) -> None:
+def test_an_unreadable_limit_is_ignored(groups: str, tmp_path: Path) -> None:
     assert tree(tmp_path, groups, [V2, V1.format(place="/")], {"a/memory.max": "x"}) == []
 
 
@@ -93,7 +93,7 @@ def test_the_least_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory.available_memory() == 0
 
 
-def test_what_limits_leave_is_what_is_not_used_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_leave_their_unused_part(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {resource.RLIMIT_AS: 900 * MIB, resource.RLIMIT_DATA: 500 * MIB}
     monkeypatch.setattr(resource, "getrlimit", lambda what: (limits[what], -1))
     monkeypatch.setattr(memory, "_status", lambda: {"VmSize": 300 * MIB, "VmData": 200 * MIB})
@@ -102,7 +102,7 @@ def test_what_limits_leave_is_what_is_not_used_yet(monkeypatch: pytest.MonkeyPat
     assert [*memory._of_limits()] == [300 * MIB]
 
 
-def test_what_the_kernel_tells_is_in_bytes() -> None:
+def test_memory_of_the_process_is_in_bytes() -> None:
     told = memory._status()
     assert told["VmSize"] > told["VmRSS"] > 10 * MIB
     assert told["VmSize"] > told["VmData"] > MIB

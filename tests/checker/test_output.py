@@ -14,7 +14,7 @@ from highwater.checker.base.problems import InputError
 
 
 @pytest.mark.parametrize(("name", "said"), [(".", "is a directory"), ("nowhere/a.json", "cannot be written")])
-def test_a_target_that_is_none_is_told_at_once(tmp_path: Path, name: str, said: str) -> None:
+def test_an_invalid_target_is_refused_immediately(tmp_path: Path, name: str, said: str) -> None:
     target = str(tmp_path / name)
     for ask in (lambda: JsonOutput(target), lambda: refuse_unwritable("--json", target)):
         with pytest.raises(InputError) as refused:
@@ -22,7 +22,7 @@ def test_a_target_that_is_none_is_told_at_once(tmp_path: Path, name: str, said: 
         assert str(refused.value) == f"--json {target}: {said}"
 
 
-def test_a_file_that_may_not_be_written_is_told_though_its_folder_may(
+def test_a_read_only_file_in_a_writable_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``os.access`` is not enough: for root everything is writable."""
@@ -33,7 +33,7 @@ def test_a_file_that_may_not_be_written_is_told_though_its_folder_may(
         JsonOutput(str(target))
 
 
-def test_a_file_is_what_it_was_until_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_when_complete(tmp_path: Path) -> None:
     target = tmp_path / "a.json"
     target.write_text("before")
 

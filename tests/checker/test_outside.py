@@ -131,7 +131,7 @@ def test_inside_nothing_changes(name: str, engine: str) -> None:
     assert {v.name for v in plain.violations} <= {v.name for v in wide.violations}
 
 
-def test_what_is_said(highwater: Callable[..., Run], log: Any) -> None:
+def test_states_outside_of_the_bounds_are_reported(highwater: Callable[..., Run], log: Any) -> None:
     (result,) = highwater("check", log, "--outside", "--json", "-").results
     assert problems([result], json.loads((ROOT / "checker/report/result.schema.json").read_text())) == []
     assert result["outside_states"] > 0
@@ -152,6 +152,8 @@ def test_what_is_said(highwater: Callable[..., Run], log: Any) -> None:
         (["truncation/kip-101", "--engine", "spark"], "the Spark engine does not look outside the bounds"),
     ],
 )
-def test_what_cannot_be_asked(highwater: Callable[..., Run], arguments: Any, said: Any) -> None:
+def test_outside_refuses_unsupported_options(
+    highwater: Callable[..., Run], arguments: Any, said: Any
+) -> None:
     ran = highwater("check", *arguments, "--outside")
     assert (ran.status, ran.out, said in ran.err) == (2, "", True)

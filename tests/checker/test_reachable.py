@@ -114,7 +114,7 @@ def test_a_search_for_goals_alone_ends_when_all_are_reached(
     assert problems(run.results, schema("result")) == []
 
 
-def test_properties_are_checked_in_all_states_beside_goals(
+def test_properties_are_checked_in_all_states_despite_goals(
     lock: Callable[[str], Path], highwater: Callable[..., Run]
 ) -> None:
     (alone,) = highwater(
@@ -210,7 +210,7 @@ def test_other_rules_make_the_expectation_void(
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_an_invalid_goal_gives_one_line(
     lock: Callable[[str], Path], highwater: Callable[..., Run], text: str, line: int, wrong: str
 ) -> None:
     path = lock(text)

@@ -38,7 +38,7 @@ def example(gate: Model) -> Counterexample:
     return found(gate)
 
 
-def test_each_step_is_told_as_the_abstract_protocol_sees_it(example: Counterexample) -> None:
+def test_each_step_has_its_abstract_step(example: Counterexample) -> None:
     run = example.abstract
     assert run is not None
     assert run.name == "promise"
@@ -94,7 +94,7 @@ def test_a_run_whose_last_step_is_one_is_no_counterexample(gate: Model) -> None:
         follow_all(gate, [violation])
 
 
-def test_states_outside_the_abstract_types_are_said(tmp_path: Path) -> None:
+def test_states_outside_of_the_abstract_types_are_reported(tmp_path: Path) -> None:
     (tmp_path / "further.py").write_text(
         """
 from highwater.language import *
@@ -150,7 +150,7 @@ HELD_SEATS_ARE_FREE = """
 """The invariant that makes the page's refinement inductive."""
 
 
-def test_the_page_shows_what_is_printed(tmp_path: Path, highwater: Callable[..., Run]) -> None:
+def test_the_page_shows_the_printed_run(tmp_path: Path, highwater: Callable[..., Run]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (snippet,) = re.findall(r"```python\n# sale.py\n(.*?)```", text, re.S)
     (shown,) = re.findall(r"^```\n(   4  ann pays .*?)```", text, re.S | re.M)
@@ -166,7 +166,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, highwater: Callable[...,
     assert "1 invariant and 1 step property hold in every run" in proved.out + proved.err
 
 
-def test_what_comes_near_does_as_much_as_any(gate: Model) -> None:
+def test_nearest_abstract_steps_are_refused_or_differ(gate: Model) -> None:
     refinement = next(p.stated for p in gate.step_properties if p.name == "keeps_the_promise")
     abstract = Abstract(refinement.of(gate.protocol))  # type: ignore[attr-defined]
     state = abstract.model.protocol.state

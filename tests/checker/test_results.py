@@ -41,13 +41,13 @@ def violated() -> Any:
     ],
     ids=" ".join,
 )
-def test_results_are_as_the_schema_says(highwater: Callable[..., Run], engine: str, arguments: Any) -> None:
+def test_results_follow_the_schema(highwater: Callable[..., Run], engine: str, arguments: Any) -> None:
     run = highwater(*arguments, "--engine", engine, "--json", "-")
     assert run.results
     assert problems(run.results, SCHEMA) == []
 
 
-def test_walks_are_as_the_schema_says(highwater: Callable[..., Run]) -> None:
+def test_results_of_walks_follow_the_schema(highwater: Callable[..., Run]) -> None:
     for name in ("truncation/kip-320", "docs/examples/register-hasty.toml"):
         run = highwater("simulate", name, "--walks", 50, "--engine", "interpreter", "--json", "-")
         assert problems(run.results, SCHEMA) == []
@@ -134,7 +134,7 @@ def test_versions(violated: Any) -> None:
     assert __version__ == version("highwater-checker")
 
 
-def test_the_scenario_is_as_its_file_says(violated: Any) -> None:
+def test_the_result_names_the_scenario_and_its_settings(violated: Any) -> None:
     scenario = find("truncation/truncate-to-hwm")
     assert violated[0]["scenario"] == scenario.name
     assert violated[0]["parameters"] == dict(scenario.parameters)

@@ -57,7 +57,7 @@ def test_a_schema_asks_for_its_own_number(form: str) -> None:
     assert versions(form)["schema"] in (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
-def test_every_form_is_told() -> None:
+def test_every_schema_version_is_documented() -> None:
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert [form for form in SCHEMAS if f"`{versions(form)['schema']}`" not in page] == []
 

@@ -108,9 +108,7 @@ def test_an_error_of_a_scenario_is_reported_in_its_turn(
     assert len([line for line in run.out.splitlines() if " holds " in line]) == 2
 
 
-def test_a_scenario_with_too_little_memory_beside_others_runs_alone(
-    highwater: Command, helped: list[int]
-) -> None:
+def test_a_scenario_with_too_little_memory_runs_alone(highwater: Command, helped: list[int]) -> None:
     run = highwater("check", *SOME[:2], "--workers", 2, "--memory", 24 / 1024, "--json", "-")
     assert run.status == 0
     assert [r["scenario"] for r in run.results] == SOME[:2]
@@ -160,7 +158,7 @@ NAMES = ("truncation/kip-320", "truncation/kip-101", "truncation/kip-279")
 
 
 @slow("two processes search long scenarios; fast with one process")
-def test_an_interrupt_keeps_what_each_has_found() -> None:
+def test_an_interrupt_keeps_each_scenario_s_partial_result() -> None:
     process = start("check", *NAMES, *LONG, "--workers", "2", "--json", "-")
     (helper,) = helpers(process.pid)
     # The scenarios with the most expected states come first.

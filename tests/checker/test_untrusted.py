@@ -59,7 +59,7 @@ def test_toml_that_is_refused(text: str, said: str) -> None:
     assert str(refused.value).startswith(said)
 
 
-def test_what_is_as_large_as_it_may_be_is_read(tmp_path: Path) -> None:
+def test_a_file_at_the_limits_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x"
     deep = "[" * files.MOST_DEPTH + "]" * files.MOST_DEPTH
     path.write_text(f'{{"low": {-(1 << 63)}, "high": {(1 << 63) - 1}, "deep": {deep[1:-1]}}}')

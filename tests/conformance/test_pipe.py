@@ -133,7 +133,7 @@ def test_a_start_that_fails_is_one_error() -> None:
         PipeAdapter([sys.executable, "-c", 'print(\'{"id": 1, "version": 2}\', flush=True); input()'])
 
 
-def test_closing_ends_what_the_command_started() -> None:
+def test_closing_ends_the_command_s_children() -> None:
     program = (
         "import subprocess, sys, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)']);"

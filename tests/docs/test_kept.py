@@ -34,7 +34,7 @@ def asked(**parameters: int) -> Any:
     return kept.search(model, options)
 
 
-def test_what_was_asked_before_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_search_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "searched", None)
     assert {v.property for v in asked().violations} == scenario_files.find(PLACE + NAME).expectation.violated
 
@@ -55,7 +55,7 @@ def test_a_run_of_several_workers_is_not_kept(workers: int) -> None:
         kept.search(model, replace(options, workers=workers))
 
 
-def test_a_rule_of_the_model_that_is_written_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_rule_of_the_model_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: the AlterPartition response carries another leader epoch."""
     find = inspect.unwrap(galleries.find)
     assert find("stale-partition-epoch").examples
@@ -70,7 +70,7 @@ def test_a_rule_of_the_model_that_is_written_otherwise_is_noticed(monkeypatch: p
         find("stale-partition-epoch")
 
 
-def test_a_run_that_is_none_is_refused(answers: Answers) -> None:
+def test_an_invalid_cached_run_is_refused(answers: Answers) -> None:
     asked()
     (key,) = answers.used
     text, said = answers.kept[key]
@@ -80,7 +80,7 @@ def test_a_run_that_is_none_is_refused(answers: Answers) -> None:
         inspect.unwrap(galleries.find)(NAME, PLACE)
 
 
-def test_an_answer_that_is_another_one_afresh_is_told(answers: Answers) -> None:
+def test_a_result_that_changes_when_repeated_is_reported(answers: Answers) -> None:
     asked()
     (key,) = answers.used
     text, said = answers.kept[key]
@@ -91,7 +91,7 @@ def test_an_answer_that_is_another_one_afresh_is_told(answers: Answers) -> None:
     assert answers.changed == [text]
 
 
-def test_only_what_is_used_is_kept_when_all_pages_are_written(answers: Answers) -> None:
+def test_only_used_results_are_kept_when_all_pages_are_written(answers: Answers) -> None:
     asked()
     (row,) = json.loads(answers.text(only_used=True))
     assert row[0] in answers.used
@@ -109,7 +109,7 @@ def test_only_what_is_used_is_kept_when_all_pages_are_written(answers: Answers) 
         ("if late is None:", "if late is not None:", False),
     ],
 )
-def test_what_computes_an_answer_is_part_of_the_question(
+def test_the_digest_includes_code_that_computes_the_result(
     monkeypatch: pytest.MonkeyPatch, before: str, after: str, same: bool
 ) -> None:
     text, digest = inspect.getsource(quorum_delays), kept.source(quorum_delays)
@@ -125,7 +125,7 @@ def test_the_digest_of_a_text_does_not_depend_on_the_python(monkeypatch: pytest.
     assert kept.source(inspect) == "1b094ea9510292eaac5f"
 
 
-def test_of_a_sample_the_same_questions_are_asked_each_time() -> None:
+def test_a_sample_repeats_the_same_searches_each_time() -> None:
     """A sample of the cached results is searched again; a missing result is always searched."""
     sampled = Answers(dict.fromkeys(("0c", "0d", "0e", "0f", "10"), ("what", "old")), Mode.SAMPLED)
     for _ in range(2):

@@ -64,7 +64,7 @@ def read(text: str) -> Page:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_runs_as_it_stands(
+def test_protocols_and_commands_of_a_page_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Callable[..., Run]
 ) -> None:
     page = read(PAGES[name].read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def test_a_page_runs_as_it_stands(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_file_of_a_page_has_a_part_in_what_runs(name: str) -> None:
+def test_every_file_of_a_page_is_used(name: str) -> None:
     page = read(PAGES[name].read_text(encoding="utf-8"))
     asked = " ".join([*page.explored, *(command for command, *_ in page.commands)])
     reached: set[str] = set()
@@ -99,7 +99,7 @@ def test_the_guide_has_every_page() -> None:
     assert sorted([FIRST.stem, *guide]) == sorted(PAGES)
 
 
-def test_every_word_of_the_language_is_told() -> None:
+def test_every_name_of_the_language_is_documented() -> None:
     pages = [*PAGES.values(), DOCS / "testing.md", DOCS.parent / "README.md"]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     words = [name for name in language.__all__ if name.islower()]

@@ -100,7 +100,7 @@ def test_every_truncation_rule_but_one_has_an_effect_on_safety() -> None:
 @pytest.mark.parametrize(
     "gallery", [galleries.REPLICATION, galleries.QUORUM, galleries.ZOOKEEPER], ids=lambda g: g.page
 )
-def test_a_gallery_says_something_of_each_defect_under_its_name(gallery: galleries.Gallery) -> None:
+def test_a_gallery_describes_each_defect(gallery: galleries.Gallery) -> None:
     sections = re.split(r"^### ", template(gallery.page), flags=re.M)[1:]
     assert [section.split("\n")[0] for section in sections] == gallery.names
     for name, section in zip(gallery.names, sections, strict=True):

@@ -66,7 +66,9 @@ NEVER_OTHERWISE = ("partition.leader is none", "brokers[1].status != 'RUNNING'")
 
 
 @pytest.mark.parametrize("text", [t for t, meaning in MEANINGS.items() if meaning])
-def test_it_means_what_it_says(session: Session, states: list[tuple[int, ...]], text: str) -> None:
+def test_a_condition_means_what_python_means(
+    session: Session, states: list[tuple[int, ...]], text: str
+) -> None:
     meaning = MEANINGS[text]
     assert meaning is not None
     ask = compile_nodes([condition(session.model, text)])
@@ -75,7 +77,7 @@ def test_it_means_what_it_says(session: Session, states: list[tuple[int, ...]], 
     assert len(set(said)) == 2 or text in NEVER_OTHERWISE
 
 
-def test_enabled_is_what_can_be_taken(session: Session, states: list[tuple[int, ...]]) -> None:
+def test_enabled_agrees_with_the_guards(session: Session, states: list[tuple[int, ...]]) -> None:
     ask = compile_nodes([condition(session.model, "enabled('send_fetch', f=1)")])
     number = session.number("send_fetch", {"f": 1})
     said = [bool(ask(state)[0]) for state in states]
@@ -120,7 +122,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG, ids=lambda t: t[:30])
-def test_what_is_none_is_refused_in_a_line(session: Session, text: str) -> None:
+def test_an_invalid_condition_gives_one_line(session: Session, text: str) -> None:
     with pytest.raises(InputError) as wrong:
         condition(session.model, text)
     assert WRONG[text] in str(wrong.value)
@@ -147,7 +149,7 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=12).map("".join))
-def test_whatever_is_typed_is_a_condition_or_is_refused(session: Session, text: str) -> None:
+def test_random_text_is_a_condition_or_is_refused(session: Session, text: str) -> None:
     try:
         found = condition(session.model, text)
     except InputError:
@@ -158,7 +160,7 @@ def test_whatever_is_typed_is_a_condition_or_is_refused(session: Session, text: 
 @pytest.mark.parametrize(
     "name", ["truncation/kip-101", "replication/defect-late-fetch", "docs/examples/register.toml"]
 )
-def test_what_the_page_gives_as_an_example_can_be_asked(name: str) -> None:
+def test_example_conditions_of_the_page_are_valid(name: str) -> None:
     session = Session(asked(name).model())
     sought, watched = examples(session.model.protocol.state)
     assert sought

@@ -23,7 +23,7 @@ def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BaseWSGIServer, "serve_forever", end)
 
 
-def test_it_says_its_address(trace: Path) -> None:
+def test_the_address_is_printed(trace: Path) -> None:
     for asked, end in ((("truncation/kip-101",), "/"), (("--trace", trace), ".")):
         found = run("explore", *asked, "--no-open")
         assert found.exit_code == 0

@@ -236,7 +236,7 @@ STRIDE = {"truncation": 10}
     ],
     ids=lambda model: model.protocol.name,
 )
-def test_what_a_rule_decides_is_what_the_interpreter_does_without_it(model: Model) -> None:
+def test_states_decided_by_a_rule_agree_with_the_interpreter(model: Model) -> None:
     states, layout = reached(model)[:: STRIDE.get(model.protocol.name, 1)], Layout(model.leaves)
     packed = np.array([layout.pack(s) for s in states], dtype=np.uint64).reshape(len(states), layout.words)
     found = uses(model, packed)
@@ -302,7 +302,7 @@ def test_a_trace_exercises_its_own_states(tmp_path: Path) -> None:
             assert counts == wanted[site.action, site.name]
 
 
-def test_states_that_nobody_saw_are_asked_too(tmp_path: Path) -> None:
+def test_unrecorded_states_of_a_trace_are_covered(tmp_path: Path) -> None:
     """Only every second state of the walk is recorded; coverage includes the states between."""
     model = Request.of(find("truncation/kip-320"), Overrides()).model()
     interpreter, walk = Interpreter(model), random_walk(model, 12, 3)

@@ -98,7 +98,7 @@ def test_counts_and_runs_are_those_of_the_interpreter(
     assert "states are reached now, not before" in told
 
 
-def test_a_search_that_ended_early_says_how_deep_it_looked() -> None:
+def test_an_incomplete_comparison_reports_its_depth() -> None:
     found, old, new = compared(
         "truncation/kip-320", "join_at_epoch_start=off", settings=SMALL, limit_states=3_000
     )

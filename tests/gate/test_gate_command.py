@@ -104,7 +104,7 @@ def test_a_scenario_that_is_gone_and_a_protocol_that_does_not_trace_fail(project
     assert "2 of .highwater/gate.toml: 2 failed" in done.stdout.splitlines()
 
 
-def test_a_budget_that_is_used_up_is_inconclusive_and_names_what_was_left(project: Path) -> None:
+def test_an_exhausted_budget_is_inconclusive_and_lists_entries_not_run(project: Path) -> None:
     edit(project / "register.toml", "title", "# later\ntitle")
     done = gate("--budget", "0.000001")
     assert done.exit_code == 3

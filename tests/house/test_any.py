@@ -55,7 +55,7 @@ def test_the_number_of_lines_with_any_does_not_grow(found: Counter[str]) -> None
     assert {edge: pair for edge, pair in grown.items() if pair[0] > int(str(pair[1]))} == {}
 
 
-def test_each_edge_says_what_is_beyond_it(found: Counter[str]) -> None:
+def test_each_entry_has_a_reason_and_is_used(found: Counter[str]) -> None:
     for edge, entry in LISTED.items():
         assert set(entry) == {"lines", "why"}, edge
         assert len(str(entry["why"]).split()) > 3, edge

@@ -60,7 +60,7 @@ def test_a_longer_file_or_function_is_listed_and_does_not_grow(found: object, ta
     assert grown == {}, "it grew"
 
 
-def test_a_function_is_measured_with_what_is_in_it() -> None:
+def test_the_length_of_a_function_includes_nested_ones() -> None:
     text = "class A:\n    def f(self):\n        def g():\n            pass\n        return g\n\n\ndef h():\n    pass\n"
     assert dict(functions(text)) == {"A.f": 4, "h": 2}
 

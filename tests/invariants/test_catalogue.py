@@ -65,7 +65,7 @@ def test_every_goal_is_expected_by_a_scenario() -> None:
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
-def test_no_name_stands_twice_in_a_protocol(name: str) -> None:
+def test_names_of_a_protocol_are_unique(name: str) -> None:
     names = [one.name for one in everything(stated(name))]
     assert sorted(names) == sorted(set(names))
 

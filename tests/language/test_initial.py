@@ -228,7 +228,7 @@ def test_too_many_candidates_are_refused() -> None:
         _ = Model(Many()).start
 
 
-def test_a_planted_gap_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_gap_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = initial._blocks
     monkeypatch.setattr(initial, "_blocks", lambda f, layout: (words[1:] for words in honest(f, layout)))
     with pytest.raises(AssertionError):

@@ -311,7 +311,7 @@ def test_a_planted_mistake_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str
     assert any(map(is_noticed, range(60)))
 
 
-def test_one_number_for_two_messages_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_number_for_two_messages_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = number_of
     low = graph.const(80, "int")
     monkeypatch.setattr(messages, "number_of", lambda t, n: graph.min_(honest(t, n), low))

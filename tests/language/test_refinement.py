@@ -120,7 +120,7 @@ def test_a_rule_that_is_off_breaks_it() -> None:
     assert steps == {((2, 1), (3, 1)), ((5, 1), (6, 1)), ((8, 1), (0, 1))}
 
 
-def test_a_step_that_two_abstract_ones_would_take_is_none() -> None:
+def test_a_step_that_needs_two_abstract_steps_is_forbidden() -> None:
     assert {a for a, _ in broken(is_a_light, Clockwork({"length": 3, "last": 6}))} == set()
     # The last tick is green, so red follows green: that takes two changes.
     assert broken(is_a_light, Clockwork({"length": 3, "last": 5})) == {((5, 0), (0, 0))}
@@ -176,7 +176,7 @@ def test_leaving_an_abstract_type_is_no_step() -> None:
     assert broken(goes_up, Further()) == {((2,), (3,)), ((3,), (4,))}
 
 
-def test_a_step_that_the_abstract_protocol_cuts_is_none_of_its_steps() -> None:
+def test_a_step_beyond_an_abstract_bound_is_forbidden() -> None:
     class Queue(Protocol):
         parameters = {"most": Parameter(1, 1, 3, "")}
 
@@ -232,13 +232,13 @@ def test_a_refinement_allows_exactly_the_interpreter_s_steps(parameters: dict[st
     assert differing_pairs(parameters) == set()
 
 
-def test_a_disjunct_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_missing_disjunct_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Implementation._taken
     monkeypatch.setattr(Implementation, "_taken", lambda self, old, new: honest(self, old, new)[:-1])
     assert differing_pairs(SMALL)
 
 
-def test_a_field_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_missing_field_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = vars(Implementation)["fields"].fget
     assert honest is not None
     for name in ("writes", "log", "shown", "lost", "void"):
@@ -247,13 +247,13 @@ def test_a_field_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatc
         assert differing_pairs(SMALL), name
 
 
-def test_a_refinement_without_guards_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_refinement_without_guards_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Instance, "leads_on", TRUE)
     assert differing_pairs(SMALL)
 
 
 @pytest.mark.parametrize("gone", [a.name for a in Promise.actions()])
-def test_an_abstract_action_that_is_missing_is_noticed(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_abstract_action_is_detected(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rest = [a for a in Promise.actions() if a.name != gone]
     whole = Model(Promise({"unclean": 1}))
     monkeypatch.setattr(Promise, "actions", classmethod(lambda cls: rest))

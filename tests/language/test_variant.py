@@ -109,7 +109,7 @@ def test_show_of_a_name_that_the_file_lacks(author: Path) -> None:
     assert "highwater show" in result.output
 
 
-def test_the_error_says_how_to_add_a_rule(author: Path) -> None:
+def test_the_error_explains_how_to_add_a_rule(author: Path) -> None:
     path = author / "slow.py"
     path.write_text(VARIANT.replace("    rulebook =", "    # rulebook ="), encoding="utf-8")
     result = run("check", "slow.py")

@@ -15,7 +15,7 @@ def groups_of(bits: np.ndarray) -> set[int]:
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 130])
-def test_each_group_is_told_apart(count: int) -> None:
+def test_groups_stay_distinct(count: int) -> None:
     """A ring of states; the step from each state is the only one of its fairness group."""
     groups = tuple(FairGroup(f"group {g}", g % 3 == 0, frozenset({g})) for g in range(count))
     offsets, numbers = np.arange(count + 1), np.arange(count)

@@ -51,7 +51,7 @@ def test_each_assumption_is_needed(flapping: Model) -> None:
     assert "due since state 2" in text
 
 
-def test_a_goal_that_nobody_works_for_is_missed_in_the_initial_state(flapping: Model) -> None:
+def test_a_goal_without_fair_actions_is_missed_in_the_initial_state(flapping: Model) -> None:
     violation = found(flapping, "sent")
     assert violation is not None
     assert violation.loop_start == len(violation.path)
@@ -103,7 +103,7 @@ def test_a_step_counts_only_where_its_condition_holds(flapping: Model) -> None:
             assert "weak link_up() where nothing is sent: cannot be taken" in example.loop.fairness
 
 
-def test_what_a_limit_left_unexpanded_takes_no_part(flapping: Model) -> None:
+def test_unexpanded_states_are_ignored(flapping: Model) -> None:
     prop = next(p for p in flapping.liveness if p.name == "delivered_if_the_link_stays")
     explored = engines.explore("interpreter")(flapping, SearchOptions(), None)
     for expanded, violated in ((1, False), (len(explored.states), True)):
@@ -151,7 +151,7 @@ def declared(**fields: Any) -> Liveness:
         (declared(fair=weak("deliver", when=requires_something)), "writes or requires something"),
     ],
 )
-def test_what_is_declared_wrongly_is_said(liveness: Any, message: str) -> None:
+def test_an_invalid_declaration_is_an_error(liveness: Any, message: str) -> None:
     with pytest.raises(LanguageError) as wrong:
         Model(Flapping(), (), [liveness])
     assert message in str(wrong.value)
@@ -230,7 +230,7 @@ def test_a_limit_makes_it_inconclusive(highwater: Callable[..., Run], scenario: 
         (("prove",), "Z3 checks states and steps only"),
     ],
 )
-def test_where_it_makes_no_sense_it_is_refused(
+def test_liveness_is_refused_where_it_cannot_be_checked(
     highwater: Callable[..., Run], scenario: Any, arguments: Any, message: str
 ) -> None:
     command, *options = arguments

@@ -42,7 +42,7 @@ def nothing_explored(*arguments: Any) -> Any:
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("name", SOME)
-def test_it_finds_what_two_searches_find(name: str, first: bool) -> None:
+def test_one_search_finds_the_results_of_two(name: str, first: bool) -> None:
     model, options = model_of(name), SearchOptions(workers=1, stop_at_first=first)
     found = search_with_liveness(model, search, nothing_explored, options)
     expected = search_with_liveness(model, apart, explore, options)

@@ -94,7 +94,7 @@ def found(model: Model, name: str, engine: str = "interpreter") -> counterexampl
 
 
 @pytest.mark.parametrize("engine", ["interpreter", "native"])
-def test_the_value_for_which_it_fails_is_told(engine: str) -> None:
+def test_the_failing_parameter_value_is_reported(engine: str) -> None:
     example = found(Model(Counter(), (), Counter.liveness), "is_served", engine)
     assert example is not None
     assert example.parameters["to"] in ("c2", "c3"), "the first one is always served"
@@ -126,7 +126,7 @@ def test_properties_that_are_made_in_a_loop() -> None:
     assert [p.name for p in model.properties] == ["c1_waits", "c3_waits"]
 
 
-def test_the_command_says_it_and_the_result_has_it(highwater: Any, tmp_path: Path) -> None:
+def test_text_and_json_have_the_failing_parameter_value(highwater: Any, tmp_path: Path) -> None:
     (tmp_path / "counter.py").write_text("from tests.liveness.test_parameters import PROTOCOL\n")
     file = tmp_path / "live.toml"
     file.write_text(
@@ -218,7 +218,7 @@ r"""Violated properties for (settles, undone), as TLC finds: `\\E n: <>[](leader
 
 
 @pytest.mark.parametrize(("settles", "undone"), VERDICTS)
-def test_what_lasts_and_what_does_not(settles: int, undone: int) -> None:
+def test_eventually_always_has_tlc_s_verdicts(settles: int, undone: int) -> None:
     model = Model(Election({"settles": settles, "undone": undone}), (), Election.liveness)
     assert {p.name for p in model.liveness if found(model, p.name)} == VERDICTS[settles, undone]
 
@@ -238,7 +238,7 @@ def test_a_loop_in_which_each_of_several_fails() -> None:
     assert "what has to last does not: see state 1" in "\n".join(counterexample.plain(model, told))
 
 
-def test_what_is_true_in_every_state_is_said_of_all_choices_together() -> None:
+def test_constant_liveness_is_reported_for_all_parameter_values_together() -> None:
     @always_eventually("T", n="node")
     def nothing(m: Any, s: State, n: Any) -> Any:
         return True
@@ -268,13 +268,13 @@ def wrong(mark: Callable[..., Any], function: Callable[..., Any], **domains: str
         (wrong(eventually_always, lambda m, s: s.leader), "it returns a condition"),
     ],
 )  # fmt: skip
-def test_what_is_declared_wrongly_is_said(declare: Callable[[], object], message: str) -> None:
+def test_an_invalid_declaration_is_an_error(declare: Callable[[], object], message: str) -> None:
     with pytest.raises(LanguageError) as error:
         declare()
     assert message in str(error.value)
 
 
-def test_a_parameter_without_values_says_nothing() -> None:
+def test_a_parameter_without_values_is_an_error() -> None:
     class Empty(Election):
         name = "empty"
         nobody: tuple[str, ...] = ()

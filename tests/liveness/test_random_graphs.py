@@ -144,7 +144,7 @@ PLANTED: dict[str, tuple[object, str, object]] = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_planted_error_is_detected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(*PLANTED[name])
     with pytest.raises((AssertionError, BrokenRunError)):
         check_many()

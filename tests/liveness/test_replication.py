@@ -28,7 +28,7 @@ def page() -> str:
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_what_the_page_says_of_a_scenario_is_up_to_date(name: str) -> None:
+def test_the_page_s_section_of_a_scenario_is_up_to_date(name: str) -> None:
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         before = list(needs_section(name))
     with kept.in_mode(kept.Mode.AFRESH):
@@ -36,7 +36,7 @@ def test_what_the_page_says_of_a_scenario_is_up_to_date(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOME_STANDARD)
-def test_what_the_page_says_of_a_standard_scenario_is_up_to_date(name: str) -> None:
+def test_the_page_s_row_of_a_standard_scenario_is_up_to_date(name: str) -> None:
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         before = row(name)
     with kept.in_mode(kept.Mode.AFRESH):
@@ -118,7 +118,7 @@ def test_a_leader_that_never_hears_of_its_new_leader_epoch_is_found(monkeypatch:
     assert [step.action for step in run.steps[run.loop.start + 1 :]] == ["send_fetch", "refuse_fetch"]
 
 
-def test_a_standard_scenario_checks_its_invariants_beside_what_must_happen() -> None:
+def test_a_standard_scenario_checks_invariants_and_liveness() -> None:
     asked = Request.of(scenario_files.find("replication/large-fencing"), Overrides())
     other = Request.of(scenario_files.find("replication/large-min-isr"), Overrides())
     assert {p.name for p in asked.liveness} == {p.name for p in LIVENESS} - NOT_SHOWN

@@ -92,7 +92,7 @@ def test_nothing_is_reached_from_nowhere() -> None:
     assert tree.way(0) == (0, [])
 
 
-def test_a_shortest_way_to_what_is_wanted() -> None:
+def test_a_path_to_a_wanted_state_is_shortest() -> None:
     found = {True: 0, False: 0}
     for seed in SEEDS:
         rng = Random(seed)

@@ -93,7 +93,7 @@ def test_the_lengths_are_those_of_the_gallery() -> None:
     "name",
     all_but(QUICK, sorted(depths().keys() - RARE), "up to a thousand runs for each defect; fast for some"),
 )
-def test_it_is_found(name: str) -> None:
+def test_a_defect_is_found_and_shrunk(name: str) -> None:
     found = search(name)
     assert found is not None
     assert depths()[name] <= found.shrunk <= found.length

@@ -57,7 +57,7 @@ def test_a_machine_is_hypothesis_own_kind() -> None:
     assert made.TestCase.settings.deadline is None
 
 
-def test_what_holds_passes_and_what_does_not_is_told_as_the_explorer_tells_it() -> None:
+def test_violations_are_printed_like_the_explorer_s() -> None:
     run(machine(REGISTER))
     failure = violated(machine(HASTY))
     assert len(failure.violation.path) == 3
@@ -139,7 +139,7 @@ def test_every_step_is_one_of_the_model_and_cut_ones_are_not_taken() -> None:
     assert actions == {"write", "copy", "acknowledge", "fail_over"}
 
 
-def test_a_deadlock_is_a_violation_where_it_is_asked_for() -> None:
+def test_a_deadlock_is_a_violation_on_request() -> None:
     counters = {"counters": 2, "top": 1}
     failure = violated(machine(Counters, deadlock=True, parameters=counters))
     assert failure.counterexample.name == "deadlock"
@@ -317,7 +317,7 @@ def test_a_defect_is_found_and_shrunk_to_a_short_run(name: str) -> None:
 @pytest.mark.parametrize(
     "module", ["highwater.checker.testing.machines", "highwater.checker.testing.conformance.stateful"]
 )
-def test_without_hypothesis_the_error_says_what_to_install(module: str) -> None:
+def test_without_hypothesis_the_error_names_the_package(module: str) -> None:
     program = f"import sys; sys.modules['hypothesis'] = None; import {module}"
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 1

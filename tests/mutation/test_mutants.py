@@ -117,7 +117,7 @@ def test_the_small_protocol_is_worth_it(mutated: MutatedModel) -> None:
 @pytest.mark.parametrize(
     "name", ["truncation/kip-320", "zookeeper/large-three-brokers", "quorum/large-messages"]
 )
-def test_without_a_mutant_it_is_the_protocol(name: str) -> None:
+def test_mutant_0_is_the_unchanged_protocol(name: str) -> None:
     """Choosing mutant 0 leaves the protocol's expressions; all other instances are never enabled."""
     plain = scenario_model(name)
     mutated = MutatedModel(plain.protocol, [p.invariant for p in plain.properties])
@@ -153,7 +153,7 @@ def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: MutantPro
 # --- errors planted into the mutator ------------------------------------------------------------------------
 
 
-def test_a_selector_that_is_ignored_is_noticed(
+def test_a_planted_ignored_selector_is_detected(
     mutated: MutatedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted: the kernels read another variable, so they ignore the choice."""
@@ -168,7 +168,7 @@ def test_a_selector_that_is_ignored_is_noticed(
     program.finish()
 
 
-def test_an_action_that_is_not_told_of_its_mutant_is_noticed(
+def test_a_planted_action_without_mutants_is_detected(
     mutated: MutatedModel, program: MutantProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted: no action knows its mutants, so a mutant changes nothing."""
@@ -176,7 +176,9 @@ def test_an_action_that_is_not_told_of_its_mutant_is_noticed(
     assert any(disagreements(mutated, program))
 
 
-def test_an_operator_that_changes_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_planted_operator_without_effect_is_detected(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Planted: the mutant `<=` of `<` computes `<`."""
     monkeypatch.setitem(
         mutation._OTHERS, "<", {"<=": lambda a, b: graph.and_(graph.lt(a, b), graph.le(a, b))}
@@ -186,7 +188,9 @@ def test_an_operator_that_changes_nothing_is_noticed(monkeypatch: pytest.MonkeyP
     assert any(expected != said for _, expected, said in found)
 
 
-def test_a_mutant_of_one_instance_only_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_planted_mutant_of_one_instance_is_detected(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Planted: mutants are numbered by call instead of by place, so one instance of an action stays correct."""
 
     def number(self: mutation.Mutants, frame: Any, kind: str, change: str, name: str) -> int:
@@ -241,7 +245,7 @@ def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: Mut
     assert list(graphs_that_differ(mutated, program)) == []
 
 
-def test_a_graph_of_another_mutant_is_noticed(
+def test_a_planted_graph_of_another_mutant_is_detected(
     mutated: MutatedModel, program: MutantProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose = MutantProgram.choose

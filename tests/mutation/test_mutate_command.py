@@ -75,7 +75,7 @@ def test_the_full_list_has_every_mutant_and_fits_the_width(whole: Findings, widt
     assert text.count(f"] {EQUIVALENT}: the same steps in all states of 1 ") == counts[EQUIVALENT]
 
 
-def test_a_guard_that_matters_is_killed_by_a_property_and_others_are_noticed_by_counts(
+def test_mutants_are_killed_by_properties_or_noticed_by_counts(
     whole: Findings,
 ) -> None:
     found = verdicts(whole)
@@ -251,7 +251,7 @@ print(Examination(Request.of(scenarios.find("zookeeper/liveness-shutdowns"), Ove
 """
 
 
-def test_the_digest_does_not_depend_on_what_was_traced_before(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_digest_does_not_depend_on_earlier_traces(capsys: pytest.CaptureFixture[str]) -> None:
     """A process that traced other scenarios before computes the same digest as a new process."""
     scenario_model("replication/controller/small")
     exec(DIGEST, {})

@@ -124,5 +124,5 @@ def test_a_planted_error_is_found(copied: Path, name: str) -> None:
     assert found == (1, {planted.property})
 
 
-def test_the_copy_as_it_is_holds(copied: Path) -> None:
+def test_the_unchanged_copy_holds(copied: Path) -> None:
     assert checked(copied, PLANTED[QUICK]) == (0, set())

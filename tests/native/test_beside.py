@@ -75,7 +75,7 @@ def test_a_search_goes_over_to_better_code_as_it_grows(monkeypatch: pytest.Monke
     assert list(dict.fromkeys(explored(monkeypatch, wait))) == list(Effort)
 
 
-def test_beside_other_searches_better_code_is_begun_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_other_searches_better_code_is_compiled_later(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[object] = []
 
     class Never(Beside):
@@ -95,7 +95,7 @@ def test_beside_other_searches_better_code_is_begun_later(monkeypatch: pytest.Mo
     assert len(begun) == 2
 
 
-def test_a_check_of_several_scenarios_says_that_it_is_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_of_several_scenarios_compiles_as_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bool] = []
     monkeypatch.setattr(Program, "improve", lambda self, states, crowded=False: said.append(crowded))
     monkeypatch.setattr(side_by_side, "HELP_AFTER", 60)  # no helper process
@@ -126,7 +126,7 @@ def test_better_code_that_is_kept_is_taken_at_once(monkeypatch: pytest.MonkeyPat
     assert search(counters(), SearchOptions()).distinct_states == WIDE
 
 
-def test_what_was_made_beside_is_kept(nothing_kept: Path) -> None:
+def test_background_compiled_code_is_cached(nothing_kept: Path) -> None:
     made: list[Machine] = []
     Beside(TEXT.format(7), Effort.USUAL, made.append).wait()
     assert len(list(nothing_kept.glob("*.code"))) == 1
@@ -135,7 +135,7 @@ def test_what_was_made_beside_is_kept(nothing_kept: Path) -> None:
     assert [m.function("answer", 0, result=True)() for m in (made[0], kept)] == [7, 7]
 
 
-def test_what_is_given_up_comes_to_nothing(nothing_kept: Path) -> None:
+def test_a_cancelled_compilation_leaves_no_code(nothing_kept: Path) -> None:
     made: list[Machine] = []
     beginning = Beside(LONG, Effort.FULL, made.append)
     assert beginning.under_way
@@ -146,7 +146,7 @@ def test_what_is_given_up_comes_to_nothing(nothing_kept: Path) -> None:
     assert not nothing_kept.exists()
 
 
-def test_the_compiler_ends_with_who_asks() -> None:
+def test_the_compiler_ends_with_its_parent() -> None:
     asked = {
         "llvm": compiler.llvm_versions(),
         "processor": Processor.host().parts,

@@ -108,7 +108,7 @@ def test_a_search_moves_between_memory_and_disk(
     same(part(model, "in memory", tmp_path / "kept"), whole)
 
 
-def test_a_checkpoint_is_kept_where_the_graph_is_asked_for_too(model: Model, tmp_path: Path) -> None:
+def test_a_checkpoint_takes_precedence_over_a_graph(model: Model, tmp_path: Path) -> None:
     """A checkpoint and a graph cannot both be kept; the explicit checkpoint option wins."""
     options = SearchOptions(workers=1, graph=True, checkpoint=str(tmp_path / "kept"), limit_states=4000)
     assert search(model, options).graph is None
@@ -234,7 +234,7 @@ def rewritten(directory: Path, **changes: Any) -> None:
         {"seconds": "long"},
     ],
 )
-def test_a_manifest_that_says_what_cannot_be(changes: dict[str, Any], model: Model, kept: Path) -> None:
+def test_an_impossible_manifest_is_refused(changes: dict[str, Any], model: Model, kept: Path) -> None:
     rewritten(kept, **changes)
     assert f"{MANIFEST} is damaged" in refused(model, kept)
 
@@ -299,7 +299,7 @@ def test_a_directory_with_something_in_it(model: Model, kept: Path, tmp_path: Pa
     assert "a checkpoint of --engine spark" in refused(model, tmp_path)
 
 
-def test_what_a_killed_process_left_is_no_hindrance(model: Model, whole: SearchResult, kept: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed(model: Model, whole: SearchResult, kept: Path) -> None:
     (kept / "visited-999990.data").write_bytes(b"half")
     unfinished = kept / f".{MANIFEST}.0123456789abcdef.new"
     unfinished.write_text("half")
@@ -371,7 +371,7 @@ def run(*arguments: object) -> tuple[int, str]:
     return found.exit_code, found.output
 
 
-def test_the_command_says_what_is_wrong_in_one_line(kept: Path) -> None:
+def test_the_command_reports_errors_in_one_line(kept: Path) -> None:
     keep = ("--checkpoint", kept)
     for arguments, words in (
         ((SCENARIO, *keep), "holds a checkpoint already"),
@@ -388,7 +388,7 @@ def test_the_command_says_what_is_wrong_in_one_line(kept: Path) -> None:
     assert f"{STATES:,}" in said
 
 
-def test_the_command_tells_of_a_full_disk(tmp_path: Path, full_disk: list[int]) -> None:
+def test_the_command_reports_a_full_disk(tmp_path: Path, full_disk: list[int]) -> None:
     status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept", "--quiet")
     assert status == 3
     status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept")

@@ -85,7 +85,7 @@ def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_limit_on_states_holds_for_what_is_not_looked_at_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_on_states_includes_unchecked_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     model = counters(4, 30)
     monkeypatch.setattr("highwater.checker.engines.native.disk.visited._LEAST", 1000)
     found = on_disk(model, limit_states=100_000, workers=1)
@@ -183,7 +183,7 @@ def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int) -
 
 
 @pytest.mark.parametrize(("kind", "after"), [(Scratch, 3), (DataFile, 0), (DataFile, 9)])
-def test_a_full_disk_ends_the_search_with_what_was_found(
+def test_a_full_disk_ends_the_search_with_a_partial_result(
     kind: type, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "write" if kind is Scratch else "append"
@@ -226,7 +226,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     return models.scenario_model("truncation/kip-101", max_records=1)
 
 
-def test_without_a_defect_nothing_is_found_out(model: Model) -> None:
+def test_without_a_defect_the_search_is_correct(model: Model) -> None:
     assert not found_out(model)
 
 
@@ -323,7 +323,9 @@ def test_a_sieve_with_a_hole(text: str, broken: str, model: Model, monkeypatch: 
     assert found_out(model)
 
 
-def test_states_judged_before_duplicates_are_gone(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_checks_before_deduplication_are_detected(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Premises count states: a candidate that is judged each time it is found counts too often."""
     honest = Worker.collect
 

@@ -38,12 +38,12 @@ def text(request: pytest.FixtureRequest) -> str:
     return Kernels(model, Layout(model.leaves)).text()
 
 
-def test_the_fast_selector_knows_what_a_kernel_says(text: str) -> None:
+def test_the_fast_selector_supports_a_kernel_s_instructions(text: str) -> None:
     # Only the fingerprint has a product of 128 bits.
     assert {re.sub(r"%[\w.]+", "%", left) for left in missed(text)} <= {"trunc i128 % to i64"}
 
 
-def test_it_does_not_know_the_text_as_it_is_written(text: str) -> None:
+def test_the_fast_selector_does_not_support_the_unchanged_text(text: str) -> None:
     """If it knew them, the rewriting would be unnecessary, or the test above without effect."""
     as_written = _COMPILE.replace("llvm.set", "compiler._for_the_fast_selector = str; llvm.set")
     kinds = {" ".join(left.split()[:2]) for left in missed(text, as_written)}

@@ -102,7 +102,7 @@ def test_the_states_of_a_protocol_have_fingerprints_like_random_ones() -> None:
 
 
 @pytest.mark.parametrize("word", range(3))
-def test_a_fingerprint_that_forgets_a_word_is_noticed(monkeypatch: pytest.MonkeyPatch, word: int) -> None:
+def test_a_fingerprint_that_ignores_a_word_is_detected(monkeypatch: pytest.MonkeyPatch, word: int) -> None:
     honest = kernels._folded
     calls = []
 

@@ -107,7 +107,7 @@ def test_no_sources_give_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert request_key(request_of()) is None
 
 
-def test_what_is_not_as_the_package_has_it_has_no_name(tmp_path: Path) -> None:
+def test_a_changed_request_has_no_key(tmp_path: Path) -> None:
     request = request_of()
     own = replace(request.invariants[0])
     assert own == request.invariants[0]

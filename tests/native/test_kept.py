@@ -55,7 +55,7 @@ def checked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
 FACT = Idle(("one",), (Vacuous("constant", "one", "one is true"),))
 
 
-def test_a_fact_is_found_under_its_name_and_what_was_asked() -> None:
+def test_a_fact_is_found_under_its_key_and_parts() -> None:
     cache.keep(FACT, b"name", ["a"], ["b"])
     assert cache.found(Idle, b"name", ["a"], ["b"]) == FACT
     assert cache.found(Idle, b"other", ["a"], ["b"]) is None
@@ -69,7 +69,7 @@ def test_a_fact_is_found_under_its_name_and_what_was_asked() -> None:
     "content",
     [b"", b"{", b"[]", b'{"constant": []}', b'{"constant": [1], "warnings": []}', b"[" * 10**5, b"\xff\x00"],
 )
-def test_what_has_another_form_is_none(content: bytes) -> None:
+def test_a_cached_value_of_another_form_is_ignored(content: bytes) -> None:
     place = code_cache.chosen()
     assert place is not None
     place.put(cache._key(Idle, b"name", ()), content)
@@ -94,7 +94,7 @@ def test_nothing_is_kept_where_that_is_off(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["quorum/small-older", "replication/controller/small"])
-def test_what_withholds_actions_is_asked_once(
+def test_disabling_parameters_are_computed_once(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[object] = []
@@ -159,7 +159,7 @@ def test_a_second_time_the_result_is_the_same_and_little_is_done(
         "replication/reach-requests",  # goals
     ],
 )
-def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], name: str) -> None:
+def test_only_the_actions_of_a_run_are_traced(tmp_path: Path, work: Counter[str], name: str) -> None:
     first, traced = checked(tmp_path, name), work["traced"]
     work.clear()
     assert checked(tmp_path, name) == first
@@ -168,7 +168,7 @@ def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], na
     assert 0 < work["traced"] <= sum(depth - 1 for depth in depths) < traced
 
 
-def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[str]) -> None:
+def test_warnings_are_repeated_in_a_second_check(tmp_path: Path, work: Counter[str]) -> None:
     """A user's scenario of a shipped protocol repeats the warning until it expects the constant properties."""
     text = (catalogue.MODELS / "quorum/scenarios/small-older.toml").read_text()
     file, expected = tmp_path / "own.toml", re.search(r"^constant = (.*)$", text, re.MULTILINE)
@@ -183,7 +183,7 @@ def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[s
     assert checked(tmp_path, str(file)) == {**first, "warnings": []}
 
 
-def test_what_is_said_is_the_same_a_second_time(work: Counter[str]) -> None:
+def test_output_is_equal_in_a_second_check(work: Counter[str]) -> None:
     """Compares counterexamples in text and warnings."""
     command = ["check", SMALL, "--workers", "1", "--verbose"]
     said = [
@@ -195,7 +195,7 @@ def test_what_is_said_is_the_same_a_second_time(work: Counter[str]) -> None:
 
 
 @pytest.mark.parametrize("lost", ["code", "facts", "facts of another form"])
-def test_what_is_lost_is_made_anew(
+def test_lost_cache_entries_are_made_again(
     folder: Path, tmp_path: Path, work: Counter[str], lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = checked(tmp_path, "promise/clients")
@@ -227,7 +227,7 @@ def known(model: Model, of: type[Protocol], *given: Any) -> KnownModel:
     return again
 
 
-def test_a_step_that_leaves_its_type_is_told_the_same(work: Counter[str]) -> None:
+def test_a_bound_error_is_equal_for_a_cached_model(work: Counter[str]) -> None:
     given = zoo.Everything, {"nodes": 2}, {"undeclared"}
     model = Model(given[0](*given[1:]))
     model.identity = b"name"
@@ -275,14 +275,14 @@ def test_several_threads_trace_it_once(work: Counter[str]) -> None:
     assert (again.safety, again.bounds, again.ruled_out) == (model.safety, model.bounds, model.ruled_out)
 
 
-def test_a_model_that_is_traced_otherwise_is_noticed() -> None:
+def test_a_model_with_a_different_trace_is_an_internal_error() -> None:
     model = Model(zoo.Counters({"counters": 2}))
     again = known(model, zoo.Counters, {"counters": 3})
     with pytest.raises(InternalError, match="traced otherwise"):
         _ = again.instances
 
 
-def test_the_name_of_a_model_that_is_made_otherwise() -> None:
+def test_only_model_of_gives_a_model_its_key() -> None:
     """A caller can change a model that it builds itself, so only ``model_of`` sets a cache key."""
     assert Model(zoo.Counters({"counters": 2})).identity is None
     assert request_of().model().identity is None
@@ -306,7 +306,7 @@ def test_code_of_other_loops_is_not_taken(work: Counter[str]) -> None:
     assert [p.text for p in again] == [p.text for p in programs]
 
 
-def test_better_code_that_was_given_up_is_not_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_better_code_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[object] = []
 
     class Slow:

@@ -97,7 +97,7 @@ WRONG: dict[str, Callable[[Manifest], object]] = {
 }
 
 
-def test_it_is_as_it_was_written(model: Model, kept: Path) -> None:
+def test_an_unchanged_manifest_is_valid(model: Model, kept: Path) -> None:
     """The unchanged manifest is valid, and so is that of a complete search; each test below changes one
     entry.
     """
@@ -110,7 +110,7 @@ def test_it_is_as_it_was_written(model: Model, kept: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_cannot_be_is_not_believed(wrong: str, model: Model, kept: Path) -> None:
+def test_an_impossible_content_is_refused(wrong: str, model: Model, kept: Path) -> None:
     plain = json.loads((kept / MANIFEST).read_text().split("\n")[0])
     WRONG[wrong](plain)
     rewritten(kept, **plain)
@@ -118,7 +118,7 @@ def test_what_cannot_be_is_not_believed(wrong: str, model: Model, kept: Path) ->
         go_on(model, kept)
 
 
-def test_what_a_killed_process_left_goes_when_a_search_goes_on(model: Model, kept: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed_on_resume(model: Model, kept: Path) -> None:
     named = {path.name for path in kept.iterdir()}
     left = kept / "states-000099.data"
     left.write_bytes(b"what was written of the next checkpoint")

@@ -210,7 +210,7 @@ def test_a_link_is_no_file_of_a_search(tmp_path: Path) -> None:
         SavedFile(tmp_path / "link").read(room, 0)
 
 
-def test_what_cannot_be_finished_is_removed_and_what_cannot_be_closed_is_no_error(tmp_path: Path) -> None:
+def test_an_unfinished_file_is_removed_and_a_failing_close_is_ignored(tmp_path: Path) -> None:
     class Unclosable:
         def __init__(self, file: Any) -> None:
             self.fileno, self.really = file.fileno, file.close
@@ -307,7 +307,7 @@ def test_an_index_has_a_block_for_every_word_of_its_file() -> None:
     run.close()
 
 
-def test_candidates_that_are_judged_make_room_on_disk(
+def test_checked_candidates_free_their_disk_space(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_batches(monkeypatch)
@@ -327,7 +327,7 @@ def test_candidates_that_are_judged_make_room_on_disk(
 # --- contradictory counts -------------------------------------------------------------------------
 
 
-def test_what_is_lost_in_a_merge_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_in_a_merge_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = visited._together
     monkeypatch.setattr(visited, "_together", lambda cursors: (part[1:] for part in honest(cursors)))
     files = [DataFile.unnamed(None) for _ in range(3)]
@@ -338,7 +338,7 @@ def test_what_is_lost_in_a_merge_is_an_error_of_ours(monkeypatch: pytest.MonkeyP
         file.close()
 
 
-def test_what_is_lost_on_the_way_to_the_disk_is_an_error_of_ours(
+def test_a_loss_on_the_way_to_disk_is_an_internal_error(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_batches(monkeypatch)

@@ -78,7 +78,7 @@ def test_a_wrong_pack_width(monkeypatch: pytest.MonkeyPatch) -> None:
     assert disagreements(model, Program(model), 2000)
 
 
-def test_a_guard_that_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_unchecked_guard_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.scenario_model("truncation/kip-320")
     honest = kernels._by_guard
 

@@ -162,7 +162,7 @@ class Unchecked(Store):
 
 
 @pytest.mark.parametrize("wrong", [OverLive, TooLarge, NeverTaken, Overlapping, StillFree, Unchecked])
-def test_a_store_that_is_wrong_is_found_out(wrong: type[Store]) -> None:
+def test_a_planted_error_in_the_store_is_detected(wrong: type[Store]) -> None:
     def steps(rng: Random) -> list[Step]:
         kinds = rng.choices(["put", "drop", "read", "clear"], [10, 8, 1, 0.3], k=60)
         return [(kind, rng.randint(0, 40 if kind == "put" else 1 << 16)) for kind in kinds]
@@ -274,7 +274,7 @@ def test_a_search_that_spills_at_every_level(
         assert found.violations == expected.violations
 
 
-def test_what_it_takes_on_disk_is_what_two_levels_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_takes_the_disk_space_of_two_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Space of states that are no longer needed is reused."""
     small_batches(monkeypatch)
     model = Model(zoo.Counters({"counters": 4, "top": 12}), ())
@@ -345,7 +345,7 @@ def test_a_file_that_cannot_be_closed_costs_no_result(
     assert_same(found, search(model, SearchOptions(workers=1)))
 
 
-def test_memory_that_is_not_there_ends_a_search_with_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_error_ends_the_search_with_a_partial_result(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.scenario_model("truncation/kip-101")
     honest, calls = Store._hold, itertools.count()
 

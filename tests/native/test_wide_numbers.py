@@ -52,7 +52,7 @@ def cubes_rise(m: Any, before: Any, after: Any) -> Any:
     return before.number * before.number * before.number <= after.number * after.number * after.number
 
 
-def test_what_fits_is_computed() -> None:
+def test_numbers_that_fit_a_word_are_computed() -> None:
     assert search(Model(Large()), SearchOptions()).distinct_states == 5
 
 
@@ -65,7 +65,7 @@ def test_what_fits_is_computed() -> None:
     ],
     ids=["an action", "a property", "a property of steps"],
 )
-def test_what_may_need_more_is_refused(model: Any, who: str) -> None:
+def test_numbers_that_may_not_fit_are_refused(model: Any, who: str) -> None:
     with pytest.raises(EngineError) as refused:
         search(model(), SearchOptions())
     assert str(refused.value) == f"{who} computes with numbers or sets that may need more than 62 bits"

@@ -117,7 +117,7 @@ def test_every_pin_is_a_component_and_nothing_else() -> None:
 
 
 @all_installed
-def test_what_each_is_for() -> None:
+def test_each_package_has_its_scope() -> None:
     scopes = {c["name"].lower(): c["scope"] for c in bom.bill(TEXT, DATE)["components"]}
     for name, scope in {
         "click": "required", "llvmlite": "required", "markupsafe": "required", "msgspec": "required",
@@ -137,7 +137,7 @@ def test_the_same_pins_give_the_same_bill_and_others_another() -> None:
         bom.bill("click>=8\n", DATE)
 
 
-def test_nothing_is_said_of_what_is_not_installed(
+def test_a_missing_package_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A bill without the package's dependencies would be wrong for users of that extra."""

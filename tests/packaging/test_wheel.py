@@ -66,7 +66,7 @@ def test_the_wheel_is_the_same_from_a_git_address(wheel: Path, tree: Path, tmp_p
     assert content(next(work.glob("*.whl"))) == content(wheel)
 
 
-def test_what_is_installed_has_one_import_name(environment: Path, tmp_path: Path) -> None:
+def test_the_wheel_has_one_import_name(environment: Path, tmp_path: Path) -> None:
     program = (
         "import importlib.metadata as m, importlib.util as u\n"
         f"tops = {{file.parts[0] for file in m.distribution({DISTRIBUTION!r}).files}}\n"
@@ -84,7 +84,7 @@ def test_the_command_works_as_installed(environment: Path, tmp_path: Path, comma
     assert "1 scenario as expected: 59,788 states" in said.stdout
 
 
-def test_files_beside_the_modules_are_found(environment: Path, tmp_path: Path) -> None:
+def test_package_data_is_found(environment: Path, tmp_path: Path) -> None:
     """The wheel contains the scenarios and the page of a replay."""
     listed = done(environment / "highwater", "list", cwd=tmp_path)
     ours = {path.stem for path in (ROOT / "model").rglob("scenarios/*.toml")}

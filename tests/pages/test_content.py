@@ -66,7 +66,7 @@ def test_every_cell_is_the_state_s(late: tuple[ShownRun, dict[str, Any]]) -> Non
     )
 
 
-def test_what_is_possible_and_why_not_is_the_interpreter_s(late: tuple[ShownRun, dict[str, Any]]) -> None:
+def test_enabled_steps_and_refusals_are_the_interpreter_s(late: tuple[ShownRun, dict[str, Any]]) -> None:
     run, data = late
     fates: dict[Any, Any] = {}
     choices, interpreter = data["choices"], Interpreter(run.model)
@@ -144,7 +144,7 @@ def test_bands_and_logs_are_the_state_s(late: tuple[ShownRun, dict[str, Any]]) -
     }
 
 
-def test_a_request_that_stays_is_an_arrow_to_each_who_takes_it() -> None:
+def test_a_request_that_stays_has_an_arrow_to_each_receiver() -> None:
     """The arrow starts at the controller's decision, even if a request of another epoch was sent between."""
     model = Request.of(find("truncation/truncate-to-hwm"), Overrides()).model()
     result = search(model, SearchOptions(workers=1, stop_at_first=True))
@@ -207,7 +207,7 @@ class Switch(Protocol):
         s.next.on = ~s.on
 
 
-def test_a_long_walk_is_cut_at_its_start_and_says_so() -> None:
+def test_a_long_walk_omits_and_counts_its_first_states() -> None:
     model = Model(Switch())
     run = shown_walk(model, model.initial[0], (0,) * (LIMIT_STATES + 9))
     data = content("", [run])["runs"][0]

@@ -8,7 +8,7 @@ from highwater.model.language import Model
 from tests import zoo
 
 
-def test_each_state_stands_on_the_one_that_it_comes_from() -> None:
+def test_each_state_refers_to_its_predecessor() -> None:
     models = Model(zoo.Counters({"top": 2})), Model(zoo.Counters({"top": 2}))
     (initial,) = models[0].initial
     instance = models[0].instances[0]

@@ -77,7 +77,7 @@ def test_a_run_is_stepped_through_by_buttons_keys_and_clicks(opened: Callable[..
     assert heading(page).startswith("9. broker 1 starts and registers"), "an address restores the step"
 
 
-def test_what_was_possible_and_which_guard_refuses(opened: Callable[..., Any]) -> None:
+def test_enabled_steps_and_refusing_guards_are_listed(opened: Callable[..., Any]) -> None:
     page = opened(LATE, "#1.2")
     taken = page.locator(".possible .taken").inner_text()
     page.locator(".refused summary").click()
@@ -179,7 +179,7 @@ def test_log_truncation_is_drawn(opened: Callable[..., Any]) -> None:
     assert row["y"] + row["height"] <= holder["y"] + holder["height"] + 1, "the last step is what is seen"
 
 
-def test_a_loop_and_a_difference_say_what_they_are(opened: Callable[..., Any]) -> None:
+def test_a_loop_and_a_difference_have_their_headings(opened: Callable[..., Any]) -> None:
     page = opened(LOOP)
     assert page.locator(".verdict .sub").inner_text() == "after 5 steps by a loop of 3 steps"
     assert page.locator(".chart .loop").count() == 1
@@ -194,7 +194,7 @@ def test_a_loop_and_a_difference_say_what_they_are(opened: Callable[..., Any]) -
     assert said == '"before: "'
 
 
-def test_what_is_saved_is_a_picture_by_itself_and_text(opened: Callable[..., Any]) -> None:
+def test_pictures_and_texts_can_be_saved(opened: Callable[..., Any]) -> None:
     page = opened(LATE)
     saved = {}
     for button in ("SVG", "SVG ×2", "Mermaid", "Markdown"):

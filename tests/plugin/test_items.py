@@ -41,7 +41,7 @@ def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return project.runpytest_inprocess(*PLUGIN, "--highwater-engine", "interpreter", *arguments)
 
 
-def test_it_is_off_unless_asked_for(project: pytest.Pytester) -> None:
+def test_collection_is_off_by_default(project: pytest.Pytester) -> None:
     scenario(project, "good", 'protocol = "register.py"\n')
     assert run(project).ret == pytest.ExitCode.NO_TESTS_COLLECTED
     run(project, "--highwater").assert_outcomes(passed=1)
@@ -208,7 +208,7 @@ def test_options_set_engine_rules_parameters_and_limits(project: pytest.Pytester
         ("limit-seconds", "soon"),
     ],
 )
-def test_a_limit_that_is_none_is_refused(project: pytest.Pytester, option: str, value: str) -> None:
+def test_an_invalid_limit_is_refused(project: pytest.Pytester, option: str, value: str) -> None:
     scenario(project, "good", 'protocol = "register.py"\n')
     result = run(project, "--highwater", f"--highwater-{option}={value}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -242,7 +242,7 @@ def test_a_file_that_is_no_scenario_is_one_line(project: pytest.Pytester) -> Non
     result.stdout.fnmatch_lines(["--rule wait_for_all: write NAME=on or NAME=off"])
 
 
-def test_junit_has_each_item_and_what_was_counted(project: pytest.Pytester) -> None:
+def test_junit_has_each_item_and_its_counts(project: pytest.Pytester) -> None:
     scenario(project, "hasty", HASTY)
     run(project, "--highwater", "--junitxml", "report.xml", "-o", "junit_family=xunit1")
     (case,) = ElementTree.parse(project.path / "report.xml").iter("testcase")

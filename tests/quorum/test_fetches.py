@@ -131,7 +131,7 @@ def test_an_hwm_is_not_past_the_end_of_the_members_own_log() -> None:
     assert run.replicate(2).hwm[2] == 1
 
 
-def test_a_record_is_committed_when_a_majority_of_the_voters_has_said_that_it_has_it() -> None:
+def test_a_record_is_committed_by_fetches_of_a_majority_of_voters() -> None:
     run = Run(voters=5, observers=1).replicate(1, 2, 5).fetch(5)
     assert run.hwm[0] == -1, "an observer does not count"
     assert run.fetch(1).hwm[0] == -1

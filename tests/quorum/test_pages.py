@@ -21,7 +21,7 @@ TABLES = "builds the page's tables from cached results; the gate and the defect 
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_a_defect_is_found_as_promised_and_told_as_committed(name: str) -> None:
+def test_a_defect_is_found_and_shown_as_committed(name: str) -> None:
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         before = list(GALLERY.run(name))
     with kept.in_mode(kept.Mode.AFRESH):

@@ -89,7 +89,7 @@ def test_a_gallery_has_every_defect_once_each_with_rules_of_its_profile_off(
             assert BASELINE[scenario.name]["distinct_states"] < 350_000
 
 
-def test_a_defect_that_is_not_found_is_told_on_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_that_is_not_found_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def blind(model: Model, options: SearchOptions) -> SearchResult:
         result = search(model, options)
         result.violations.clear()

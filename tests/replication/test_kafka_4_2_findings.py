@@ -67,7 +67,7 @@ def test_a_smallest_set_of_rules_closes_it(name: str) -> None:
     "name",
     ["elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "level-lowered", "level-raised"],
 )
-def test_the_mended_profile_has_none_of_what_it_mends(name: str) -> None:
+def test_the_mended_profile_has_no_mended_finding(name: str) -> None:
     model = Request.of(
         scenario_files.find(findings.PLACE + name), Overrides(profile="kafka_4_2_mended")
     ).model()

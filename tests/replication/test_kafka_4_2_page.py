@@ -50,7 +50,7 @@ def test_the_page_has_a_row_for_each_finding_of_trunk() -> None:
 
 
 @needs_recordings
-def test_the_recordings_hold_what_the_page_counts() -> None:
+def test_the_recordings_have_the_page_s_counts() -> None:
     assert evidence() == {
         name: (shown["count"], shown["first"], shown["line"]) for name, shown in SHOWN.items()
     }
@@ -79,6 +79,6 @@ def _as_before(line: Line, before: Line) -> None:
 
 @needs_recordings
 @pytest.mark.parametrize("name", sorted(set(SHOWN) - {"shut-out"}))
-def test_a_note_beside_a_partition_is_not_counted_as_a_change(name: str) -> None:
+def test_a_recorder_s_note_is_not_counted_as_a_change(name: str) -> None:
     """Changes of the recorder's ``effectiveMinIsr`` were once counted by mistake."""
     assert not found(name, _as_before)

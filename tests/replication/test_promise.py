@@ -132,7 +132,7 @@ def test_a_mapping_that_ignores_the_log_misses_the_loss() -> None:
 
 
 @pytest.mark.parametrize("field", ["shown", "writes"])
-def test_a_mapping_that_ignores_a_field_is_none(field: str) -> None:
+def test_a_mapping_that_ignores_a_field_is_detected(field: str) -> None:
     """The other fields reveal it: what is committed is shown and was written."""
     assert broken("replication/large-records", mapped("blind", **{field: WRONG[field]})) is not None
 

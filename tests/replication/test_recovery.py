@@ -142,7 +142,7 @@ def nobody_passes_a_better_fenced_replica(m: Any, before: Any, after: Any) -> An
 
 
 @pytest.mark.parametrize("counts_unfenced", [True, False])
-def test_a_fenced_replica_with_a_better_log_keeps_nobody_from_leading(counts_unfenced: bool) -> None:
+def test_a_fenced_replica_with_a_better_log_does_not_block_elections(counts_unfenced: bool) -> None:
     """966.14, Aggressive: broker 0 has the record and reported it, then crashed; broker 1 can still lead."""
     parameters = {
         "brokers": 2, "initial_isr": 1, "min_isr": 1, "initial_records": 1, "recovery": 1, "unclean_election": 1,

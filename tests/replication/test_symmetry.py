@@ -142,14 +142,14 @@ def test_verdicts_are_the_same(parameters: dict[str, int], without: str) -> None
         assert reduced.distinct_states < whole.distinct_states / 1.9
 
 
-def test_the_order_of_the_replicas_tells_brokers_apart() -> None:
+def test_the_replica_order_leaves_no_symmetric_states() -> None:
     """Electing the first replica respects renaming, but no two states are equal up to renaming."""
     asked = model(SMALL, first=True)
     whole, reduced = native.search(asked, WHOLE), native.search(asked, REDUCED)
     assert reduced.distinct_states == whole.distinct_states
 
 
-def test_a_name_that_decides_is_found_out() -> None:
+def test_election_by_broker_number_is_refused_with_symmetry() -> None:
     """Without a replica order, the broker with the least number is elected, so symmetry is refused."""
     asked = model(SMALL, first=True, without=frozenset({"replica_order"}))
     with pytest.raises(EngineError, match="symmetry cannot be used on replication"):

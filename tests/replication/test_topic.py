@@ -79,7 +79,7 @@ def without_entries(plain: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name != "elr_entries"}
 
 
-def test_a_step_does_to_a_partition_what_it_does_to_it_alone(topic: Model, alone: Model) -> None:
+def test_a_step_acts_on_a_partition_as_on_a_single_one(topic: Model, alone: Model) -> None:
     """On states of random walks. Ignores the index of ELR members, whose entries can move between partitions."""
     both, one = Interpreter(topic), Interpreter(alone)
     compared: set[tuple[str, int]] = set()

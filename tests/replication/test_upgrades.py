@@ -88,7 +88,7 @@ def test_an_elr_that_is_off_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
     assert violated("upgrade-aborted", properties=everything) == set(everything)
 
 
-def test_after_a_crash_too_few_electable_members_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_crash_too_few_electable_members_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """966.6. One registration after an unclean shutdown excuses one missing member, not all."""
     bounds = {
         "initial_isr": 3, "min_isr": 3, "initial_records": 1, "crashes": 1, "fencings": 1, "max_broker_epoch": 1,

@@ -113,7 +113,7 @@ def test_every_entry_has_a_family_and_those_of_proposals_a_link_and_a_section() 
     assert without == {"F1", "F2"}, "name the proposal of a rule, or add its number here"
 
 
-def test_a_number_is_found_in_a_text_only_where_it_stands_for_itself() -> None:
+def test_a_number_is_found_only_as_a_whole_word() -> None:
     text = "966.1 (966.10), B4; not 966.12.3, KIP-966.1, xB4, B4x, v966.2, #966.3 nor a/B5, but Z3 solves ZK3 bars"
     assert RULEBOOK.pattern.findall(text) == ["966.1", "966.10", "B4", "ZK3"]
 

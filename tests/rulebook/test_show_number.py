@@ -40,7 +40,7 @@ def lines_of(file: str) -> list[str]:
     return (ROOT / file).read_text(encoding="utf-8").splitlines()
 
 
-def test_a_rule_says_what_it_states_and_why_before_anything_else(highwater: Command) -> None:
+def test_show_prints_a_rule_s_statement_and_reason_first(highwater: Command) -> None:
     out = highwater("show", "966.4").out
     rule = RULEBOOK["966.4"]
     flat = " ".join(out.split())

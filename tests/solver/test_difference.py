@@ -59,7 +59,7 @@ def outcome(model: Model, before: Scalars, action: str, parameters: dict[str, ob
         (["last_known_leader_unfenced=off", "last_known_leader_first=on"], set()),
     ],
 )
-def test_a_rule_changes_the_actions_that_it_is_about(rules: list[str], expected: set[str]) -> None:
+def test_a_rule_changes_only_its_actions(rules: list[str], expected: set[str]) -> None:
     first, second = version(), version(*rules)
     found = differences(first, second)
     assert found.stopped_by is None
@@ -73,7 +73,7 @@ def test_a_rule_changes_the_actions_that_it_is_about(rules: list[str], expected:
             assert witness.first != witness.second
 
 
-def test_what_is_equal_is_equal_in_random_runs() -> None:
+def test_equal_versions_agree_in_random_runs() -> None:
     """If no action differs, both interpreters take the same steps from any state of either."""
     first, second = version(), version("elr_within_replicas=off")
     one, two = Interpreter(first), Interpreter(second)

@@ -110,9 +110,7 @@ def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
         ("replication/controller/gap-resumed-shutdown", Overrides({"resumed_shutdowns": 0})),
     ],
 )
-def test_gaps_of_the_proposal_are_found_and_closed_by_what_is_outside_of_it(
-    name: str, closed: Overrides
-) -> None:
+def test_gaps_of_the_proposal_are_found_and_closed_by_further_rules(name: str, closed: Overrides) -> None:
     scenario = scenario_files.find(name)
     assert explored(Request.of(scenario, Overrides()).model()) == dict.fromkeys(
         scenario.expectation.violated, 6

@@ -233,7 +233,7 @@ def never_two(m: _Between, s: State) -> object:
     return s.around < 2
 
 
-def test_states_are_within_their_types_and_all_of_them_are_asked_about() -> None:
+def test_proofs_cover_exactly_the_states_within_types() -> None:
     assert induction.prove(Model(_Between(), [])).proved
     assert broken(induction.prove(Model(_Between(), [never_two]))) == {"never_two": {"up"}}
 
@@ -261,7 +261,7 @@ class _Journal(Protocol):
         s.next.epoch = s.epoch.value + 1
 
 
-def test_what_bounds_a_sequence_stays_bounded() -> None:
+def test_a_parameter_that_bounds_a_sequence_stays_bounded() -> None:
     _, parameters = unbounded(_Journal, {"length": 4}, [])
     assert parameters == {"length": 4, "last": BEYOND}
 
@@ -291,7 +291,7 @@ def test_several_processes_give_the_same_verdicts() -> None:
     assert not stopped.proved
 
 
-def test_what_a_process_raises_is_raised_and_the_others_end() -> None:
+def test_an_exception_of_a_process_is_raised_and_the_others_end() -> None:
     def ask(task: int) -> int:
         if task == 2:
             raise LanguageError("two")

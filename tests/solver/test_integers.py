@@ -139,7 +139,7 @@ def test_operations_on_numbers_of_all_sizes(numbers: Numbers) -> None:
             assert got == expected, (first, second, state)
 
 
-def test_what_is_made_of_a_wide_number_is_a_mathematical_integer() -> None:
+def test_results_from_a_wide_number_are_mathematical_integers() -> None:
     """No intermediate result is truncated, even if the result's own interval is narrow."""
     wide, small = graph.leaf(0, INT, 0, HUGE), graph.leaf(1, INT, 0, 6)
     flag = graph.leaf(2, BOOL, 0, 1)

@@ -120,7 +120,7 @@ PLANTED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_planted_error_is_detected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(bounded, *PLANTED[name])
     with pytest.raises((AssertionError, BrokenRunError)):
         test_runs_are_as_short_as_those_of_a_search()

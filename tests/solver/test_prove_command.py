@@ -108,7 +108,7 @@ def test_induction_for_all_epochs(highwater: Callable[..., Run]) -> None:
     }
 
 
-def test_a_failure_of_induction_is_told(highwater: Callable[..., Run], tmp_path: Path) -> None:
+def test_a_failure_of_induction_is_reported(highwater: Callable[..., Run], tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     options = ("--induction", "--no-helpers", "--epochs", "unbounded", *TWO)
     run = highwater("prove", CONTROLLER, *options, "--json", target)
@@ -128,7 +128,7 @@ def test_a_failure_of_induction_is_told(highwater: Callable[..., Run], tmp_path:
 
 
 @slow("another induction; a fast test checks how a failure is reported")
-def test_a_failure_that_nothing_excludes_is_told_so(highwater: Callable[..., Run]) -> None:
+def test_a_failure_that_no_invariant_excludes_is_reported(highwater: Callable[..., Run]) -> None:
     run = highwater(
         "prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--rule", "member_epoch_check=off"
     )
@@ -175,7 +175,7 @@ def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -
     }
 
 
-def test_an_interruption_keeps_what_was_found(tmp_path: Path) -> None:
+def test_an_interrupt_keeps_partial_results(tmp_path: Path) -> None:
     """Ctrl-C arrives during a solver call, or between two calls."""
     target = tmp_path / "result.json"
     command = [

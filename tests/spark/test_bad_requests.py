@@ -63,7 +63,7 @@ def test_a_cluster_needs_a_directory_that_all_share() -> None:
     assert "name a --checkpoint directory" in refused("--spark-master", "spark://127.0.0.1:7077")
 
 
-def test_a_checkpoint_that_is_none(tmp_path: Path) -> None:
+def test_resume_needs_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "something").write_text("else")
     assert "no checkpoint there" in refused("--checkpoint", tmp_path, "--resume")
     assert "name the --checkpoint" in refused("--resume")

@@ -158,7 +158,7 @@ def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
     counterexample.follow_all(model, found.violations)
 
 
-def test_of_several_violations_the_first_is_told() -> None:
+def test_of_several_violations_the_first_is_reported() -> None:
     """First by index in the level: state violations in the new level, step violations and deadlocks in the
     expanded one.
     """
@@ -218,7 +218,7 @@ def test_reports_that_contradict_each_other_are_an_internal_error(halves: Halves
     ],
     ids=["internal", "a full disk"],
 )
-def test_what_is_wrong_with_a_task_is_told_as_what_it_is(
+def test_an_exception_of_a_task_is_raised_unchanged(
     halves: Halves, half: str, wrong: Exception, kind: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -230,7 +230,7 @@ def test_what_is_wrong_with_a_task_is_told_as_what_it_is(
     assert type(told.value) is kind
 
 
-def test_a_step_out_of_its_type_is_told_of_the_model(halves: Halves) -> None:
+def test_a_bound_error_equals_the_native_search_s(halves: Halves) -> None:
     model = Model(zoo.Everything({"nodes": 2}, {"undeclared"}), [])
     with pytest.raises(BoundError) as told:
         halves(model, SearchOptions(workers=1))

@@ -106,7 +106,7 @@ def at_work(process: subprocess.Popen[str], place: Path, before: int) -> bool:
     return process.poll() is None
 
 
-def test_the_driver(tmp_path: Path, expected: dict[str, Any]) -> None:
+def test_the_search_of_a_killed_driver_can_be_resumed(tmp_path: Path, expected: dict[str, Any]) -> None:
     """Kills also hit the end of a search, and a search that resumes while killed processes still end."""
     rng, kills, runs = random.Random(1), 0, 0
     while kills < KILLS:
@@ -134,7 +134,7 @@ def python_workers(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("what", "each"), [(executors, 3), (python_workers, 5)])
-def test_what_the_driver_uses(
+def test_a_search_survives_killed_executors_and_workers(
     what: Callable[[int], list[int]], each: int, tmp_path: Path, expected: dict[str, Any]
 ) -> None:
     """A search survives some kills or reports that Spark gave up; it is resumed until it completes."""

@@ -51,9 +51,7 @@ def test_a_protocol_of_ones_own_with_a_violation_and_a_deadlock(
     counterexample.follow_all(model, found.violations)
 
 
-def test_a_step_that_leaves_a_type_is_told_as_by_the_native_search(
-    on_spark: Callable[..., SearchResult], own: Any
-) -> None:
+def test_a_bound_error_equals_the_native_search_s(on_spark: Callable[..., SearchResult], own: Any) -> None:
     model, options = scenario(own("[parameters]\ntop = 9\nsize = 4\n"))
     with pytest.raises(BoundError) as expected:
         native.search(model, options)

@@ -107,7 +107,7 @@ def test_levels_follow_each_other(number: int, kept: SparkCheckpoint) -> None:
 @pytest.mark.parametrize(
     "change", [{"buckets": 0}, {"buckets": 1 << 17}, {"buckets": "8"}, {"words": "2"}, {"more": 1}]
 )
-def test_what_is_explored_can_be(change: dict[str, Any], kept: SparkCheckpoint) -> None:
+def test_an_impossible_run_manifest_is_refused(change: dict[str, Any], kept: SparkCheckpoint) -> None:
     rewrite(kept, "run.json", lambda plain: plain.update(change))
     with pytest.raises(InputError, match=r"run.json is damaged"):
         kept.run()
@@ -143,7 +143,7 @@ def link(path: Path) -> None:
     ],
     ids=["a pipe", "a link", "larger", "gone"],
 )
-def test_what_is_no_file_of_a_level_is_told(
+def test_a_damaged_level_file_is_refused(
     change: Callable[[Path], None], said: str, kept: SparkCheckpoint
 ) -> None:
     """Each opening checks the file, even after a verification, so nothing waits for a pipe or reads for

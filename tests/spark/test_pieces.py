@@ -70,7 +70,7 @@ def committed(
     checkpoint.commit(CommittedLevel(number, tuple(parts), Totals(states)))
 
 
-def test_what_decides_a_search_is_in_the_digest_of_the_sources(
+def test_the_digest_of_sources_covers_model_and_engines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resources, "files", lambda anchor: tmp_path)
@@ -283,7 +283,7 @@ def test_a_second_driver_is_refused(without_spark: list[str], tmp_path: Path) ->
     assert search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True)).complete
 
 
-def test_what_is_damaged_is_told_before_spark_starts(without_spark: list[str], tmp_path: Path) -> None:
+def test_damage_is_reported_before_spark_starts(without_spark: list[str], tmp_path: Path) -> None:
     model, options = scenario("truncation/kip-101", "max_records=1")
     search(model, options, None, SparkOptions(MASTER, str(tmp_path)))
     without_spark.clear()

@@ -34,7 +34,7 @@ def _search(engine: Engine, model: Any, options: Any, progress: Any) -> Any:
 
 
 @pytest.mark.usefixtures("_native")
-def test_a_promise_that_is_not_asked_is_not_broken() -> None:
+def test_skipped_liveness_is_reported_and_not_counted_as_violated() -> None:
     run = check(LOSS)
     assert run.exit_code == 0, run.output
     (said,) = (line for line in run.output.splitlines() if "Spark checks no liveness: skipped " in line)
@@ -54,7 +54,7 @@ def test_standard_scenarios_that_ask_for_nothing_else_are_left_out(monkeypatch: 
 
 
 @pytest.mark.usefixtures("_native")
-def test_one_that_is_named_is_refused() -> None:
+def test_liveness_requested_by_name_is_refused() -> None:
     run = check(LIVE)
     assert run.exit_code == 2
     assert "liveness needs the graph on one machine; use --engine native" in run.output

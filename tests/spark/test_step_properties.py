@@ -38,7 +38,7 @@ def test_a_violation_that_was_found_is_kept(on_spark: Callable[..., SearchResult
     counterexample.follow_all(model, found.violations)
 
 
-def test_a_task_that_keeps_what_it_found_to_itself(
+def test_a_planted_lost_violation_is_detected(
     on_spark: Callable[..., SearchResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted in the driver's half, which is this process."""

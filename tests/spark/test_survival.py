@@ -119,7 +119,7 @@ def test_a_killed_executor_costs_a_retry(tmp_path: Path, counts: dict[str, Any])
     same(result(file), counts)
 
 
-def test_an_interrupted_search_says_what_it_found(tmp_path: Path) -> None:
+def test_an_interrupted_search_gives_partial_results(tmp_path: Path) -> None:
     levels, file = tmp_path / "levels", tmp_path / "result.json"
     process = start(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels, "--json", file)
     wait_for(lambda: (levels / "level-00014.json").exists(), process)

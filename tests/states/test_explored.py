@@ -191,7 +191,7 @@ def test_the_interpreters_search_ends_early_too() -> None:
     assert (late.stopped_by, late.expanded, len(late.states)) == ("seconds", 0, 1)
 
 
-def test_symmetry_leads_to_what_stands_for_a_state() -> None:
+def test_with_symmetry_steps_lead_to_representatives() -> None:
     found = explore(counters(3, 5), SearchOptions(workers=1, symmetry=True))
     assert found.symmetry
     assert len(found.states) == 56  # multisets of 3 of 6
@@ -219,7 +219,7 @@ def assert_total_of_steps(found: Explored) -> None:
     assert (totals[found.targets] == totals[found.sources] + 1).all()
 
 
-def test_a_graph_that_is_too_large_says_so() -> None:
+def test_a_graph_that_needs_too_much_memory_is_refused() -> None:
     with pytest.raises(EngineError, match=r"the graph of .* states and .* steps needs .* MiB"):
         explore(counters(4, 40), SearchOptions(workers=1, memory_bytes=100 << 20))
 
@@ -313,7 +313,7 @@ def agrees(model: Model, whole: Any) -> bool:
     return content(found) == whole
 
 
-def test_a_number_beside_the_wrong_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_wrong_state_number_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = linking.LinkRuntime._number_states
 
     def broken(self: linking.LinkRuntime) -> str:

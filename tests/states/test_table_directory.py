@@ -91,7 +91,7 @@ FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_what_is_foreign_is_left_alone(kind: str, place: Path) -> None:
+def test_foreign_files_are_left_alone(kind: str, place: Path) -> None:
     """The foreign file exists before the search or appears during it."""
     make, said = FOREIGN[kind]
     before: dict[str, str] = {}
@@ -111,7 +111,7 @@ def test_what_is_foreign_is_left_alone(kind: str, place: Path) -> None:
     assert content(place.parent) == after
 
 
-def test_what_a_killed_run_left_goes_and_nothing_else(place: Path, tmp_path: Path) -> None:
+def test_only_leftovers_of_a_killed_run_are_removed(place: Path, tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "x").write_text("mine")
     (place / ".new-0123456789abcdef" / STATES).mkdir(parents=True)
@@ -134,7 +134,7 @@ def broken_off(place: Path, wrong: BaseException, words: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [FULL, RuntimeError("ours"), KeyboardInterrupt(), BrokenPipeError()])
-def test_what_is_broken_off_leaves_those_before(place: Path, wrong: BaseException) -> None:
+def test_a_failed_run_leaves_the_earlier_tables(place: Path, wrong: BaseException) -> None:
     """A disk error gives one line; a reader of progress that goes away is no error of the directory."""
     kind = InputError if wrong is FULL else type(wrong)
     with pytest.raises(kind) as raised:
@@ -151,7 +151,7 @@ def test_of_a_first_run_that_is_broken_off_nothing_is_left(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_said_of_tables_has_room_before_any_is_removed(
+def test_metadata_is_written_before_old_tables_are_removed(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = Path.write_text
@@ -166,7 +166,7 @@ def test_what_is_said_of_tables_has_room_before_any_is_removed(
     assert content(place) == whole("one")
 
 
-def test_what_is_said_of_tables_comes_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_is_put_in_place_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the process ends at any step, the metadata describes no tables, or all that it describes exist."""
     steps: list[dict[str, str]] = []
 
@@ -192,7 +192,7 @@ def test_what_is_said_of_tables_comes_last(place: Path, monkeypatch: pytest.Monk
         assert ABOUT not in step or step in (whole("one"), whole("two"))
 
 
-def test_where_nothing_can_be_written_is_told_before_anything_is_searched(
+def test_an_unwritable_directory_is_refused_before_the_search(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: (Path(path), mode) != (place, os.W_OK))

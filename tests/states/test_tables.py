@@ -102,7 +102,7 @@ class Perhaps(Protocol):
         return Struct("State", **{name: Option(content) for name, content in contents.items()})
 
 
-def test_columns_of_what_may_be_none() -> None:
+def test_columns_of_options_can_be_null() -> None:
     model = Model(Perhaps())
     states = list(models.arbitrary_states(model, 200))
     assert undecoded(model, states) == []

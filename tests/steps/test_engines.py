@@ -177,7 +177,7 @@ def wheel() -> Model:
     return Model(Wheel(), step_properties=Wheel.step_properties)
 
 
-def test_a_step_to_a_state_that_was_visited_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_to_a_visited_state_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     model = wheel()
     small_batches(monkeypatch)
     for found in (
@@ -192,7 +192,7 @@ def test_a_step_to_a_state_that_was_visited_is_asked(monkeypatch: pytest.MonkeyP
         assert [s.action for s in counterexample.follow_all(model, found.violations)[0].steps][-1] == "round"
 
 
-def test_a_step_that_changes_nothing_is_none() -> None:
+def test_a_step_that_changes_nothing_is_not_checked() -> None:
     """``stay`` would violate ``never_still``; it is checked because it writes what the property reads."""
     model = wheel()
     assert 2 in model.step_properties[1].asked
@@ -242,7 +242,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Model:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_large_properties_are_asked_apart(apart: Model, expected: SearchResult, workers: int) -> None:
+def test_large_properties_are_checked_separately(apart: Model, expected: SearchResult, workers: int) -> None:
     assert differences(native.search(apart, replace(ALL, workers=workers)), expected) == []
 
 
@@ -260,7 +260,7 @@ def test_a_large_property_that_is_violated(monkeypatch: pytest.MonkeyPatch) -> N
     assert differences(native.search(large, ALL), told) == []
 
 
-def test_a_kernel_that_overlooks_what_a_large_property_reads(
+def test_a_kernel_that_ignores_the_reads_of_a_large_property_is_detected(
     apart: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels.Kernels, "_touched", lambda self, f, prop, output: "false")
@@ -310,13 +310,13 @@ def test_an_interpreter_that_turns_the_states_round(
     assert "violations" in differences(reference.search(model, ALL), native.search(model, ALL))
 
 
-def test_a_solver_that_is_not_asked_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_without_step_properties_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     some = ledger("values_never_fall", nodes=2)
     monkeypatch.setattr(Unrolling, "step_holds", lambda self, depth: {})
     assert depths(bounded.check(some, 6)) != depths(reference.search(some, ALL))
 
 
-def test_at_most_64_can_be_asked() -> None:
+def test_at_most_64_step_properties_are_supported() -> None:
     many = [replace(never_down, name=f"never_down_{i}") for i in range(65)]
     assert len(native.search(Model(Wheel(), step_properties=many[:64]), ALL).violations) == 64
     with pytest.raises(EngineError, match="at most 64"):

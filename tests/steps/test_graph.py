@@ -79,7 +79,7 @@ def test_edges_of_networkx() -> None:
     )
 
 
-def test_coverage_counts_what_the_explorer_counts() -> None:
+def test_coverage_counts_premises_like_the_explorer() -> None:
     model = ledger()
     found = reference.search(model, SearchOptions(all_states=True))
     coverage = Coverage()

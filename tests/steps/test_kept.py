@@ -26,7 +26,7 @@ def part(model: Model, directory: Path, states: int | None = None, *, resume: bo
     return native.search(model, options)
 
 
-def test_what_was_found_before_is_told_after(tmp_path: Path) -> None:
+def test_earlier_violations_are_reported_after_a_resume(tmp_path: Path) -> None:
     model = ledger()
     whole = native.search(model, SearchOptions(workers=1, all_states=True))
     first = part(model, tmp_path, 80, resume=False)

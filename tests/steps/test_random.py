@@ -87,7 +87,7 @@ def disagreements(seed: int) -> int:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
-def test_an_instance_is_told_what_both_states_are_told(seed: int) -> None:
+def test_an_instance_s_expression_agrees_with_the_property_on_states(seed: int) -> None:
     assert not disagreements(seed)
 
 
@@ -108,7 +108,7 @@ def test_kernels_say_the_same(seed: int) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
-def test_two_states_are_told_what_plain_python_says(seed: int) -> None:
+def test_the_property_on_two_states_agrees_with_python(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
     one, other = rng.choice(conditions(stated)), rng.choice(conditions(stated))
@@ -136,7 +136,7 @@ PLANTED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_error_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = OfAStep.substituted
     monkeypatch.setattr(
         OfAStep, "substituted", lambda self, roots, writes: honest(self, roots, PLANTED[name](writes))

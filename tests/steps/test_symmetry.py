@@ -56,7 +56,7 @@ def test_verdicts_on_steps_go_with_renaming() -> None:
                 assert other in interpreter.successors(one)
 
 
-def test_a_property_that_tells_nodes_apart_is_refused() -> None:
+def test_an_asymmetric_property_is_refused() -> None:
     model = Model(Ledger(), step_properties=[the_first_never_falls])
     with pytest.raises(EngineError, match="property the_first_never_falls differs under node 0 ↔"):
         native.search(model, WITH)

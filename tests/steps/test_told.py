@@ -59,7 +59,7 @@ def ask(*arguments: str) -> Result:
     return result
 
 
-def test_the_page_shows_what_is_said(store: Path) -> None:
+def test_the_page_shows_the_output(store: Path) -> None:
     (command, shown) = re.findall(r"```console\n\$ highwater (.*?)\n(.*?)```", PAGE, re.S)[0]
     found = ask(*command.split())
     assert found.exit_code == 1
@@ -102,13 +102,13 @@ def test_a_scenario_promises_it(store: Path) -> None:
         (("deadlock", "reads_never_go_back"), ["reads_never_go_back", "deadlock"]),
     ],
 )
-def test_it_is_chosen_by_name(store: Path, names: tuple[str, ...], checked: list[str]) -> None:
+def test_a_step_property_is_selected_by_name(store: Path, names: tuple[str, ...], checked: list[str]) -> None:
     options = [word for name in names for word in ("--property", name)]
     (result,) = json.loads(ask("check", "store.toml", *options, "--json", "-").stdout)
     assert result["properties"] == checked
 
 
-def test_helpers_are_asked_by_name_only(store: Path) -> None:
+def test_helpers_are_checked_only_by_name(store: Path) -> None:
     found = ask("check", "store.toml", "--json", "-")
     (result,) = json.loads(found.stdout)
     assert "copies_are_of_what_was_written" not in result["properties"]
@@ -126,7 +126,7 @@ def test_show_and_walks_and_z3(store: Path) -> None:
     assert "reads_never_go_back (example) is violated by step 5" in proved.stdout
 
 
-def test_outside_the_bounds_steps_are_asked_too(store: Path) -> None:
+def test_steps_out_of_the_bounds_are_checked_too(store: Path) -> None:
     text = (store / "store.py").read_text().replace("before.seen <= after.seen", "after.written <= 3")
     (store / "store.py").write_text(text)
     assert ask("check", "store.toml").exit_code == 0
@@ -152,7 +152,7 @@ def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
 # --- traces, charts, notebooks and machines -----------------------------------------------------------------
 
 
-def test_a_trace_of_the_run_is_found_out(store: Path) -> None:
+def test_a_replay_of_the_run_finds_the_violation(store: Path) -> None:
     """A replay checks the observed steps."""
     ask("check", "store.toml", *OFF, "--trace-out", "run.ndjson")
     definition = catalogue.load_file(store / "store.py")
@@ -229,7 +229,7 @@ def counting(**more: Any) -> type[Protocol]:
     return type("Counting", (Counting,), more)
 
 
-def test_one_that_is_not_listed_is_refused() -> None:
+def test_an_unlisted_step_property_is_refused() -> None:
     with pytest.raises(
         LanguageError, match=r"grows is not among the step_properties \(or helpers\) of Counting"
     ):
@@ -273,12 +273,12 @@ def _wrong() -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("said", "wrong"), list(_wrong()), ids=lambda value: getattr(value, "name", None))
-def test_one_that_does_more_than_look_is_refused(said: str, wrong: Any) -> None:
+def test_an_invalid_step_property_is_refused(said: str, wrong: Any) -> None:
     with pytest.raises(LanguageError, match=said):
         Model(counting()(), step_properties=[wrong])
 
 
-def test_what_no_step_can_violate_is_said() -> None:
+def test_constant_step_properties_cause_a_warning() -> None:
     @step_property("test")
     def idle_never_falls(m: Any, before: State, after: State) -> Any:
         return before.idle <= after.idle
@@ -302,7 +302,7 @@ def test_what_no_step_can_violate_is_said() -> None:
     assert not highwater.check(counting(step_properties=(grows,))).warnings
 
 
-def test_what_had_nothing_to_say_is_noted() -> None:
+def test_vacuous_step_properties_are_reported() -> None:
     @step_property("test")
     def from_three_up(m: Any, before: State, after: State) -> Any:
         return implies((before.n == 3) & (after.n == 2), after.idle == 1)
@@ -321,7 +321,7 @@ def test_it_exists_where_its_rule_is_on(store: Path) -> None:
     assert "does not exist while the rule remembers is off" in found.stderr
 
 
-def test_whether_a_step_could_be_taken_is_asked_of_the_state_before() -> None:
+def test_enabled_refers_to_the_state_before() -> None:
     @step_property("test")
     def up_was_possible(m: Any, before: State, after: State) -> Any:
         return implies(before.n != after.n, enabled("up"))
