@@ -89,9 +89,7 @@ def test_a_result_equals_the_command_s_json(highwater: Callable[..., Run]) -> No
 
 
 def test_a_class_that_comes_with_highwater_has_its_invariants() -> None:
-    """A protocol class finds its invariants in ``highwater.invariants``; without them a check would pass
-    vacuously.
-    """
+    """A protocol class finds its invariants in ``highwater.invariants``; no check passes vacuously."""
     asked = package.scenario(truncation.PROTOCOL)
     assert asked.properties[:2] == ["weak_isr", "strong_isr"]
     by_name = package.scenario("truncation")

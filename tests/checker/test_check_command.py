@@ -1,4 +1,4 @@
-"""`highwater check`: exit statuses, expectations and the options that turn them off, limits, report and JSON."""
+"""`highwater check`: exit statuses, expectations, overriding options, limits, report and JSON."""
 
 from __future__ import annotations
 

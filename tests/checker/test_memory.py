@@ -72,7 +72,7 @@ def test_a_container_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
 
 
 def test_a_group_outside_of_the_mount_is_not_read(tmp_path: Path) -> None:
-    """The kernel reports such a path to a process in another namespace. Nothing outside of the mount is read."""
+    """A process in another namespace sees such a path. Nothing outside of the mount is read."""
     files = {"../memory.limit_in_bytes": "1\n", "../memory.usage_in_bytes": "1\n"}
     assert tree(tmp_path, "4:memory:/../.\n", [V1.format(place="/")], files) == []
 

@@ -248,13 +248,11 @@ def test_a_goal_is_not_constant(lock: Callable[[str], Path]) -> None:
 
 @reachable("L1")
 def it_is_three(m: Protocol, s: Struct) -> object:
-    """The count is three."""
     return True
 
 
 @invariant("L1")
 def it_is_small(m: Protocol, s: Struct) -> object:
-    """The count is small."""
     return True
 
 
@@ -273,7 +271,6 @@ def test_a_class_lists_goals_in_their_place(attributes: dict[str, object], wrong
 
 def test_a_goal_is_a_function_of_one_state_or_two() -> None:
     def none_at_all(m: object) -> object:
-        """Nothing."""
         return True
 
     with pytest.raises(LanguageError, match="none_at_all is a function of"):
@@ -281,8 +278,6 @@ def test_a_goal_is_a_function_of_one_state_or_two() -> None:
 
 
 class Quotient(Protocol):
-    """A number that can be 0."""
-
     name = "quotient"
 
     def define(self) -> Struct:
@@ -292,7 +287,6 @@ class Quotient(Protocol):
 def test_a_condition_without_a_meaning_is_not_reached() -> None:
     @reachable("Q1")
     def divides(m: Quotient, s: object) -> object:
-        """Six divided by x is not 3."""
         return 6 // s.x != 3  # type: ignore[attr-defined]
 
     model = Model(Quotient(), [divides])  # type: ignore[list-item]

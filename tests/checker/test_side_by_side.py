@@ -30,9 +30,7 @@ SOME = [
 
 @pytest.fixture
 def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Helpers start immediately and take all scenarios except one. The fixture lists those that they
-    explored.
-    """
+    """Helpers start immediately and take all scenarios except one; lists the scenarios that they explored."""
     numbers: list[int] = []
     outcome, explore = side_by_side._Together._outcome, side_by_side._Together._explore
 

@@ -59,21 +59,17 @@ def test_a_state_as_far_as_it_is_read() -> None:
 
 
 class Counts(Protocol):
-    """Two counts."""
-
     def define(self) -> Struct:
         self.node = NODE
         return Struct("State", counts=Array(NODE, Int(0, 2, bound="n")), other=Bool)
 
     @action("A", c="node")
     def count(self, s: State, c: Number) -> None:
-        """One more."""
         s.next.counts[c] = s.counts[c] + 1
 
 
 @eventually("E", c="node")
 def is_counted(m: Counts, s: State, c: Number) -> Any:
-    """Each is counted."""
     return s.counts[c] > 0
 
 

@@ -189,7 +189,7 @@ def test_similar_warnings_share_one_line(highwater: Callable[..., Run], box: Any
 
 
 def test_actions_excluded_by_parameters_cause_no_warning(highwater: Callable[..., Run], box: Any) -> None:
-    """Without granted faults, fall and empty are impossible and mend is never enabled; none causes a warning."""
+    """Without faults, fall and empty are impossible and mend is never enabled; none causes a warning."""
     ran = highwater("check", box())
     assert (ran.status, ran.err) == (0, "")
     assert "never enabled: mend" in ran.out
@@ -324,8 +324,6 @@ def it_rises(m: Any, before: Any, after: Any) -> Any:
 
 
 class Moving(Protocol):
-    """One number that moves, and one that does not."""
-
     name = "moving"
 
     def define(self) -> Any:
@@ -333,7 +331,6 @@ class Moving(Protocol):
 
     @action()
     def move(self, s: State) -> None:
-        """One more."""
         require("below", s.moved < 3)
         s.next.moved = s.moved + 1
 

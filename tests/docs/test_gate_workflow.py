@@ -31,7 +31,7 @@ def steps(text: str) -> list[dict[str, str]]:
 
 
 def run_of(text: str, event: str, variable: str) -> Iterator[str]:
-    """The commands that run at a GitHub event, in order, with GitHub's expressions replaced by ``variable``."""
+    """The commands that run at a GitHub event, in order; ``variable`` replaces GitHub's expression."""
     for step in steps(text):
         asked = re.fullmatch(
             r"github\.event_name == '(\w+)'", step.get("if", f"github.event_name == '{event}'")

@@ -101,7 +101,7 @@ def test_the_page_on_the_command_line_has_a_row_for_each_command() -> None:
 
 
 def named(page: str, form: str) -> set[str]:
-    """The names in backquotes, matching the pattern, of a page for contributors; placeholders are left out."""
+    """The names in backquotes that match a pattern, in a page for contributors, without placeholders."""
     text = (DOCS.parent / page).read_text(encoding="utf-8")
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     return {name for name in re.findall(rf"`({form})`", text) if not re.search(r"NAME|PROTOCOL", name)}

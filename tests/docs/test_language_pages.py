@@ -29,9 +29,7 @@ __all__ = ["highwater"]
 
 @dataclass
 class Page:
-    """The files of a page, the explored protocols with their state counts, and the commands with their
-    output.
-    """
+    """A page's files, explored protocols with state counts, and commands with their output."""
 
     files: dict[str, str] = field(default_factory=dict)
     explored: dict[str, int] = field(default_factory=dict)

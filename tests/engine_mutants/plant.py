@@ -24,9 +24,7 @@ _SWAPPED: dict[type[ast.cmpop], str] = {
 
 @dataclass(frozen=True, order=True)
 class Mutant:
-    """A change of one file: ``text`` replaces the bytes from ``start`` to ``end``. ``file`` is a relative
-    path.
-    """
+    """``text`` replaces the bytes from ``start`` to ``end`` of a file with a relative path."""
 
     file: str
     line: int

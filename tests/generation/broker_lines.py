@@ -31,9 +31,7 @@ def of_partition(broker: int, name: str, message: str, level: str = "DEBUG") -> 
 def leads(
     broker: int, name: str, topic_id: str, state: PartitionState, start: int, hwm: int, under: str = ""
 ) -> Line:
-    """The broker becomes leader; its leader epoch begins at offset ``start``. ``under`` is a note about min
-    ISR.
-    """
+    """The broker becomes leader, with an epoch that begins at ``start``. ``under`` is a note about min ISR."""
     return Line(
         "state-change", "INFO",
         f"[Broker id={broker}] Leader {name} with topic id Some({topic_id}) starts at leader epoch "

@@ -60,9 +60,7 @@ class Broker:
 
 
 class Cluster:
-    """The cluster's state. Each method makes a decision of the controller at ``time`` (ms) and appends its
-    records.
-    """
+    """The cluster's state. Each method makes a controller decision at ``time`` (ms) and appends its records."""
 
     def __init__(self, log: LogWriter, brokers: int, elr: bool, random: Random, time: int) -> None:
         self.log, self.random, self.elr, self.time = log, random, elr, time
@@ -163,9 +161,7 @@ class Cluster:
         self._append(values)
 
     def shut_down(self, number: int) -> None:
-        """A broker requests a controlled shutdown. If it leads no partition, the controller fences it
-        immediately.
-        """
+        """A broker requests a controlled shutdown; if it leads no partition, it is fenced immediately."""
         if not any(p.node.leader == number for p in self.by_broker[number]):
             self.fence(number)
             return

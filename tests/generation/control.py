@@ -20,7 +20,7 @@ _VERSION = struct.Struct(">h")
 
 
 def decode_control(key: bytes | None, value: bytes) -> MetadataRecord:
-    """Decode a control record; ``type`` is LEADER_CHANGE, SNAPSHOT_HEADER, and so on. Raises like ``decode``."""
+    """Decode a control record; ``type`` is LEADER_CHANGE and so on. Raises like ``decode``."""
     kind = control_type(key)
     if len(value) < _VERSION.size:
         raise DamagedRecord("a control record without a version")

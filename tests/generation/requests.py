@@ -194,7 +194,7 @@ class RequestLogs:
         answer: tuple[int, int, Sequence[int], int] | int, took: float | None = None, recovering: bool = False,
         of: Partition = FIRST,
     ) -> None:  # fmt: skip
-        """An AlterPartition and its response: (leader, leader epoch, ISR, partition epoch), or an error code."""
+        """An AlterPartition and its response: (leader, leader epoch, ISR, partition epoch), or an error."""
         proposed = {
             "partitionIndex": of.number, "leaderEpoch": leader_epoch, "partitionEpoch": partition_epoch,
             "leaderRecoveryState": int(recovering),
@@ -254,9 +254,7 @@ def registration(broker: int, epoch: int) -> dict[str, Any]:
 
 
 def write_fetches(directory: Path, fetches: int, followers: Iterable[int] = (2, 3)) -> int:
-    """Write a leader's log with ``fetches`` fetches of one batch each, and the writes between; returns the
-    line count.
-    """
+    """Write a leader's log with fetches of one batch each, and the writes; returns the line count."""
     chosen, leader, lines = list(followers), 1, 0
     with RequestLogs(directory) as made:
         epochs = made.begin([leader, *chosen], [leader, *chosen], [leader, *chosen], 2)

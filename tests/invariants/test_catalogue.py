@@ -95,9 +95,7 @@ def test_shared_properties_are_checked_by_these_protocols_and_replays() -> None:
 
 
 def test_a_property_of_several_protocols_is_a_statement() -> None:
-    """Exceptions: step properties that two protocols share, and a topic's properties, which are its
-    partitions'.
-    """
+    """Exceptions: step properties that two protocols share, and a topic's properties."""
     steps = {
         step
         for name in registry.NAMES
@@ -116,9 +114,7 @@ def test_a_property_of_several_protocols_is_a_statement() -> None:
 
 
 def traced(protocol: Protocol, one: Invariant) -> Node | None:
-    """The property's expression on the protocol's state; None if the protocol lacks a field or function of
-    it.
-    """
+    """The property's expression on the protocol's state; None if it uses a missing field or function."""
     inputs = state_inputs(protocol.state.leaves(""))
     with tracing():
         try:

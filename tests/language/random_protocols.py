@@ -575,9 +575,7 @@ def _three(a: Expression, b: Expression, c: Expression, name: str, symbolic: Any
 
 
 def _divided(operation: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    """The operation, which raises Overflow on division by zero; the language raises only if the value is
-    used.
-    """
+    """The operation; division by zero raises Overflow, whereas the language raises only if the value is used."""
 
     def plain(x: int, y: int) -> int:
         if y == 0:

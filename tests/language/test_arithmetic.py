@@ -1,4 +1,4 @@
-"""Products, quotients and remainders equal Python's; a division by zero is an error where its value is used."""
+"""Products, quotients and remainders equal Python's; a used division by zero is an error."""
 
 from __future__ import annotations
 

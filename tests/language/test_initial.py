@@ -1,6 +1,4 @@
-"""Initial states from free fields and a condition: every engine lists the same; random ones agree with
-Python.
-"""
+"""Initial states from free fields and a condition: engines agree, and random ones agree with Python."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Random small graphs with random fairness, as models, and an independent search for fair runs by
-enumeration.
-"""
+"""Random small graphs with random fairness, as models, and an independent search for fair runs."""
 
 from __future__ import annotations
 

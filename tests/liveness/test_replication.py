@@ -60,9 +60,7 @@ def test_every_assumption_is_needed_in_some_scenario() -> None:
 
 @slow("traces the hundreds of models of the liveness page")
 def test_every_property_holds_in_a_scenario_in_which_it_could_fail() -> None:
-    """Each property holds in a standard scenario, or in a liveness scenario where it fails with less
-    fairness.
-    """
+    """Each property holds in a standard scenario, or in a liveness scenario that needs its fairness."""
     fails_with_less = set(re.findall(r"^\| `(\w+)` \| (?!nothing).*? \| \d+ \| \d+ \|$", page(), re.M))
     tables = page().split("## Standard scenarios")[1].split("\n## ")[0].split("\n### ")[1:]
     for table, properties in zip(tables, (LIVENESS, CONTROLLER_LIVENESS), strict=True):

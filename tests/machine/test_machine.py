@@ -1,4 +1,4 @@
-"""Protocols as Hypothesis state machines: violations are found, shrunk and printed; correct protocols pass."""
+"""Protocols as Hypothesis state machines: violations are shrunk and printed; correct protocols pass."""
 
 from __future__ import annotations
 

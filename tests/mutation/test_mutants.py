@@ -191,7 +191,7 @@ def test_a_planted_operator_without_effect_is_detected(
 def test_a_planted_mutant_of_one_instance_is_detected(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Planted: mutants are numbered by call instead of by place, so one instance of an action stays correct."""
+    """Planted: mutants are numbered by call instead of by place, so one instance stays correct."""
 
     def number(self: mutation.Mutants, frame: Any, kind: str, change: str, name: str) -> int:
         found = own(self, frame, kind, change, name)

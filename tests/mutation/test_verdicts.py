@@ -123,7 +123,7 @@ def test_edits_of_the_lamp_have_the_verdicts_of_its_mutants(tmp_path: Path) -> N
 
 
 def test_a_limit_ends_the_comparison(tmp_path: Path) -> None:
-    """Within the limit only violations and smaller state counts are detected; other mutants stay undecided."""
+    """Within the limit, only violations and smaller state counts are detected."""
     found = examination(tmp_path, LAMP, "lamp")
     some = named(found, compared(found, limit_states=6))
     assert {k for k, v in some.items() if v[0] == KILLED} == {
@@ -148,7 +148,7 @@ def test_an_expected_violation_that_does_not_come(tmp_path: Path) -> None:
 
 
 def test_an_expected_violation_that_comes_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The protocol's search stops after 3 of its 8 states; a mutant without the violation may use all states."""
+    """The protocol's search stops after 3 of its 8 states; a mutant without the violation may use all."""
     monkeypatch.setattr(examining, "_TIMES", 1)
     monkeypatch.setattr(examining, "_MORE", 0)
     found = examination(tmp_path, COUNTER, "counter", '[expect]\nviolated = ["it_stays_down"]\n')

@@ -188,9 +188,7 @@ def test_unfinished_files_are_removed_after_an_hour(folder: Path) -> None:
 
 
 def _use(folder: Path, seed: int) -> None:
-    """Put and get in a cache that is always too small, concurrently with others; exits with 1 on wrong
-    content.
-    """
+    """Put and get in a cache that is always too small, concurrently; exits with 1 on wrong content."""
     kept = Cache(folder, most_bytes=6_000)
     for turn in range(300):
         number = (turn * seed) % 23

@@ -411,7 +411,7 @@ cli(["check", *sys.argv[1:]])
 def killed_until_it_ends(
     directory: Path, seed: int, kills: int, *arguments: str, status: int = 0
 ) -> dict[str, Any]:
-    """The result of a search that is killed ``kills`` times, each time after another checkpoint, and resumed."""
+    """The result of a search that is killed ``kills`` times, after new checkpoints, and resumed."""
     random_, manifest = random.Random(seed), directory / MANIFEST
     output = directory.parent / "result.json"
     while True:

@@ -1,4 +1,4 @@
-"""The on-disk search: same results as in memory for any batches, its files, and detection of planted defects."""
+"""The on-disk search: same results as in memory for any batches, its files, and planted defects."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_only_the_actions_of_a_run_are_traced(tmp_path: Path, work: Counter[str]
 
 
 def test_warnings_are_repeated_in_a_second_check(tmp_path: Path, work: Counter[str]) -> None:
-    """A user's scenario of a shipped protocol repeats the warning until it expects the constant properties."""
+    """A user's scenario of a shipped protocol warns until it expects the constant properties."""
     text = (catalogue.MODELS / "quorum/scenarios/small-older.toml").read_text()
     file, expected = tmp_path / "own.toml", re.search(r"^constant = (.*)$", text, re.MULTILINE)
     assert expected

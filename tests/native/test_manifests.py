@@ -98,9 +98,7 @@ WRONG: dict[str, Callable[[Manifest], object]] = {
 
 
 def test_an_unchanged_manifest_is_valid(model: Model, kept: Path) -> None:
-    """The unchanged manifest is valid, and so is that of a complete search; each test below changes one
-    entry.
-    """
+    """The unchanged manifest is valid, like that of a complete search; each test below changes one entry."""
     plain = json.loads((kept / MANIFEST).read_text().split("\n")[0])
     assert plain["broken"]
     assert plain["levels"][-1]["size"] > 1

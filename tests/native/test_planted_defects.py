@@ -142,7 +142,7 @@ def test_a_growth_that_loses_fingerprints(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("compiled_anew", "better_code_beside")
 def test_better_code_that_is_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: the code compiled in the background is wrong; the search continues with it, so counts differ."""
+    """Planted: the code compiled in the background is wrong; the search continues with it."""
     whole, improve = machine.whole, Program.improve
 
     def wrong(text: str) -> str:

@@ -38,7 +38,7 @@ PROGRAM = (
 
 @dataclass(frozen=True)
 class Change:
-    """A text replaced in a file, or environment variables and options; and the scenarios explored afterwards."""
+    """A text replaced in a file, or environment and options; and the scenarios explored afterwards."""
 
     explored: set[str]
     file: str = ""

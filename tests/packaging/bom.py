@@ -32,9 +32,7 @@ _SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 
 
 def pins(text: str) -> dict[str, tuple[str, str]]:
-    """Canonical name → (name, version) of each line that is not a comment. Raises ValueError for an invalid
-    pin.
-    """
+    """Canonical name → (name, version) of each pinned package. Raises ValueError for an invalid pin."""
     found = {}
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):

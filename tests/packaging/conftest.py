@@ -80,9 +80,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def link(names: Iterable[str], site: Path) -> None:
-    """Link the files of these distributions and their dependencies into another environment, instead of a
-    download.
-    """
+    """Link the files of these distributions and their dependencies into another environment."""
     wanted, seen = list(names), set()
     while wanted:
         found = distribution(wanted.pop())

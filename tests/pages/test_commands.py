@@ -102,9 +102,7 @@ def test_diff_shows_both_outcomes_and_the_guard_that_refuses_one(highwater: Comm
 def replayed(
     highwater: Command, tmp_path: Path, *, wrong: bool = False, hidden: bool = False
 ) -> dict[str, Any]:
-    """Replay a trace of a violation with a wrong line (``wrong``) or a missing line (``hidden``); returns its
-    page's data.
-    """
+    """Replay a trace with a wrong line (``wrong``) or a missing line (``hidden``); returns its page's data."""
     model = scenario_model("truncation/truncate-to-hwm")
     violation = search(model, SearchOptions(workers=1)).violations[0]
     trace, page = tmp_path / "run.jsonl", tmp_path / "page.html"

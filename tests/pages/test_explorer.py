@@ -1,4 +1,4 @@
-"""The explorer in a browser: steps, branches, Back, addresses, nearest state, watching, other rules, phones."""
+"""The explorer in a browser: steps, branches, addresses, nearest state, watching, other rules, phones."""
 
 from __future__ import annotations
 

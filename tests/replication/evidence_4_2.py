@@ -24,9 +24,7 @@ Key = tuple[str, int]
 
 @dataclass
 class Recording:
-    """The state of a recording at a line: partitions, min ISR settings, and ELR members that were no
-    replicas.
-    """
+    """A recording's state at a line: partitions, min ISR settings, and ELR members that were no replicas."""
 
     static_min_isr: int = 1
     partitions: dict[Key, Partition] = field(default_factory=dict)
@@ -138,7 +136,7 @@ def _outlived(c: Change) -> bool:
 
 
 def _first_partition(c: Change) -> bool:
-    """The ISR is under min ISR for this partition's replica count but not for partition 0's, so the ELR is
+    """The ISR is under min ISR for this partition's replica count, but not for partition 0's: the ELR is
     dropped.
     """
     topic, number = c.key
@@ -219,7 +217,7 @@ def found_in(numbered: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[tupl
 
 
 def evidence() -> dict[str, tuple[int, str, int]]:
-    """Finding → number of instances in the recordings with ELR, and the first instance's recording and line."""
+    """Finding → number of instances in the recordings with ELR, and the first one's recording and line."""
     counts: Counter[str] = Counter()
     first: dict[str, tuple[str, int]] = {}
     for path in sorted(RECORDED.glob("elr-on*/*.gz")):

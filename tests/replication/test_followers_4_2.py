@@ -83,9 +83,7 @@ def test_a_follower_does_not_append_a_record_that_was_read_late() -> None:
 
 
 def test_a_registration_in_part_is_taken_and_costs_no_record() -> None:
-    """K14 with messages and logs: partition changes are written, the registration is not, and the broker
-    retries.
-    """
+    """K14 with messages and logs: only the partition changes are written, and the broker retries."""
     chosen = scenario_files.find("replication/kafka-4.2-elr-turned-off")
     bounds = {"downgrades": 0, "min_isr_changes": 0, "crashes": 1, "fencings": 1, "max_broker_epoch": 1}
 

@@ -1,4 +1,4 @@
-"""Replication implements the client promise, and violates it if a rule is off; the refinement is not vacuous."""
+"""Replication implements the client promise and violates it if a rule is off."""
 
 from __future__ import annotations
 

@@ -113,9 +113,7 @@ protocols = pytest.mark.parametrize("protocol", ["replication", "quorum", "zooke
 
 
 NOT_STANDARD = {"replication": {"start_broker_in_part", "read_late"}}
-"""Actions of Kafka 4.2.1 alone, which no standard scenario has; the findings and test_followers_4_2.py take
-them.
-"""
+"""Actions of Kafka 4.2.1 alone; the findings and test_followers_4_2.py take them."""
 
 
 @protocols

@@ -1,6 +1,4 @@
-"""Broker symmetry, when any candidate can be elected: counts and verdicts agree with independent
-computations.
-"""
+"""Broker symmetry, when any candidate can be elected: counts and verdicts agree with other computations."""
 
 from __future__ import annotations
 

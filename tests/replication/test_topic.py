@@ -65,7 +65,7 @@ def seen(model: Model, state: Scalars, place: int) -> dict[str, Any]:
 
 
 def same_instance(of: Model, instance: Instance, place: int) -> int | None:
-    """The controller's instance for the topic's instance and a partition; None if it concerns the other one."""
+    """The controller's instance for a topic's instance and a partition; None if it concerns the other."""
     choice = dict(instance.parameters)
     if choice.pop("partition", place) != place:
         return None
@@ -80,7 +80,7 @@ def without_entries(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_step_acts_on_a_partition_as_on_a_single_one(topic: Model, alone: Model) -> None:
-    """On states of random walks. Ignores the index of ELR members, whose entries can move between partitions."""
+    """On states of random walks, except for the index of ELR members: its entries can change partitions."""
     both, one = Interpreter(topic), Interpreter(alone)
     compared: set[tuple[str, int]] = set()
     rng = random.Random(1)
@@ -135,8 +135,8 @@ def at(model: Model, **fields: Any) -> Run:
 
 
 def test_entries_of_the_second_partition_go_astray_to_the_first(topic: Model) -> None:
-    """K8: broker 0 has two index entries for the second partition; after it leaves the ELR, one remains for
-    partition 0.
+    """K8: broker 0 has two entries for the second partition; when it leaves the ELR, one remains for the
+    first.
     """
     run = at(topic, second__partition__isr=[1], second__partition__elr=[0], second__elr_entries=[2, 0])
     after = run.take("alter_partition", partition=1, isr=[0, 1], stale=None).state

@@ -43,7 +43,7 @@ def _unbounded(chosen: tuple[tuple[str, int], ...]) -> tuple[type[Protocol], dic
 def data_path(
     brokers: int, records: int, min_isr: int = 2, off: Collection[str] = (), without: Collection[str] = ()
 ) -> Model:
-    """KIP-966 without the rules ``off``, with its proved properties and helper invariants except ``without``."""
+    """KIP-966 without the rules ``off``, with its proved properties and helpers except ``without``."""
     sizes = {"brokers": brokers, "replication_factor": brokers, "records": records}
     isr = {"initial_isr": max(2, min_isr), "min_isr": min_isr}
     protocol, chosen = _unbounded(tuple(sorted({**FAULTS, **sizes, **isr}.items())))

@@ -203,9 +203,7 @@ def test_every_leader_that_can_be_elected_is_complete(brokers: int, records: int
 
 
 def test_budgets_do_not_matter() -> None:
-    """Properties do not read the remaining budgets except whether there was a crash, so all budgets are
-    proved.
-    """
+    """Properties only read whether there was a crash, not the budgets, so all budgets are proved."""
     model = data_path(2, 1)
     allowed = {f"budgets.{name}" for name in CRASHES}
     for prop in model.properties:
@@ -259,9 +257,7 @@ LARGER = slow("searches millions of states; fast with the least sizes")
 
 
 def explored(**parameters: int) -> SearchResult:
-    """All reachable states of a scenario with two initial ISR members; its properties are the helper
-    invariants.
-    """
+    """All reachable states of a scenario with two initial ISR members; its properties are the helpers."""
     protocol = DEFINITION.protocol({"initial_isr": 2, **parameters}, KIP_966)
     return search(Model(protocol, HELPERS.invariants), SearchOptions(all_states=True))
 
@@ -285,9 +281,7 @@ def test_the_helper_invariants_hold_in_every_reachable_state(sizes: dict[str, in
 
 
 def test_with_messages_that_come_twice_it_does_not_hold() -> None:
-    """Duplicates are therefore excluded: the controller accepts the second copy of a proposal that the leader
-    gave up.
-    """
+    """The controller accepts the second copy of a proposal that the leader gave up."""
     (wanted,) = (i for i in DEFINITION.invariants if i.name == "electable_completeness")
     model = Model(DEFINITION.protocol({"initial_isr": 2, "duplicates": 1, "fencings": 1}, KIP_966), [wanted])
     (found,) = search(model, SearchOptions(stop_at_first=True)).violations

@@ -201,7 +201,7 @@ def test_a_step_that_is_cut_keeps_everything() -> None:
 
 
 class _Between(Protocol):
-    """Numbers whose bit-vectors have more values than their types: only the types make the guards sufficient."""
+    """Numbers whose bit-vectors have more values than their types, so proofs must assume the types."""
 
     name = "between"
     types = {"above": Int(1, 3), "below": Int(0, 2), "around": Int(-3, 2), "small": Int(0, 1)}

@@ -149,7 +149,7 @@ def test_the_comparison_finds_a_wrong_operation() -> None:
 
 
 def open_disagreements(model: Model, count: int) -> list[tuple[str, Scalars]]:
-    """Grouped steps with open parameters that differ from their instances, on random states and parameters."""
+    """Grouped steps with open parameters that differ from their instances, on random states."""
     rng = random.Random(0)
     states = [*models.reachable_states(model, count // 2), *models.arbitrary_states(model, count // 2)]
     wrong = []

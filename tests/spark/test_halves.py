@@ -1,6 +1,4 @@
-"""Both halves of a cluster level in this process: their joint result, and the driver's checks of task
-results.
-"""
+"""Both halves of a cluster level in this process, and the driver's checks of task results."""
 
 from __future__ import annotations
 
@@ -91,9 +89,7 @@ class Frame:
 
 @pytest.fixture
 def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[SearchResult, Path]]:
-    """Search with levels of at least ``small`` states in halves; returns the result and the levels'
-    directory.
-    """
+    """Search with levels of at least ``small`` states in halves; returns result and levels' directory."""
 
     def run(
         model: Model, options: SearchOptions, small: int = 1, change: Change = lambda _: None, times: int = 1
@@ -131,9 +127,7 @@ def test_halves_find_what_the_native_search_finds(halves: Halves, small: int, ti
 def test_the_order_in_which_candidates_arrive_does_not_matter(
     halves: Halves, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of several ways to a state the least predecessor counts, whether candidates wait in memory or in a
-    file.
-    """
+    """Of several ways to a state the least predecessor counts, with candidates in memory or in a file."""
     monkeypatch.setattr("highwater.checker.engines.spark.levels._MOST_HELD_BYTES", held)
     model, options = scenario("truncation/kip-101", "max_records=1")
     levels = [halves(model, options, small=100, times=times)[1] for times in (1, 2)]
@@ -159,9 +153,7 @@ def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
 
 
 def test_of_several_violations_the_first_is_reported() -> None:
-    """First by index in the level: state violations in the new level, step violations and deadlocks in the
-    expanded one.
-    """
+    """The first by index: state violations in the new level, others in the expanded level."""
     expanded = [
         {"states": 2, "generated": 3, "actions": [3], "cuts": [1], "premises": [2], **own}
         for own in (

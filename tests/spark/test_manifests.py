@@ -1,6 +1,4 @@
-"""Manifests of a Spark checkpoint: more is checked than their digest; files are synced before a manifest
-names them.
-"""
+"""Manifests of a Spark checkpoint: validated beyond their digest, and written after the files are synced."""
 
 from __future__ import annotations
 
@@ -146,9 +144,7 @@ def link(path: Path) -> None:
 def test_a_damaged_level_file_is_refused(
     change: Callable[[Path], None], said: str, kept: SparkCheckpoint
 ) -> None:
-    """Each opening checks the file, even after a verification, so nothing waits for a pipe or reads for
-    hours.
-    """
+    """Each opening checks the file, so nothing waits for a pipe or reads for hours."""
     level = kept.levels()[2]
     change(kept.folder(2) / level.parts[0].file)
     for way in ways(kept, level):

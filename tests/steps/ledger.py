@@ -1,4 +1,4 @@
-"""A small protocol for step properties: ones that hold, that one action violates, and that a loop violates."""
+"""A small protocol for step properties: some hold, one action violates some, a loop violates others."""
 
 from __future__ import annotations
 

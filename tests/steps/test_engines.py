@@ -148,9 +148,7 @@ def never_still(m: Any, before: State, after: State) -> Any:
 
 
 class Wheel(Protocol):
-    """A number that wraps around: only the step to the initial state decreases it; one action changes
-    nothing.
-    """
+    """A number that wraps around: only the step to the initial state decreases it; ``stay`` changes nothing."""
 
     name = "wheel"
     step_properties = (never_down, never_still)

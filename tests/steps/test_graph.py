@@ -1,4 +1,4 @@
-"""Step properties in the explored graph: a column of the transitions table, an attribute of networkx's edges."""
+"""Step properties in the explored graph: a column of transitions, an attribute of networkx's edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each scenario of ZooKeeper mode finds what it expects; with every rule on, the same budgets find nothing."""
+"""Each ZooKeeper scenario finds what it expects; with every rule on, the same budgets find nothing."""
 
 from __future__ import annotations
 
