@@ -47,7 +47,7 @@ def test_quick_parameters_must_be_among_the_names() -> None:
 
 
 def test_a_file_runs_in_one_process(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of one entry of TOGETHER share a process; each test of APART may run in any."""
+    """Each test of APART may run in any process."""
     monkeypatch.setattr("xdist.scheduler.loadscope.parse_tx_spec_config", lambda config: ["popen"])
     scheduler = conftest.pytest_xdist_make_scheduler(pytestconfig, Producer("tests"))
     files = (

@@ -141,7 +141,6 @@ def test_an_allowed_link_allows_its_target_folder(
 def test_an_empty_entry_allows_no_folder(
     place: Path, elsewhere: Path, mark: Path, folders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An empty entry of the variable does not allow the current folder."""
     monkeypatch.chdir(elsewhere.parent)
     monkeypatch.setenv(user_code.VARIABLE, folders)
     with pytest.raises(InputError, match="is outside of the folder"):
@@ -152,7 +151,6 @@ def test_an_empty_entry_allows_no_folder(
 def test_allowing_adds_folders_and_restores_the_environment(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``allowing`` nests, adds to the environment variable, and restores it."""
     one, two = place / "one", place / "two"
     monkeypatch.delenv(user_code.VARIABLE, raising=False)
     with user_code.allowing([]):

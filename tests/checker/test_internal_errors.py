@@ -126,8 +126,6 @@ def test_an_engine_that_contradicts_itself(
 
 
 def test_an_internal_error_of_a_helper_process_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An internal error in a helper process is raised unchanged in the main process."""
-
     def fails(self: object, *given: object) -> None:
         raise InternalError("two and two", {"sum": 5})
 

@@ -126,7 +126,7 @@ def test_the_digest_of_a_text_does_not_depend_on_the_python(monkeypatch: pytest.
 
 
 def test_a_sample_repeats_the_same_searches_each_time() -> None:
-    """A sample of the cached results is searched again; a missing result is always searched."""
+    """A missing result is always searched."""
     sampled = Answers(dict.fromkeys(("0c", "0d", "0e", "0f", "10"), ("what", "old")), Mode.SAMPLED)
     for _ in range(2):
         said = [sampled.to(key, "what", lambda: "new") for key in (*sampled.kept, "11")]

@@ -109,7 +109,6 @@ def test_wrong_requests_to_the_explorer_are_answered() -> None:
 
 @pytest.fixture
 def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
-    """A fuzzer for one kind of file."""
     found = run.Fuzzer(tmp_path / "fuzzer", 1, tmp_path / "kept")
     found.kinds = ["kept mutants"]
     before = signal.signal(signal.SIGPROF, found.hang)

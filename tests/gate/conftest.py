@@ -25,7 +25,6 @@ def gate(*arguments: str) -> Result:
 
 
 def gate_json(*arguments: str) -> tuple[Result, dict[str, Any]]:
-    """Run ``highwater gate``, and check its JSON against the schema."""
     done = gate("--json", "r.json", *arguments)
     result: dict[str, Any] = json.loads(Path("r.json").read_text(encoding="utf-8"))
     schema = Path(checker.__file__).parent / "comparing/gate/gate.schema.json"
@@ -44,7 +43,6 @@ def line_of(path: Path, text: str) -> int:
 
 
 def commit_project(tree: Path, files: dict[str, str], *selected: str) -> Path:
-    """Write files and a baseline of the selected scenarios, and commit them."""
     for name, text in files.items():
         (tree / name).write_text(text, encoding="utf-8")
     git(tree, "init", "--quiet")

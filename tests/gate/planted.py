@@ -44,7 +44,6 @@ class Change:
     silent: tuple[str, ...] = ()
 
     def plant(self, tree: Path) -> None:
-        """Apply the change. Each text to replace must occur."""
         for file, before, after in self.edits:
             path = tree / file
             text = path.read_text(encoding="utf-8")

@@ -41,7 +41,7 @@ STATES = list(itertools.product(range(2), range(2), range(4), range(4), range(4)
 
 
 def test_equal_fingerprints_mean_equal_values() -> None:
-    """All small expressions, on all states: equal fingerprints mean equal values everywhere."""
+    """Compares all small expressions on all states."""
     numbers = [*INPUTS[2:4], graph.const(1, INT), graph.const(2, INT)]
     pairs = list(itertools.product(numbers, repeat=2))
     sums = [f(x, y) for x, y in pairs for f in (graph.add, graph.sub, graph.min_, graph.max_)]

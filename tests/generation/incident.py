@@ -235,7 +235,6 @@ def _config(resource_type: int, resource: str, name: str, value: str) -> bytes:
 
 
 def _identity(of: str) -> str:
-    """A base64 id that depends only on the text."""
     return urlsafe_b64encode(of.encode().ljust(16, b".")[:16]).decode().rstrip("=")
 
 

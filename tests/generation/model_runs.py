@@ -118,7 +118,6 @@ class Walk:
 
 
 def walked(interpreter: Interpreter, seed: int, length: int) -> Run:
-    """A random run of at most ``length`` steps."""
     walk = Walk(interpreter, seed)
     for _ in range(length):
         walk.step()
@@ -150,7 +149,6 @@ class Place:
         return sorted(self.brokers[slot] for slot in slots)
 
     def node(self, slot: int | None) -> int:
-        """The broker of a slot; −1 for None."""
         return -1 if slot is None else self.brokers[slot]
 
     def epoch(self, epoch: int | None) -> int:

@@ -235,7 +235,6 @@ def _made(directory: Path) -> Path:
 
 
 def setting(kind: int, resource: str, min_isr: str) -> dict[str, Any]:
-    """The data of a record that sets min.insync.replicas."""
     return {"resourceType": kind, "resourceName": resource, "name": "min.insync.replicas", "value": min_isr}
 
 

@@ -73,8 +73,6 @@ COLOUR, SHAPE = Enum("Colour", "RED GREEN BLUE"), Enum("Shape", "ROUND LONG")
 
 
 def a_type(rng: Random, depth: int = 2) -> Type:
-    """A random type, with at most ``depth`` levels of nesting."""
-
     def inner() -> Type:
         return a_type(rng, depth - 1)
 
@@ -330,7 +328,6 @@ class Expressions:
         return _two(a, b, "total", lambda x, y: total([x, y]), lambda x, y: int(x) + int(y))
 
     def all_types(self, kinds: tuple[Any, ...]) -> list[Type]:
-        """The types of these kinds anywhere in the fields."""
         found: dict[Type, None] = {}
         for type in self.fields.values():
             found |= {t: None for _, t in self.routes(type) if isinstance(t, kinds)}
@@ -716,7 +713,6 @@ class Stated:
 
 
 def a_protocol(rng: Random, depth: int = 3) -> Stated:
-    """A random protocol with one action."""
     fields = {f"f{i}": a_type(rng) for i in range(rng.randint(1, 4))}
     fields["count"] = Int(0, 3)
     make = Expressions(rng, fields)

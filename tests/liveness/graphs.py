@@ -60,7 +60,6 @@ class Within:
 
 @st.composite
 def graphs(draw: st.DrawFn, largest: int = 6) -> Graph:
-    """Random graphs of a few states, with up to three actions of two choices each."""
     states = draw(st.integers(1, largest))
     move = st.one_of(st.none(), *[st.integers(0, states - 1)] * 3, st.just(CUT))
     choice = st.tuples(*[move] * states)

@@ -37,7 +37,6 @@ def mutated() -> MutatedModel:
 
 @pytest.fixture(scope="module")
 def program(mutated: MutatedModel) -> Iterator[MutantProgram]:
-    """The machine code of all mutants."""
     made = MutantProgram(mutated)
     yield made
     made.finish()
@@ -69,12 +68,10 @@ def by_the_kernels(program: MutantProgram, number: int) -> Summary:
 
 @functools.cache
 def of_mutant(mutated: MutatedModel, number: int) -> Summary:
-    """A summary of the interpreter's search of a mutant."""
     return by_the_reference(chosen(mutated, number))
 
 
 def disagreements(mutated: MutatedModel, program: MutantProgram) -> Iterator[str]:
-    """Mutants for which the two engines disagree."""
     for number, mutant in mutated.mutants.items():
         expected, said = of_mutant(mutated, number), by_the_kernels(program, number)
         if expected != said:

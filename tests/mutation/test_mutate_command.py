@@ -40,7 +40,6 @@ def verdicts(found: Findings) -> dict[tuple[str, str, str], str]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    """The results of all mutants of the small register."""
     return compared(small_register(tmp_path_factory.mktemp("register")))
 
 
@@ -252,7 +251,6 @@ print(Examination(Request.of(scenarios.find("zookeeper/liveness-shutdowns"), Ove
 
 
 def test_the_digest_does_not_depend_on_earlier_traces(capsys: pytest.CaptureFixture[str]) -> None:
-    """A process that traced other scenarios before computes the same digest as a new process."""
     scenario_model("replication/controller/small")
     exec(DIGEST, {})
     fresh = subprocess.run([sys.executable, "-c", DIGEST], check=True, capture_output=True, text=True)

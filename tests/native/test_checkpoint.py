@@ -109,7 +109,6 @@ def test_a_search_moves_between_memory_and_disk(
 
 
 def test_a_checkpoint_takes_precedence_over_a_graph(model: Model, tmp_path: Path) -> None:
-    """A checkpoint and a graph cannot both be kept; the explicit checkpoint option wins."""
     options = SearchOptions(workers=1, graph=True, checkpoint=str(tmp_path / "kept"), limit_states=4000)
     assert search(model, options).graph is None
     assert (tmp_path / "kept" / MANIFEST).is_file()

@@ -347,7 +347,6 @@ def test_a_result_is_not_kept_if_a_source_changes_during_the_search(monkeypatch:
 
 
 def cache_of(kind: type[Any]) -> int:
-    """The number of cache entries of a kind."""
     place = cache.chosen()
     assert place is not None
     found = 0

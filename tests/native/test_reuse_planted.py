@@ -218,7 +218,6 @@ def planted(tree: Path, change: Change) -> Iterator[None]:
 
 
 def explored(tree: Path, change: Change) -> set[str]:
-    """The scenarios that `check` explores in the copy."""
     environment = {k: v for k, v in os.environ.items() if k != CI}
     environment |= {VARIABLE: str(tree / "cache"), "PYTHONPATH": f"{tree}{os.pathsep}{tree / 'site'}"}
     command = [

@@ -57,7 +57,6 @@ def needed_by(name: str, extras: Iterable[str] = ("",)) -> list[str]:
 
 
 def closure(names: Iterable[str]) -> set[str]:
-    """The packages with all their transitive dependencies."""
     found: set[str] = set()
     left = list(names)
     while left:

@@ -16,7 +16,6 @@ from tests.generation.incident import write_incident
 
 @pytest.fixture(scope="module")
 def incident(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the tutorial's cluster."""
     folder = tmp_path_factory.mktemp("incident")
     write_incident(folder)
     done = CliRunner().invoke(cli, ["replay", str(folder), "--html", str(folder / "page.html")])

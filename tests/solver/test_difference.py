@@ -74,7 +74,6 @@ def test_a_rule_changes_only_its_actions(rules: list[str], expected: set[str]) -
 
 
 def test_equal_versions_agree_in_random_runs() -> None:
-    """If no action differs, both interpreters take the same steps from any state of either."""
     first, second = version(), version("elr_within_replicas=off")
     one, two = Interpreter(first), Interpreter(second)
     states = list(models.reachable_states(second, 300))

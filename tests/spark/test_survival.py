@@ -82,7 +82,6 @@ def start(*arguments: object, **changes: str) -> subprocess.Popen[str]:
 
 
 def descendants(pid: int) -> Iterator[tuple[int, str]]:
-    """Descendants of a process, with their command lines."""
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, task.read_text().split()):
             try:

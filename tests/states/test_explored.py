@@ -245,8 +245,6 @@ def test_states_that_share_a_fingerprint_are_an_error(monkeypatch: pytest.Monkey
 
 
 class TwoWords(Protocol):
-    """Two numbers of one word each."""
-
     name = "two words"
 
     def define(self) -> Struct:

@@ -300,7 +300,6 @@ def unlike(sql: Any, one: str, other: str) -> int:
 
 
 def rows(sql: Any, side: str) -> tuple[int, int]:
-    """The numbers of rows of both tables."""
     counts = (f"(SELECT count(*) FROM {side}_{table})" for table in ("states", "transitions"))
     found: tuple[int, int] = sql.execute(f"SELECT {', '.join(counts)}").fetchone()
     return found
