@@ -1,4 +1,4 @@
-"""What all tests share: kept machine code, which of them run in one process, and in which order these are begun."""
+"""Shared pytest configuration: caches, environment, and which tests share a worker process."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from highwater.checker.scenarios import model_key
 from tests import recordings
 from tests.slow import without_reason
 
-# No test is decided by how busy the machine is.
+# No test fails because the machine is busy.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 TOGETHER = {
     "tests/spark/": "Spark",
-    "tests/states/": "Spark",  # to start it costs more than any of the tests
+    "tests/states/": "Spark",  # starting Spark costs more than any of its tests
     "tests/replication/test_defects.py": "defects",
-    "tests/docs/": "defects",  # both ask for the same searches
-    "tests/conform/": "Kafka",  # unpacked once
+    "tests/docs/": "defects",  # both run the same searches
+    "tests/conform/": "Kafka",  # Kafka is unpacked once
 }
-"""Folders and files whose tests run in one process, and what they share."""
+"""Folders and files to the group of tests that run in one process."""
 
 APART = (
     "tests/docs/test_generated_pages.py::test_page_is_up_to_date",
@@ -40,46 +40,46 @@ APART = (
     "tests/native/test_agreement.py::test_engines_agree_on_every_scenario",
     "tests/traces/metadata/test_sensitivity.py",
 )
-"""Tests that are long and share nothing: each may run anywhere."""
+"""Long tests that share nothing with others: each can run in any process."""
 
 FIRST = (*TOGETHER, "tests/docs/", "tests/solver/", "tests/traces/", "tests/replication/", "tests/gate/")
-"""Begun first, so that no process has a long one left when the others are done."""
+"""Groups that start first: long ones must not be left for the end."""
 
 
 BEGIN, CROWDED = program._BEGIN, program._CROWDED
-"""Where better code is begun outside of tests, alone and beside other searches."""
+"""The product's own thresholds, alone and with other searches running, for compiling better code."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--kafka`` names a Kafka release or build for the tests of ``conform``."""
     parser.addoption("--kafka", metavar="DIR", help="an unpacked Kafka release, or a checkout that is built")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tests, and what they start, keep their code in the checkout: not in the user's own cache, nor from it."""
+    """Point caches at the checkout, and set what makes tests fast and repeatable."""
     recordings.refuse_without()
     os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers, and output would be folded
     place = config.rootpath / ".pytest_cache" / "code"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     collect_garbage_rarely()
     os.environ[code_cache.VARIABLE] = str(place)
-    # Searches are small here: better code comes when most are done. tests/native/test_beside.py has it made.
+    # Searches are small here: do not compile optimized code until most are done (tests/native/test_beside.py
+    # does).
     program._BEGIN = program._CROWDED = 0
-    # Tests change the code that is traced: what was found out about it is not kept. tests/native/test_kept.py keeps it.
+    # Tests change traced code, so the cache by model key is off (tests/native/test_kept.py turns it on).
     model_key.named = False
-    # No result is reused, also in processes that tests start. tests/native/test_reuse.py and its planted changes reuse.
+    # No result is reused, in subprocesses either (tests/native/test_reuse*.py reuse results).
     os.environ[CI] = "1"
-    # Spark's sessions are short here: what a JVM compiles with more effort it uses no more.
+    # Spark's sessions are short here: the JVM's second compiler does not pay.
     os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    # What tests keep need not outlive the machine, and on a busy disk waiting for it is most of their time.
+    # Test files need not survive a power failure, and on a busy disk fsync takes most of the time.
     os.fsync = lambda fd: None
-    # In the background of a shell Ctrl-C is ignored, and so it is by what tests start and interrupt.
+    # A background shell ignores Ctrl-C, and every process that tests start and interrupt would inherit that.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse slow tests without a reason; where there are several processes, put in order what they begin with."""
+    """Refuse slow marks without a reason. With xdist, sort the tests by FIRST."""
     if wrong := without_reason(items):
         raise pytest.UsageError(f"marked slow without a reason: {', '.join(wrong)}; see tests/slow.py")
     if config.pluginmanager.hasplugin("xdist"):
@@ -91,7 +91,7 @@ def _turn(item: pytest.Item) -> int:
 
 
 def group(test: str) -> str:
-    """What runs in one process with a test: those of its file, as what they share is made once; or as TOGETHER says."""
+    """The name of the group whose tests share a process: by default the test's file."""
     if test.startswith(APART):
         return test
     file = test.split("::", maxsplit=1)[0]
@@ -100,7 +100,7 @@ def group(test: str) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Processes take whole groups. xdist's marks of groups do nothing with pytest 9.2: they go into a test's name."""
+    """Workers take whole groups. (With pytest 9.2, xdist_group marks only change a test's name.)"""
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class Groups(LoadScopeScheduling):  # type: ignore[misc]

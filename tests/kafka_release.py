@@ -1,7 +1,7 @@
-"""A Kafka release for the tests that run Kafka's own code, unpacked from ``shared``.
+"""Unpack a Kafka release from ``shared`` for the tests that run Kafka's own code.
 
-Tests are skipped where Kafka, or a program or package that they need beside it, is missing. Where
-``HIGHWATER_NEEDS_RECORDINGS`` is set, as in continuous integration, they fail instead.
+A test is skipped if Kafka, or a program or package that it needs, is missing. If
+``HIGHWATER_NEEDS_RECORDINGS`` is set, as in continuous integration, the test fails instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TARBALL = SHARED / "kafka-4.2.1.tar.xz"
 
 
 def require(program: str, packages: Sequence[str] = (), *, tarball: bool = True) -> None:
-    """Skip the test, or fail it where ``REQUIRED`` is set, if something that it needs is missing.
+    """Skip the test if something that it needs is missing; fail it if ``REQUIRED`` is set.
 
     A test needs a program on the path, importable packages, and, if ``tarball``, the release in ``shared``.
     """
@@ -40,7 +40,7 @@ def require(program: str, packages: Sequence[str] = (), *, tarball: bool = True)
 
 
 def _is_installed(package: str) -> bool:
-    """Import a package for the tests, without its warnings, which would fail them."""
+    """True if the package can be imported. Its warnings are ignored: they would fail the test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -52,7 +52,7 @@ def _is_installed(package: str) -> bool:
 
 @contextmanager
 def unpacked(folder: Path) -> Iterator[Path]:
-    """The release, unpacked into an empty folder that is removed at the end."""
+    """The folder of the release, unpacked into ``folder``, which is removed at the end."""
     with tarfile.open(TARBALL) as packed:
         packed.extractall(folder, filter="data")
     try:

@@ -1,4 +1,4 @@
-"""Every protocol there is, as models to run engines on."""
+"""Models of the project's scenarios and of the zoo, and random states of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from tests import zoo
 
 
 def scenario_names() -> list[str]:
-    """All scenarios of the project."""
     return sorted(catalogue.scenario_files())
 
 
 def one_of_each(first: Collection[str] = ()) -> list[str]:
-    """A scenario for each set of rules of each protocol, these before others: the rest differ in bounds alone."""
+    """The scenarios in ``first`` and one more for each other set of enabled rules of each protocol."""
     found: dict[tuple[str, frozenset[str]], str] = {}
     for name in sorted(scenario_names(), key=lambda name: (name not in first, name)):
         asked = request.Request.of(scenario_files.find(name), request.Overrides())
@@ -28,23 +27,22 @@ def one_of_each(first: Collection[str] = ()) -> list[str]:
 
 
 def scenario_model(name: str, **parameters: int) -> Model:
-    """A scenario's model, with some parameters set otherwise."""
+    """The scenario's model with some parameter values replaced."""
     overrides = request.Overrides.parse([f"{k}={v}" for k, v in parameters.items()], [], None, [])
     return request.Request.of(scenario_files.find(name), overrides).model()
 
 
 def everything(**parameters: int) -> Model:
-    """The model of the zoo that has one of each type."""
+    """The model of ``zoo.Everything``, which has a field of each type."""
     return Model(zoo.Everything(parameters), [zoo.log_or_parcel, zoo.sets_are_bounded])
 
 
 def bounded(model: Model) -> bool:
-    """Whether no step can leave a type without a declared bound."""
+    """True if each type check of each action instance has a declared bound."""
     return all(check.bound for instance in model.instances for check in instance.checks)
 
 
 def reachable_states(model: Model, count: int, seed: int = 0) -> Iterator[Scalars]:
-    """States of random walks from the initial states."""
     rng, interpreter = random.Random(seed), Interpreter(model)
     state = rng.choice(model.initial)
     for _ in range(count):

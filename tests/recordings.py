@@ -1,7 +1,7 @@
-"""What was recorded of real systems, where it lies beside the repository; its tests are skipped where it does not.
+"""Recordings of real systems beside the repository; tests that need a missing one are skipped.
 
-Where ``HIGHWATER_NEEDS_RECORDINGS`` is set, as continuous integration does, none of it may be missing: a run of the
-tests that would leave some out fails as a whole.
+If ``HIGHWATER_NEEDS_RECORDINGS`` is set, as in continuous integration, a missing recording fails the whole
+run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 SHARED = Path(__file__).parents[2] / "shared"
 REQUIRED = "HIGHWATER_NEEDS_RECORDINGS"
-"""The environment variable: whether a run without recordings fails."""
+"""If this environment variable is set, a run without recordings fails."""
 FOLDERS = (
     "traces/kafka/clusters",
     "traces/kafka/controller",
@@ -22,24 +22,24 @@ FOLDERS = (
     "traces/kafka-4.2/controller",
     "peers",
 )
-"""What the tests read, below ``SHARED``."""
+"""The folders of recordings, below ``SHARED``."""
 
 
 def folder(name: str) -> Path:
-    """The place of one of FOLDERS, whether it is there or not. Raises ValueError for any other name."""
+    """The path of one of FOLDERS, existing or not. Raises ValueError for any other name."""
     if name not in FOLDERS:
         raise ValueError(f"{name} is none of {', '.join(FOLDERS)}")
     return SHARED / name
 
 
 def needs(name: str) -> pytest.MarkDecorator:
-    """Marks tests that read what is in one of FOLDERS."""
+    """A mark that skips a test if this folder of FOLDERS is missing or empty."""
     is_there = _holds_something(folder(name))
     return pytest.mark.skipif(not is_there, reason=f"shared/{name} is not beside the repository")
 
 
 def refuse_without(environment: Mapping[str, str] = os.environ, shared: Path = SHARED) -> None:
-    """UsageError where recordings are asked for, and some are not there."""
+    """Raises UsageError if ``REQUIRED`` is set and a recording is missing."""
     missing = [name for name in FOLDERS if not _holds_something(shared / name)]
     if environment.get(REQUIRED) and missing:
         raise pytest.UsageError(

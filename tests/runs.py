@@ -1,4 +1,4 @@
-"""Runs of a model that a test takes step by step, in the interpreter."""
+"""Runs of a model that a test takes step by step in the interpreter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from highwater.model.language.interpreter import Interpreter
 
 
 class Run:
-    """A run from a model's one initial state, told by the steps that it takes."""
+    """A run from a model's only initial state."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -18,15 +18,13 @@ class Run:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state as plain values."""
         return self.model.decode(self.scalars)
 
     def can(self, action: str, **parameters: Any) -> bool:
-        """Whether a step can be taken. A parameter that is true or false is false where it is not given."""
+        """True if the step is enabled. Omitted boolean parameters are False."""
         return self._number(action, parameters) in self.interpreter.enabled(self.scalars)
 
     def take(self, action: str, **parameters: Any) -> Self:
-        """Take a step."""
         assert self.can(action, **parameters), (action, parameters)
         after = self.interpreter.step(self.scalars, self._number(action, parameters) or 0).state
         assert after is not None

@@ -1,9 +1,7 @@
-"""How a test is marked as slow: with the reason, which a reader and `make test-all` can hold against what it takes.
+"""Mark a slow test with a reason: what it adds to its fast counterparts.
 
-A reason says what the test adds to its fast counterparts. `tests/conftest.py` refuses a mark without one.
-
-`make test-all` asks a sample where more of the same would take hours: with ``HIGHWATER_TESTS=whole`` in the environment
-nothing is left out, as before a release.
+``tests/conftest.py`` refuses a mark without a reason. `make test-all` runs a sample where the whole would
+take hours; ``HIGHWATER_TESTS=whole`` runs everything, as before a release.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import pytest
 
 
 def is_whole(said: str) -> bool:
-    """Whether everything is asked for, by what the environment says. Raises UsageError for another word than that."""
+    """True if the value of ``HIGHWATER_TESTS`` is "whole". Raises UsageError for any other word."""
     if said not in ("", "whole"):
         raise pytest.UsageError(f"HIGHWATER_TESTS is {said!r}: it can be 'whole', or nothing")
     return said == "whole"
@@ -26,24 +24,25 @@ WHOLE = is_whole(os.environ.get("HIGHWATER_TESTS", ""))
 
 
 def often(usual: int, whole: int) -> int:
-    """How often a slow test repeats something, or how much of it it asks."""
+    """The number of repetitions: ``usual``, or ``whole`` with HIGHWATER_TESTS=whole."""
     return whole if WHOLE else usual
 
 
 def largest(reason: str) -> tuple[pytest.MarkDecorator, ...]:
-    """Marks of what is left out of `make test-all` too, unless everything is asked for."""
+    """Marks of a test that runs only with HIGHWATER_TESTS=whole."""
     return slow(reason), pytest.mark.skipif(not WHOLE, reason="only with HIGHWATER_TESTS=whole")
 
 
 def slow(reason: str) -> pytest.MarkDecorator:
-    """Left out by `make test`."""
+    """A mark of a test that `make test` leaves out."""
     return pytest.mark.slow(reason=reason)
 
 
 def all_but(quick: Collection[str], names: Iterable[str], reason: str) -> list[Any]:
-    """Parameters of a test, all slow but the quick ones. Raises ValueError where one of these is not among them.
+    """Parameters of a test, all marked slow except the ``quick`` ones. Raises ValueError if ``names`` lacks a
+    quick one.
 
-    Without any names, as where recordings are not there, there are no parameters.
+    No names (recordings are missing) give no parameters.
     """
     listed = list(names)
     missing = set(quick) - set(listed)
@@ -53,7 +52,7 @@ def all_but(quick: Collection[str], names: Iterable[str], reason: str) -> list[A
 
 
 def without_reason(items: Iterable[pytest.Item]) -> list[str]:
-    """The tests with a mark that gives no reason."""
+    """The ids of tests that are marked slow with fewer than three words of reason."""
     return [
         item.nodeid
         for item in items

@@ -1,4 +1,4 @@
-"""Where recordings are asked for, a run of the tests does not pass without them."""
+"""If ``HIGHWATER_NEEDS_RECORDINGS`` is set, a run of the tests without recordings fails."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[1]
 ASKED = {recordings.REQUIRED: "1"}
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_recordings_are_listed(tmp_path: Path) -> None:
     recordings.refuse_without({}, tmp_path)
     for name in recordings.FOLDERS[1:]:
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "a recording").touch()
-    (tmp_path / recordings.FOLDERS[0]).mkdir(parents=True)  # which holds nothing
+    (tmp_path / recordings.FOLDERS[0]).mkdir(parents=True)  # an empty folder
     with pytest.raises(pytest.UsageError, match=r"REC.* missing in .*: traces/kafka/clusters$"):
         recordings.refuse_without(ASKED, tmp_path)
     recordings.refuse_without({}, tmp_path)
@@ -28,7 +28,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_a_run_without_them_fails(tmp_path: Path) -> None:
-    """In a tree that has no recordings beside it: skipped with the reason, or, where they are asked for, refused."""
+    """In a tree without recordings, the test is skipped, or, with the variable set, the run is refused."""
     tree = tmp_path / "tree" / "tests"
     tree.mkdir(parents=True)
     for name in ("__init__.py", "recordings.py"):
@@ -48,14 +48,16 @@ def test_a_run_without_them_fails(tmp_path: Path) -> None:
         assert (done.returncode, said in done.stdout + done.stderr) == (status, True), done
 
 
-def test_this_run_asked(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_test_run_checks_for_recordings(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[bool] = []
     monkeypatch.setattr(recordings, "refuse_without", lambda: asked.append(True))
     conftest.pytest_configure(pytestconfig)
     assert asked == [True]
 
 
-def test_continuous_integration_asks_for_those_beside_the_clone() -> None:
+def test_continuous_integration_requires_recordings_beside_the_clone() -> None:
     text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert f"if [ -d ../shared ]; then\n  export {recordings.REQUIRED}=1" in text
     assert text.index(recordings.REQUIRED) < text.index("make test")

@@ -1,4 +1,4 @@
-"""Whoever marks a test as slow says why."""
+"""A slow mark needs a reason, and tests are grouped by file."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ def test_marks_without_a_reason_are_found() -> None:
 
 
 def test_a_run_with_one_is_refused(pytestconfig: pytest.Config) -> None:
-    """So each run of any test asks this of all that were collected."""
     with pytest.raises(pytest.UsageError, match="without a reason: d, e, f; see"):
         conftest.pytest_collection_modifyitems(pytestconfig, GOOD + WRONG)
 
 
-def test_what_is_largest_is_left_out_unless_everything_is_asked_for() -> None:
+def test_the_largest_tests_run_only_on_request() -> None:
     marks = {mark.name: mark for mark in largest("a whole search of each")}
     assert marks["skipif"].args == (not WHOLE,)
     assert without_reason([item("one", marks["slow"])]) == []
@@ -40,7 +39,7 @@ def test_what_is_largest_is_left_out_unless_everything_is_asked_for() -> None:
         is_whole("all")
 
 
-def test_what_is_quick_is_among_the_names() -> None:
+def test_quick_parameters_must_be_among_the_names() -> None:
     first, second = all_but({"one"}, ["one", "two"], "a whole search of each")
     assert (first.marks, [m.name for m in second.marks]) == ((), ["slow"])
     with pytest.raises(ValueError, match="no such parameter: three"):
@@ -48,7 +47,7 @@ def test_what_is_quick_is_among_the_names() -> None:
 
 
 def test_a_file_runs_in_one_process(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or with others that share something; what is long and shares nothing, by itself."""
+    """Each test of APART may run in any process."""
     monkeypatch.setattr("xdist.scheduler.loadscope.parse_tx_spec_config", lambda config: ["popen"])
     scheduler = conftest.pytest_xdist_make_scheduler(pytestconfig, Producer("tests"))
     files = (

@@ -1,4 +1,4 @@
-"""Small protocols that tests run engines on; between them they use every type and every operation."""
+"""Small protocols that tests run engines on. Together they use every type and every operation."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ class Counters(Protocol):
 
 @invariant("counters")
 def never_all_at_top(m: Counters, s: State) -> Any:
-    """Not all counters are at the top: violated in the one last state, ``counters * top`` steps away."""
+    """Not all counters are at the top: violated only in the last state, ``counters * top`` steps away."""
     return ~all_of(s.values[c] == m.p.top for c in m.counter)
 
 
 @invariant("counters")
 def first_leads(m: Counters, s: State) -> Any:
-    """The first counter is never behind the second by more than two: tells counters apart."""
+    """The first counter is at most two behind the last one; not symmetric in the counters."""
     return s.values[0] + 2 >= s.values[m.p.counters - 1]
 
 
 class Dice(Protocol):
-    """Three actions that can always be taken."""
+    """Three actions that are always enabled."""
 
     name = "dice"
 
@@ -97,7 +97,7 @@ class Dice(Protocol):
 
 
 class Everything(Protocol):
-    """One field of each type, and actions that use every operation on it, bounds and cuts included."""
+    """One field of each type, with actions that use every operation, declared bounds included."""
 
     name = "everything"
     parameters = {"nodes": Parameter(3, 2, 5, "size of the index")}
@@ -256,18 +256,18 @@ class Everything(Protocol):
 
 @invariant("test")
 def log_or_parcel(m: Everything, s: State) -> Any:
-    """Something that random states violate now and then."""
+    """Some random states violate it."""
     return implies(s.log.length > 1, s.log[0].flag | (s.log[1].who != s.maybe.value))
 
 
 @invariant("test")
 def sets_are_bounded(m: Everything, s: State) -> Any:
-    """Violated where a set of the array is full."""
+    """Violated if a set of the array is full."""
     return all_of(~(s.sets[n] == m.nodes.all()) for n in m.node)
 
 
 def stepping(base: type[Protocol], body: Callable[[Any, State], object]) -> type[Protocol]:
-    """A protocol with one more action, ``step``: this function of (protocol, state)."""
+    """The protocol with one more action, ``step``, that calls ``body(protocol, state)``."""
 
     class Stepping(base):  # type: ignore[misc, valid-type]
         @action()

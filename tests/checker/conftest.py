@@ -1,4 +1,4 @@
-"""Runs of the command in this process, and small scenarios to run it on."""
+"""Fixtures that run the command in this process, and the counter's scenario."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Counter(Protocol):
 
 @dataclass(frozen=True)
 class Run:
-    """What a run of the command gave."""
+    """The exit status and output of one run of the command."""
 
     status: int
     out: str
@@ -81,7 +81,6 @@ class Run:
 
     @property
     def results(self) -> Any:
-        """Standard output as JSON."""
         return json.loads(self.out)
 
 
@@ -95,7 +94,7 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def highwater() -> Callable[..., Run]:
-    """Run the command; whatever is raised in it fails the test."""
+    """Run the command in this process. An exception other than SystemExit fails the test."""
 
     def run(*arguments: object) -> Run:
         result = CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="highwater")
@@ -108,7 +107,7 @@ def highwater() -> Callable[..., Run]:
 
 @pytest.fixture
 def counter(tmp_path: Path) -> Callable[..., Path]:
-    """Write a scenario of the counter, with the protocol beside it; its path."""
+    """Write a scenario of the counter, with its protocol next to it; returns the scenario's path."""
 
     def write(text: str = "", *, name: str = "counter.toml", protocol: str = COUNTER) -> Path:
         (tmp_path / "counter.py").write_text(protocol)

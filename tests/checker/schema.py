@@ -1,4 +1,4 @@
-"""As much of JSON Schema as checker/report/result.schema.json uses. An unknown keyword is an error."""
+"""The part of JSON Schema that the result schemas use. An unknown keyword is an error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTES = {"$schema", "$defs", "title", "description"}
 
 
 def problems(value: Any, schema: Any, root: Any = None, path: str = "$") -> list[str]:
-    """What in a value is not as the schema says, each with its path."""
+    """Each violation of the schema, as text with its JSON path."""
     root = schema if root is None else root
     if isinstance(schema, bool):
         return [] if schema else [f"{path}: nothing may be here"]

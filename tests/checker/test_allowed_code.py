@@ -1,4 +1,4 @@
-"""What is executed, and what is not: a protocol beside its scenario is; one elsewhere, or named by data, is refused."""
+"""Only a protocol file in its scenario's own folder, or in an allowed one, is executed."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ COMMANDS = {
     "show": ["show"],
     "gate": ["gate", "--update", "--baseline", "gate.toml"],
 }
-"""Every command that takes a scenario, with what it needs besides."""
+"""Every command that takes a scenario, with the other arguments that it needs."""
 
 
 @pytest.fixture(autouse=True)
 def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is started after all ends at once."""
+    """If a server starts by mistake, it ends immediately."""
     monkeypatch.setattr(BaseWSGIServer, "serve_forever", lambda self: None)
 
 
 @pytest.fixture
 def mark(tmp_path: Path) -> Path:
-    """A file that is there once one of the protocols was executed."""
+    """A file that exists once a protocol was executed."""
     return tmp_path / "executed"
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, mark: Path) -> Path:
-    """A protocol in a folder of its own."""
+    """A protocol file in a folder outside of the scenario's."""
     (tmp_path / "elsewhere").mkdir()
     path = tmp_path / "elsewhere" / "counter.py"
     path.write_text(MARKING.format(mark=str(mark)) + COUNTER)
@@ -57,7 +57,7 @@ def elsewhere(tmp_path: Path, mark: Path) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the scenarios, which one is in: with links that lead to the protocol."""
+    """The scenarios' folder, also the working directory; it has links to the protocol elsewhere."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "link.py").symlink_to(elsewhere)
@@ -111,7 +111,7 @@ def test_no_command_executes_it(
 @pytest.mark.parametrize(
     "command", [COMMANDS[name] for name in ("check", "diff", "mutate", "show", "gate")], ids=lambda c: c[0]
 )
-def test_a_command_can_be_told_to(
+def test_the_option_allow_code_allows_a_folder(
     highwater: Command, place: Path, elsewhere: Path, mark: Path, command: list[str]
 ) -> None:
     scenario(place, "../elsewhere/counter.py")
@@ -130,7 +130,7 @@ def test_so_can_python(place: Path, elsewhere: Path, mark: Path, monkeypatch: py
     assert api.check(path, engine="interpreter").holds
 
 
-def test_a_link_to_a_folder_allows_what_it_leads_to(
+def test_an_allowed_link_allows_its_target_folder(
     place: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(user_code.VARIABLE, str(place / "folder"))
@@ -138,10 +138,9 @@ def test_a_link_to_a_folder_allows_what_it_leads_to(
 
 
 @pytest.mark.parametrize("folders", ["", os.pathsep, f"/nowhere{os.pathsep}", f"{os.pathsep}/nowhere"])
-def test_a_folder_without_a_name_is_none(
+def test_an_empty_entry_allows_no_folder(
     place: Path, elsewhere: Path, mark: Path, folders: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Least of all the current one."""
     monkeypatch.chdir(elsewhere.parent)
     monkeypatch.setenv(user_code.VARIABLE, folders)
     with pytest.raises(InputError, match="is outside of the folder"):
@@ -149,8 +148,9 @@ def test_a_folder_without_a_name_is_none(
     assert not mark.exists()
 
 
-def test_what_is_allowed_is_so_while_a_command_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside what the environment allows, which is as it was afterwards; and there may be several."""
+def test_allowing_adds_folders_and_restores_the_environment(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, two = place / "one", place / "two"
     monkeypatch.delenv(user_code.VARIABLE, raising=False)
     with user_code.allowing([]):
@@ -177,7 +177,7 @@ def test_another_folder_that_is_allowed_allows_nothing_here(
     assert not mark.exists()
 
 
-def test_below_its_folder_is_beside_it(highwater: Command, place: Path) -> None:
+def test_a_protocol_below_the_scenario_s_folder_is_executed(highwater: Command, place: Path) -> None:
     (place / "protocols").mkdir()
     (place / "protocols" / "counter.py").write_text(COUNTER)
     for way in (
@@ -188,7 +188,7 @@ def test_below_its_folder_is_beside_it(highwater: Command, place: Path) -> None:
         assert highwater("check", scenario(place, way), "--engine", "interpreter", "--quiet").status == 0
 
 
-def test_a_scenario_by_a_link_is_beside_the_link(
+def test_a_linked_scenario_belongs_to_the_link_s_folder(
     highwater: Command, place: Path, elsewhere: Path, mark: Path
 ) -> None:
     scenario(elsewhere.parent, "counter.py")
@@ -198,7 +198,7 @@ def test_a_scenario_by_a_link_is_beside_the_link(
     assert not mark.exists()
 
 
-def test_what_a_protocol_imports_is_beside_it_too(
+def test_imports_from_another_folder_are_refused(
     highwater: Command, place: Path, elsewhere: Path, mark: Path
 ) -> None:
     elsewhere.write_text(MARKING.format(mark=str(mark)))
@@ -214,7 +214,7 @@ def test_what_a_protocol_imports_is_beside_it_too(
 def test_a_baseline_leads_to_no_scenario_outside_of_its_folder(
     highwater: Command, place: Path, elsewhere: Path, mark: Path
 ) -> None:
-    """Its protocol would lie beside it, and would be executed."""
+    """A scenario outside of the baseline's folder would have its protocol executed."""
     scenario(elsewhere.parent, "counter.py")
     (place / "link.toml").symlink_to(elsewhere.with_suffix(".toml"))
     fact = 'verdict = "holds"\n'
@@ -225,9 +225,9 @@ def test_a_baseline_leads_to_no_scenario_outside_of_its_folder(
             f"[select.proofs.p]\nscenario = {json.dumps(name)}\n[proofs.p]\n{fact}",
         ):
             (place / "gate.toml").write_text(f"format = 1\n{text}")
-            if "scenarios = [" not in text:  # what is selected only is run by an update
+            if "scenarios = [" not in text:  # only an update runs the selected scenarios
                 refused(highwater("gate", "--baseline", "gate.toml"))
-            if "[scenarios" not in text:  # and what was found before is not looked at by one
+            if "[scenarios" not in text:  # an update does not read recorded results
                 refused(highwater("gate", "--baseline", "gate.toml", "--update"))
     (place / "gate.toml").write_text('format = 1\n[select]\nscenarios = ["../else*/*.toml"]\n')
     refused(highwater("gate", "--baseline", "gate.toml", "--update"))
@@ -266,7 +266,7 @@ def test_a_trace_names_protocols_that_are_known_and_no_file(
 
 @pytest.fixture
 def hostile(tmp_path: Path, mark: Path) -> Path:
-    """A folder whose every file would say that it was executed."""
+    """A folder whose every file leaves the mark if it is executed."""
     folder = tmp_path / "hostile"
     folder.mkdir()
     text = MARKING.format(mark=str(mark))
@@ -303,7 +303,7 @@ def hostile(tmp_path: Path, mark: Path) -> Path:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_what_lies_in_the_current_directory_is_not_executed(
+def test_files_in_the_current_directory_are_not_executed(
     hostile: Path, mark: Path, arguments: list[str], status: int
 ) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,4 @@
-"""``import highwater``: what is public, what it costs, and that the page on it and the README tell the truth."""
+"""``import highwater``: public names, import cost, and the code of its page and of the README."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.checker.schema import problems
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/results.md"])
-def test_what_the_pages_show_is_what_is_said(
+def test_examples_on_the_pages_run_with_the_shown_output(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blocks = re.findall(r"^```pycon\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
@@ -70,7 +70,7 @@ def test_all_errors_have_one_base() -> None:
         package.check("truncation/kip-101", engine="interpreter", symmetry=True)
 
 
-def test_a_result_is_what_the_command_gives(highwater: Callable[..., Run]) -> None:
+def test_a_result_equals_the_command_s_json(highwater: Callable[..., Run]) -> None:
     ran = highwater("check", "truncation/kip-279", "--set", "max_records=1", "--workers=1", "--json", "-")
     asked = package.check("truncation/kip-279", parameters={"max_records": 1}, workers=1)
     timed = {"seconds", "preparation_seconds", "peak_memory_bytes"}
@@ -89,14 +89,14 @@ def test_a_result_is_what_the_command_gives(highwater: Callable[..., Run]) -> No
 
 
 def test_a_class_that_comes_with_highwater_has_its_invariants() -> None:
-    """They stand in ``highwater.invariants``, so asking the class alone would check nothing and say ``holds``."""
+    """A protocol class finds its invariants in ``highwater.invariants``; no check passes vacuously."""
     asked = package.scenario(truncation.PROTOCOL)
     assert asked.properties[:2] == ["weak_isr", "strong_isr"]
     by_name = package.scenario("truncation")
     assert asked.properties == by_name.properties
 
 
-def test_a_notebook_shows_what_happened() -> None:
+def test_a_notebook_shows_verdict_and_counterexample() -> None:
     result = package.check("truncation/truncate-to-hwm", workers=1)
     shown = result._repr_html_()
     assert "<td>as expected</td>" in shown
@@ -115,8 +115,7 @@ def test_a_notebook_shows_what_happened() -> None:
         ("deadlock", True, True),
     ],
 )
-def test_what_is_set_is_what_is_asked(setting: str, value: object, asked: object) -> None:
-    """Parameters, rules and properties are set on the page."""
+def test_a_setting_changes_the_scenario(setting: str, value: object, asked: object) -> None:
     plain = package.scenario("truncation/kip-101")
     changed = package.scenario("truncation/kip-101", **{setting: value})  # type: ignore[arg-type]
     assert getattr(plain, setting) != asked

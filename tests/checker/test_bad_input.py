@@ -1,4 +1,4 @@
-"""Bad requests and bad files: exit status 2 and one line that names the place."""
+"""Bad requests and bad files give exit status 2 and one line that names the place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.checker.conftest import COUNTER, Run
 
 
 def line_of(text: str) -> str:
-    """The place of a text in the counter's file, as errors name it."""
+    """The file and line of a text in the counter's protocol, as error messages print it."""
     return f"counter.py:{COUNTER[: COUNTER.index(text)].count(chr(10)) + 1}:"
 
 
@@ -300,15 +300,13 @@ def test_protocol_files(
 def test_a_protocol_file_is_named_as_it_was_given(
     highwater: Callable[..., Run], counter: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From its own folder, too: what is wrong in it is its fault there as well."""
+    """The error names the file as the command line does, from its own folder too."""
     path = counter("", protocol=COUNTER.replace("    return s.count < 7", "    return s.count < self"))
     monkeypatch.chdir(path.parent)
     refused(highwater("check", path.name), ["highwater: counter.py:9: NameError"])
 
 
-def test_what_is_wrong_is_not_told_without_an_end(
-    highwater: Callable[..., Run], counter: Callable[..., Path]
-) -> None:
+def test_a_long_error_is_shortened(highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
     run = highwater("check", counter(f"title = [{'1, ' * 9_000}]\n"))
     refused(run, ["counter.toml:3: title is a text, not [1, 1"])
     assert len(run.err) < 4100

@@ -1,4 +1,4 @@
-"""`highwater check`: exit statuses, expectations and the options that turn them off, limits, report and JSON."""
+"""`highwater check`: exit statuses, expectations, overriding options, limits, report and JSON."""
 
 from __future__ import annotations
 
@@ -96,8 +96,6 @@ class TestStatus:
 
 
 class TestOverrides:
-    """Options that override a scenario turn its expectations off."""
-
     @pytest.mark.parametrize(
         "option",
         [("--set", "size=9"), ("--rule", "skips=off"), ("--profile", "plain"), ("--property", "below_seven")],
@@ -139,7 +137,7 @@ class TestOverrides:
         run = highwater("check", path, "--profile", "round", "--engine", "interpreter", "--json", "-")
         assert run.results[0]["rules"]["wraps"] is False
 
-    def test_symmetry_says_what_is_not_compared(self, highwater: Callable[..., Run]) -> None:
+    def test_symmetry_reports_counts_that_are_not_compared(self, highwater: Callable[..., Run]) -> None:
         said = "  not compared: distinct_states and depth, expected of a search without symmetry"
         run = highwater("check", "truncation/kip-320", "--symmetry")
         assert (run.status, said in run.out) == (0, True)
@@ -192,17 +190,19 @@ class TestReport:
         assert "impossible with these parameters: skip" in run.out
         assert "vacuous (premise never holds): even_is_small" in run.out
 
-    def test_cuts_are_said(self, highwater: Callable[..., Run]) -> None:
+    def test_pruned_steps_are_reported(self, highwater: Callable[..., Run]) -> None:
         run = highwater("check", "docs/examples/register.toml", "--engine", "interpreter")
         assert "pruned at a bound: 104 steps at writes" in run.out
 
-    def test_collisions_are_said_where_they_can_be(
+    def test_the_collision_probability_is_reported_if_there_is_one(
         self, highwater: Callable[..., Run], counter: Callable[..., Path]
     ) -> None:
         assert "fingerprint collision probability" in highwater("check", counter()).out
         assert "collision probability" not in highwater("check", counter(), "--engine", "interpreter").out
 
-    def test_a_run_with_several_properties_is_told_once(self, highwater: Callable[..., Run]) -> None:
+    def test_a_counterexample_of_several_properties_is_printed_once(
+        self, highwater: Callable[..., Run]
+    ) -> None:
         options = ("--engine", "interpreter", "--set", "max_leader_epoch=1")
         run = highwater("check", "truncation/truncate-to-hwm", *options)
         assert run.status == 1
@@ -225,7 +225,7 @@ class TestRequests:
         assert run.status == 2
         assert "--engine spark" in run.err
 
-    def test_what_is_resumed_is_named(
+    def test_resume_needs_a_checkpoint(
         self, highwater: Callable[..., Run], counter: Callable[..., Path]
     ) -> None:
         run = highwater("check", counter(), "--resume")
@@ -240,12 +240,12 @@ class TestRequests:
         assert "--symmetry" in run.err
 
 
-def test_a_pattern_adds_what_is_not_there_yet() -> None:
+def test_a_pattern_adds_scenarios_that_are_not_named() -> None:
     kips = ["truncation/kip-101", "truncation/kip-279", "truncation/kip-320-first-try", "truncation/kip-320"]
     assert scenario_files.expanded(["truncation/kip-*"]) == kips
     named = ["truncation/kip-279", "mine.toml", "truncation/kip-*", "truncation/kip-279"]
     once = [kip for kip in scenario_files.expanded(["truncation/kip-*"]) if kip != "truncation/kip-279"]
-    # What is named by itself is asked as often as it is named.
+    # A scenario that is named without a pattern is run each time it is named.
     assert scenario_files.expanded(named) == ["truncation/kip-279", "mine.toml", *once, "truncation/kip-279"]
     with pytest.raises(InputError, match="no scenario matches"):
         scenario_files.expanded(["nothing/*"])

@@ -1,4 +1,4 @@
-"""What is checked of what a protocol declares, what is not, and names that mean nothing."""
+"""Which declarations of a protocol are checked, which are not, and unknown names."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_it_holds_where_the_clerk_goes_round(highwater: Highwater, clerk: Path) 
         (("--outside",), "--outside takes no step outside the bounds"),
     ],
 )
-def test_what_is_not_checked_is_said(
+def test_unchecked_properties_are_reported(
     highwater: Highwater, clerk: Path, more: tuple[str, ...], why: str
 ) -> None:
     done = highwater("check", str(clerk), *more)
@@ -121,7 +121,7 @@ def test_walks_and_proofs_say_that_they_leave_liveness_out(highwater: Highwater,
         assert "not checked: liveness property is_served" in said, command
 
 
-def test_a_scenario_narrows_and_says_so(highwater: Highwater, clerk: Path) -> None:
+def test_properties_left_out_by_the_scenario_are_reported(highwater: Highwater, clerk: Path) -> None:
     scenario = clerk.with_name("clerk.toml")
     scenario.write_text('protocol = "clerk.py"\nproperties = ["invariants"]\n', encoding="utf-8")
     for command in ("check", "show"):
@@ -160,7 +160,7 @@ def test_a_name_that_means_nothing_is_an_error(
     assert ("did you mean 'serve'?" in line) == ("weak" in before)
 
 
-def test_a_helper_with_a_name_of_its_own_is_none(highwater: Highwater, clerk: Path) -> None:
+def test_an_attribute_with_another_name_is_ignored(highwater: Highwater, clerk: Path) -> None:
     changed(clerk, "    liveness =", "    lives = (is_served,)\n    rulers = ('a', 'b')\n    liveness =")
     assert highwater("check", str(clerk), "--rule", "in_turn=on").status == 0
 
@@ -180,7 +180,7 @@ def test_a_rule_that_is_consulted_under_another_alone_is_consulted(highwater: Hi
     assert highwater("check", str(clerk)).status == 0
 
 
-def test_our_own_scenarios_check_what_they_checked_before(highwater: Highwater) -> None:
+def test_show_lists_unchecked_liveness_of_a_shipped_scenario(highwater: Highwater) -> None:
     done = highwater("show", "replication/controller/small")
     said = " ".join((done.out + done.err).split())
     assert "liveness properties" in said.partition("not checked:")[2]
@@ -219,7 +219,7 @@ class Door(Protocol):
 '''
 
 
-def test_with_symmetry_liveness_is_left_out_and_said(highwater: Highwater, tmp_path: Path) -> None:
+def test_with_symmetry_skipped_liveness_is_reported(highwater: Highwater, tmp_path: Path) -> None:
     path = tmp_path / "door.py"
     path.write_text(ALIKE, encoding="utf-8")
     assert "1 liveness property" in highwater("check", str(path)).out

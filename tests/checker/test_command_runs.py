@@ -1,4 +1,4 @@
-"""Runs of the command as a process of its own: interruption, pipes, what is imported."""
+"""Runs of the command in its own process: interruption, pipes, imports."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def start(*arguments: Any) -> Any:
 
 
 def interrupted(process: Any) -> Any:
-    """Interrupt the process after its first line of progress; (that line, standard output, the rest of errors)."""
+    """Interrupt the process after its first progress line; returns (that line, stdout, rest of stderr)."""
     line = process.stderr.readline()
     process.send_signal(signal.SIGINT)
     try:
         out, err = process.communicate(timeout=600)
     finally:
-        process.kill()  # one that goes on would do so forever
+        process.kill()  # a process that ignores the signal would run forever
     return line, out, err
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_interrupt_gives_what_was_found(engine: str) -> None:
+def test_an_interrupt_gives_partial_results(engine: str) -> None:
     process = start("check", "truncation/kip-320", *LONG, "--engine", engine, "--json", "-")
     line, out, err = interrupted(process)
     (result,) = json.loads(out)
@@ -106,7 +106,7 @@ def test_interrupt_of_walks() -> None:
     assert result["walks"] > 0
 
 
-def test_quiet_says_nothing_on_the_way() -> None:
+def test_quiet_prints_no_progress() -> None:
     run_ = run("check", "truncation/kip-320", *LONG, "--limit-seconds", 1.5, "--quiet")
     assert run_.returncode == 3
     assert run_.stderr == ""
@@ -140,7 +140,7 @@ ANSWERS = [
 
 
 def into(redirection: str, arguments: Any) -> Any:
-    """Run with a redirection of the shell; (exit status, standard error)."""
+    """Run the command with a shell redirection; returns (exit status, stderr)."""
     words = shlex.join([*COMMAND, *arguments])
     done = subprocess.run(
         ["bash", "-c", f"{words} {redirection}"],
@@ -155,7 +155,7 @@ def into(redirection: str, arguments: Any) -> Any:
 
 @pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
 def test_a_closed_pipe_ends_with_141(arguments: Any) -> None:
-    """141, what a shell says of a program that a closed pipe ended; 1 would say that something is violated."""
+    """A shell reports 141 for a program that a closed pipe ended; 1 would mean a violation."""
     read_end, write_end = os.pipe()
     os.close(read_end)
     process = subprocess.Popen(
@@ -203,7 +203,7 @@ def test_closed_standard_streams_are_no_error(closed: Any) -> None:
     ],
     ids=" ".join,
 )
-def test_what_is_not_needed_is_not_imported(arguments: Any, unwanted: str) -> None:
+def test_unneeded_modules_are_not_imported(arguments: Any, unwanted: str) -> None:
     program = (
         "import sys, atexit\n"
         "atexit.register(lambda: print('\\n'.join(sys.modules), file=sys.stderr))\n"
@@ -226,7 +226,7 @@ def test_what_is_not_needed_is_not_imported(arguments: Any, unwanted: str) -> No
 
 
 def in_a_terminal(*arguments: Any) -> Any:
-    """Run in a pseudo-terminal; (exit status, everything that was shown)."""
+    """Run the command in a pseudo-terminal; returns (exit status, all output)."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)

@@ -1,4 +1,4 @@
-"""Counterexamples: that a run is checked before it is told, and how it is told."""
+"""Counterexamples: the interpreter replays a run before it is reported, and how it is printed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TestADefectOfAnEngineIsSaid:
         with pytest.raises(BrokenRunError, match="no initial state"):
             followed(model, number["increase()"], initial=(6,))
 
-    def test_a_deadlock_that_is_none(self, model: Any, number: Any) -> None:
+    def test_a_false_deadlock_is_an_error(self, model: Any, number: Any) -> None:
         with pytest.raises(BrokenRunError, match="no deadlock"):
             followed(model, number["increase()"], name=DEADLOCK)
 
@@ -82,7 +82,7 @@ def test_the_text(model: Any, number: Any) -> None:
     assert lines[-2:] == ["The state that violates below_seven:", "  count  7"]
 
 
-def test_a_terminal_folds_what_changed() -> None:
+def test_changes_are_folded_at_the_terminal_s_width() -> None:
     model = Request.of(find("truncation/kip-320"), Overrides()).model()
     elect = next(i for i, x in enumerate(model.instances) if str(x) == "controller_elect_leader(replica=0)")
     interpreter = Interpreter(model)

@@ -1,4 +1,4 @@
-"""What is our own fault has a status of its own and a report to send; it is never told as a violation."""
+"""An internal error has its own exit status and a report to send; it is never reported as a violation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ SCENARIO = "truncation/kip-101"
 
 @pytest.fixture
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Any]]:
-    """What was written to be sent."""
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(place))
@@ -46,7 +45,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def engine_that(monkeypatch: pytest.MonkeyPatch, change: Callable[[SearchResult], None]) -> None:
-    """From now on the native engine's answers are changed."""
+    """Apply ``change`` to every result of the native engine."""
 
     def search(model: Model, options: SearchOptions, progress: object = None) -> SearchResult:
         result = native_search(model, options)
@@ -92,7 +91,9 @@ def test_a_run_that_the_interpreter_cannot_take(
     }
 
 
-def test_what_nobody_foresaw(monkeypatch: pytest.MonkeyPatch, reports: Callable[[], list[Any]]) -> None:
+def test_an_unexpected_exception_is_an_internal_error(
+    monkeypatch: pytest.MonkeyPatch, reports: Callable[[], list[Any]]
+) -> None:
     def fails(result: SearchResult) -> None:
         raise ZeroDivisionError("by nothing")
 
@@ -124,9 +125,7 @@ def test_an_engine_that_contradicts_itself(
     assert len(reports()) == 1
 
 
-def test_in_a_process_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a helper says of itself goes on as what it is."""
-
+def test_an_internal_error_of_a_helper_process_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(self: object, *given: object) -> None:
         raise InternalError("two and two", {"sum": 5})
 
@@ -174,7 +173,7 @@ def test_a_library_that_cannot_be_loaded_is_named(library: str, tmp_path: Path) 
         check=False,
     )
     if library == "crc32c" and "cannot be loaded" not in done.stderr:
-        pytest.skip("replay did not need it for this input")
+        pytest.skip("replay does not open this file for this input")
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1
     assert f"the library {library}" in done.stderr
@@ -182,7 +181,7 @@ def test_a_library_that_cannot_be_loaded_is_named(library: str, tmp_path: Path) 
 
 
 def test_a_module_that_python_left_cut_short_is_named(tmp_path: Path) -> None:
-    """A full disk leaves such a file, and Python believes it: no command of ours was interrupted."""
+    """A full disk can leave a truncated bytecode file, which Python loads."""
     environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
 

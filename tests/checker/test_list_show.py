@@ -1,4 +1,4 @@
-"""`highwater list` and `highwater show`: everything that can be named is listed and can be shown."""
+"""`highwater list` and `highwater show`: everything that has a name is listed and can be shown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.slow import slow
     "every", [31, pytest.param(1, marks=slow("every action, rule and number; the fast test has one in 31"))]
 )
 @pytest.mark.parametrize("kind", listing.KINDS)
-def test_what_is_listed_can_be_shown(highwater: Callable[..., Run], kind: str, every: Any) -> None:
+def test_every_listed_name_can_be_shown(highwater: Callable[..., Run], kind: str, every: Any) -> None:
     entries = highwater("list", "--kind", kind, "--json", "-").results
     assert entries
     text = highwater("list", "--kind", kind).out
@@ -29,7 +29,7 @@ def test_what_is_listed_can_be_shown(highwater: Callable[..., Run], kind: str, e
         run = highwater("show", entry["name"])
         assert run.status == 0
         assert entry["name"] in run.out.splitlines()[0]
-        if number % 7 == 0:  # the same entries, written otherwise
+        if number % 7 == 0:  # the same entries in another order or notation
             shown = highwater("show", entry["name"], "--json", "-").results
             assert entry["name"] in [s["name"] for s in shown]
 
@@ -75,7 +75,7 @@ def test_a_rule_and_where_it_is_on(highwater: Callable[..., Run]) -> None:
 def test_nothing_is_wider_than_the_terminal(
     highwater: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a property that twenty scenarios ask, and of a scenario; without a terminal a line is a line."""
+    """Lines are folded at the terminal's width; without a terminal they are not."""
     for name in ("partitions_with_active_isr_members_are_led", "replication/small-letter"):
         whole = highwater("show", name).out.splitlines()
         assert max(map(len, whole)) > 80

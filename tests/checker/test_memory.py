@@ -1,4 +1,4 @@
-"""How much memory there is: never more than the control groups and the limits of the process leave."""
+"""The memory limit: the least of the machine, the control groups and the process limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def tree(tmp_path: Path, groups: str, mounts: list[str], files: dict[str, str]) -> list[int]:
-    """What is left by control groups that are mounted like this."""
+    """The memory left by each control group, for these groups, mounts and files below /proc and /sys."""
     proc, root = tmp_path / "proc", tmp_path / "sys"
     proc.mkdir()
     (proc / "cgroup").write_text(groups)
@@ -53,7 +53,7 @@ def test_version_1(tmp_path: Path) -> None:
         "job/memory.stat": f"cache 1\ntotal_inactive_file {10 * MIB}\n",
         "memory.limit_in_bytes": "9223372036854771712\n",
         "memory.usage_in_bytes": "4096\n",
-        # The groups of other controllers may have the names of any: nothing is said of memory there.
+        # Files of another controller can have the same names: they say nothing about memory.
         "other/memory.limit_in_bytes": "1\n",
         "other/memory.usage_in_bytes": "1\n",
         "cpu/job/memory.limit_in_bytes": "2\n",
@@ -65,20 +65,20 @@ def test_version_1(tmp_path: Path) -> None:
 
 
 def test_a_container_sees_its_own_group_as_the_root(tmp_path: Path) -> None:
-    """The group's path is the host's, and what is mounted is that group."""
+    """The group's path is the host's path, and the group itself is mounted as the root."""
     files = {"memory.limit_in_bytes": f"{64 * MIB}\n", "memory.usage_in_bytes": f"{4 * MIB}\n"}
     groups = "4:memory:/docker/0123\n"
     assert tree(tmp_path, groups, [V1.format(place="/docker/0123")], files) == [60 * MIB]
 
 
-def test_a_group_that_is_not_below_what_is_mounted(tmp_path: Path) -> None:
-    """As the kernel tells it to a process in another namespace: nothing outside of the mount is read."""
+def test_a_group_outside_of_the_mount_is_not_read(tmp_path: Path) -> None:
+    """A process in another namespace sees such a path. Nothing outside of the mount is read."""
     files = {"../memory.limit_in_bytes": "1\n", "../memory.usage_in_bytes": "1\n"}
     assert tree(tmp_path, "4:memory:/../.\n", [V1.format(place="/")], files) == []
 
 
 @pytest.mark.parametrize("groups", ["", "nonsense\n", "4:memory:/../../etc\n", "0::/gone\n"])
-def test_what_cannot_be_read_limits_nothing(groups: str, tmp_path: Path) -> None:
+def test_an_unreadable_limit_is_ignored(groups: str, tmp_path: Path) -> None:
     assert tree(tmp_path, groups, [V2, V1.format(place="/")], {"a/memory.max": "x"}) == []
 
 
@@ -93,7 +93,7 @@ def test_the_least_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory.available_memory() == 0
 
 
-def test_what_limits_leave_is_what_is_not_used_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_leave_their_unused_part(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {resource.RLIMIT_AS: 900 * MIB, resource.RLIMIT_DATA: 500 * MIB}
     monkeypatch.setattr(resource, "getrlimit", lambda what: (limits[what], -1))
     monkeypatch.setattr(memory, "_status", lambda: {"VmSize": 300 * MIB, "VmData": 200 * MIB})
@@ -102,7 +102,7 @@ def test_what_limits_leave_is_what_is_not_used_yet(monkeypatch: pytest.MonkeyPat
     assert [*memory._of_limits()] == [300 * MIB]
 
 
-def test_what_the_kernel_tells_is_in_bytes() -> None:
+def test_memory_of_the_process_is_in_bytes() -> None:
     told = memory._status()
     assert told["VmSize"] > told["VmRSS"] > 10 * MIB
     assert told["VmSize"] > told["VmData"] > MIB
@@ -111,7 +111,6 @@ def test_what_the_kernel_tells_is_in_bytes() -> None:
 
 
 def limited(what: int, size: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command of a process with a limit."""
     return subprocess.run(
         [sys.executable, "-m", "highwater", *arguments],
         preexec_fn=lambda: resource.setrlimit(what, (size, size)),

@@ -1,4 +1,4 @@
-"""Verdict, expectation and exit status of a result, for every way in which a search can end."""
+"""Verdict, expectation and exit status of a result, for each way in which a search can end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where results go: what cannot be written is told at once, and a file is what it was until it is whole."""
+"""Output files: an unwritable target fails before the search, and a file is replaced only when complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from highwater.checker.base.problems import InputError
 
 
 @pytest.mark.parametrize(("name", "said"), [(".", "is a directory"), ("nowhere/a.json", "cannot be written")])
-def test_a_target_that_is_none_is_told_at_once(tmp_path: Path, name: str, said: str) -> None:
+def test_an_invalid_target_is_refused_immediately(tmp_path: Path, name: str, said: str) -> None:
     target = str(tmp_path / name)
     for ask in (lambda: JsonOutput(target), lambda: refuse_unwritable("--json", target)):
         with pytest.raises(InputError) as refused:
@@ -22,10 +22,10 @@ def test_a_target_that_is_none_is_told_at_once(tmp_path: Path, name: str, said: 
         assert str(refused.value) == f"--json {target}: {said}"
 
 
-def test_a_file_that_may_not_be_written_is_told_though_its_folder_may(
+def test_a_read_only_file_in_a_writable_folder_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without asking the system: to root it says that everything may be written."""
+    """``os.access`` is not enough: for root everything is writable."""
     target = tmp_path / "a.json"
     target.touch()
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != target)
@@ -33,7 +33,7 @@ def test_a_file_that_may_not_be_written_is_told_though_its_folder_may(
         JsonOutput(str(target))
 
 
-def test_a_file_is_what_it_was_until_it_is_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_when_complete(tmp_path: Path) -> None:
     target = tmp_path / "a.json"
     target.write_text("before")
 
@@ -46,7 +46,7 @@ def test_a_file_is_what_it_was_until_it_is_whole(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         fails(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     assert str(refused.value) == f"--html {target}: No space left on device"
-    with pytest.raises(BrokenPipeError):  # who reads it went away: that is no fault of the target
+    with pytest.raises(BrokenPipeError):  # the reader went away: not the target's fault
         fails(BrokenPipeError())
     assert target.read_text() == "before"
     write_text("--html", target, "after\n")

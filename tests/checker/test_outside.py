@@ -1,4 +1,4 @@
-"""``--outside``: a step that a bound cuts leads to a state that is looked at, and not gone on from."""
+"""``--outside``: states just outside of a bound are checked but not expanded."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def log(tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
 def test_a_defect_that_a_bound_hides_is_found(highwater: Callable[..., Run], log: Any, engine: str) -> None:
-    """The follower copies the last record again and again: past the leader's end is past the bound."""
+    """The follower copies the last record twice; its log then exceeds the bound."""
     wrong: dict[str, Any] = {"rules": {"offset_check": False}, "engine": engine}
     hidden = package.check(log, **wrong)
     assert (hidden.verdict, hidden.cut["records"] > 0) == ("holds", True)
@@ -105,7 +105,7 @@ def test_a_defect_that_a_bound_hides_is_found(highwater: Callable[..., Run], log
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
 def test_a_property_of_the_states_outside(log: Any, engine: str) -> None:
-    """The term beyond the bound is allowed by the property with slack, and not without it."""
+    """The property holds outside of the bound with slack and fails without slack."""
     assert package.check(log, engine=engine, outside=True, properties=["terms_are_low"]).holds is True
     tight: dict[str, Any] = {"parameters": {"slack": 0}, "engine": engine, "properties": ["terms_are_low"]}
     assert package.check(log, **tight).holds is True
@@ -118,7 +118,7 @@ def test_a_property_of_the_states_outside(log: Any, engine: str) -> None:
 )
 def test_inside_nothing_changes(name: str, engine: str) -> None:
     if engine == "interpreter" and name != "docs/examples/register.toml":
-        pytest.skip("slow, and the engines are compared elsewhere")
+        pytest.skip("slow; other tests compare the engines")
     plain, wide = (
         package.check(name, engine=engine, outside=outside, properties=["invariants"])
         for outside in (False, True)
@@ -131,7 +131,7 @@ def test_inside_nothing_changes(name: str, engine: str) -> None:
     assert {v.name for v in plain.violations} <= {v.name for v in wide.violations}
 
 
-def test_what_is_said(highwater: Callable[..., Run], log: Any) -> None:
+def test_states_outside_of_the_bounds_are_reported(highwater: Callable[..., Run], log: Any) -> None:
     (result,) = highwater("check", log, "--outside", "--json", "-").results
     assert problems([result], json.loads((ROOT / "checker/report/result.schema.json").read_text())) == []
     assert result["outside_states"] > 0
@@ -152,6 +152,8 @@ def test_what_is_said(highwater: Callable[..., Run], log: Any) -> None:
         (["truncation/kip-101", "--engine", "spark"], "the Spark engine does not look outside the bounds"),
     ],
 )
-def test_what_cannot_be_asked(highwater: Callable[..., Run], arguments: Any, said: Any) -> None:
+def test_outside_refuses_unsupported_options(
+    highwater: Callable[..., Run], arguments: Any, said: Any
+) -> None:
     ran = highwater("check", *arguments, "--outside")
     assert (ran.status, ran.out, said in ran.err) == (2, "", True)

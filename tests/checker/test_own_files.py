@@ -1,4 +1,4 @@
-"""A protocol of several files of one's own: they are found beside it, as they stand, and nothing else is."""
+"""A user's protocol of several files: its imports are found next to it, and nothing else is."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def most(path: Path) -> int:
     return Model(definition.protocol()).leaves[0].high
 
 
-def test_files_beside_it_are_found_as_they_stand(tmp_path: Path) -> None:
+def test_imported_files_are_read_again_after_changes(tmp_path: Path) -> None:
     path = written(tmp_path / "one")
     assert most(path) == 3
     written(tmp_path / "one", "MOST = 5")
@@ -68,7 +68,7 @@ def test_a_module_that_is_there_already_is_neither_taken_nor_lost(
     assert sys.modules["shared"] is other
 
 
-def test_a_mistake_in_a_file_beside_it_names_its_place(tmp_path: Path) -> None:
+def test_an_error_in_an_imported_file_names_its_place(tmp_path: Path) -> None:
     path = written(tmp_path, "MOST = 1 //")
     with pytest.raises(InputError, match=r"shared\.py:1: invalid syntax"):
         catalogue.load_file(path)
@@ -89,7 +89,7 @@ def test_so_does_a_mistake_in_a_file_that_is_named_from_where_it_is(
         catalogue.load_file(Path("mine.py"))
 
 
-def test_what_is_sent_to_other_machines_has_them_too(tmp_path: Path) -> None:
+def test_a_request_contains_imported_files(tmp_path: Path) -> None:
     definition = catalogue.load_file(written(tmp_path))
     assert set(imported_by(definition.protocol.__module__)) == {"shared", "steps"}
     request = ModelRequest.read(ModelRequest.of(Model(definition.protocol()), False, False).text())

@@ -1,4 +1,4 @@
-"""The README and the pages on the command: every output shown is what the command says, every file is as it is."""
+"""README and command pages: every output shown is what the command prints, every file shown is current."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def blocks(text: str, language: str) -> Any:
 
 
 def plain(line: str) -> Any:
-    """A line without the figures that differ from run to run: seconds and states a second."""
+    """The line without the figures that differ between runs: seconds and states per second."""
     line = re.sub(r" +\d+\.\d\d$", " SECONDS", line)
     line = re.sub(r"( \([\d,]+/s\))?, \d+\.\d s$", " RATE, SECONDS", line)
     return " ".join(line.split())

@@ -1,4 +1,4 @@
-"""Processes that do jobs: how they are interrupted, fail and end."""
+"""The process pool: how its processes are interrupted, fail and end."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def wrong(job: int, say: Say) -> int:
     return job
 
 
-def test_a_process_says_something_and_then_its_answer() -> None:
-    """Started anew, so that what it does is found by its name."""
+def test_a_job_reports_news_and_then_its_result() -> None:
+    """The pool is spawned, not forked, so the job function is found by its name."""
     with Pool(pids, copied=False) as pool:
         news = told(pool, [10, 20, 30], 1)
     assert [(job, done) for job, _, done in news] == [(j, d) for j in (10, 20, 30) for d in (False, True)]
     assert {said for _, said, done in news if done} == {10, 20, 30}
-    assert len({said for _, said, done in news if not done}) == 1  # one process took them all
+    assert len({said for _, said, done in news if not done}) == 1  # one process took all jobs
 
 
 def pids(job: int, say: Say) -> int:
@@ -52,7 +52,7 @@ def test_each_job_has_a_copy_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("copied", [True, False])
-def test_what_a_job_raises_is_its_answer_and_the_next_is_done(copied: bool) -> None:
+def test_an_exception_is_a_job_s_result_and_the_next_job_runs(copied: bool) -> None:
     with Pool(wrong, copied=copied) as pool:
         said = {job: what for job, what, done in told(pool, range(6), 1) if done}
     assert (said[0], said[5]) == (0, 5)
@@ -65,7 +65,7 @@ def test_what_a_job_raises_is_its_answer_and_the_next_is_done(copied: bool) -> N
     assert isinstance(said[4], ProcessEnded)
 
 
-def test_a_job_is_asked_for_when_a_process_is_free() -> None:
+def test_a_job_is_drawn_only_when_a_process_is_free() -> None:
     asked: list[int] = []
 
     def jobs() -> Iterable[int]:
@@ -80,7 +80,7 @@ def test_a_job_is_asked_for_when_a_process_is_free() -> None:
             assert pool.under_way() == ([] if news.done else [news.job])
 
 
-def test_an_interrupt_asks_for_what_was_found() -> None:
+def test_an_interrupt_collects_partial_results() -> None:
     def until_interrupted(job: int, say: Say) -> str:
         try:
             say("begun")
@@ -100,7 +100,7 @@ def test_an_interrupt_asks_for_what_was_found() -> None:
                 found.append("nothing")
             else:
                 found.append(news.said)
-    # The second one was interrupted before it began, or at once.
+    # The second job was interrupted before it began, or immediately.
     assert found[0] == "what it has"
     assert found[1] in ("nothing", "what it has")
 
@@ -115,7 +115,7 @@ def group(job: int, say: Say) -> tuple[bool, bool]:
     return os.getpgid(0) == os.getpid(), signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
-def test_they_end_with_the_pool_and_with_what_they_started() -> None:
+def test_processes_and_their_children_end_with_the_pool() -> None:
     def starts(job: int, say: Say) -> None:
         say([os.getpid(), subprocess.Popen(["sleep", "60"]).pid])
         time.sleep(60)
@@ -137,7 +137,7 @@ def test_nothing_for_a_while() -> None:
     assert [n.said for n in news if n is not None] == [7]
 
 
-def test_where_no_process_can_begin_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_whose_processes_cannot_start_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("highwater.checker.base.processes._serve", os._exit)
     with Pool(pids, copied=True) as pool, pytest.raises(ProcessEnded):
         told(pool, [1], 2)

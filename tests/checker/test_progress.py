@@ -1,5 +1,3 @@
-"""The line of progress: what it says, and when."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -23,7 +21,7 @@ def test_lines_come_after_a_second_and_then_every_five(capsys: pytest.CaptureFix
     assert [i + 1 for i, yes in enumerate(said) if yes] == [1, 6, 11]
 
 
-def test_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_progress_line_has_counts_rate_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
     reporter = ProgressReporter("x")
     reporter(at(0.001, 2))
     reporter(at(2.0, 4000, spilled=5 * 2**30))
@@ -40,7 +38,7 @@ def test_the_rate_is_that_of_the_last_seconds(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err.splitlines()[-1].startswith("x: 17,000 states, 0/s, ")
 
 
-def test_before_the_search_begins_it_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preparation_is_reported_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("highwater.checker.runner.one._FIRST_SECONDS", 0.0)
@@ -62,7 +60,7 @@ def test_sizes() -> None:
     assert [size(n) for n in (5, 2048, 10 * 2**20, 3 * 2**29)] == ["5 B", "2.0 KiB", "10 MiB", "1.5 GiB"]
 
 
-def test_what_ends_before_it_begins_says_nothing_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_is_printed_after_an_early_end(monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("highwater.checker.runner.one._FIRST_SECONDS", 0.1)

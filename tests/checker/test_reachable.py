@@ -1,4 +1,4 @@
-"""Reachability goals: what a scenario expects to be reached, how it is reported, and what fails."""
+"""Reachability goals: how a scenario expects them, how they are reported, and when they fail."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def schema(form: str) -> Any:
 
 @pytest.fixture
 def lock(tmp_path: Path) -> Callable[[str], Path]:
-    """Write a scenario of the lock, with the protocol beside it; its path."""
+    """Write a scenario of the lock, with its protocol next to it; returns the scenario's path."""
 
     def write(text: str) -> Path:
         (tmp_path / "lock.py").write_text(LOCK)
@@ -114,7 +114,7 @@ def test_a_search_for_goals_alone_ends_when_all_are_reached(
     assert problems(run.results, schema("result")) == []
 
 
-def test_properties_are_checked_in_all_states_beside_goals(
+def test_properties_are_checked_in_all_states_despite_goals(
     lock: Callable[[str], Path], highwater: Callable[..., Run]
 ) -> None:
     (alone,) = highwater(
@@ -210,7 +210,7 @@ def test_other_rules_make_the_expectation_void(
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_an_invalid_goal_gives_one_line(
     lock: Callable[[str], Path], highwater: Callable[..., Run], text: str, line: int, wrong: str
 ) -> None:
     path = lock(text)
@@ -248,13 +248,11 @@ def test_a_goal_is_not_constant(lock: Callable[[str], Path]) -> None:
 
 @reachable("L1")
 def it_is_three(m: Protocol, s: Struct) -> object:
-    """The count is three."""
     return True
 
 
 @invariant("L1")
 def it_is_small(m: Protocol, s: Struct) -> object:
-    """The count is small."""
     return True
 
 
@@ -273,7 +271,6 @@ def test_a_class_lists_goals_in_their_place(attributes: dict[str, object], wrong
 
 def test_a_goal_is_a_function_of_one_state_or_two() -> None:
     def none_at_all(m: object) -> object:
-        """Nothing."""
         return True
 
     with pytest.raises(LanguageError, match="none_at_all is a function of"):
@@ -281,8 +278,6 @@ def test_a_goal_is_a_function_of_one_state_or_two() -> None:
 
 
 class Quotient(Protocol):
-    """A number that can be 0."""
-
     name = "quotient"
 
     def define(self) -> Struct:
@@ -292,7 +287,6 @@ class Quotient(Protocol):
 def test_a_condition_without_a_meaning_is_not_reached() -> None:
     @reachable("Q1")
     def divides(m: Quotient, s: object) -> object:
-        """Six divided by x is not 3."""
         return 6 // s.x != 3  # type: ignore[attr-defined]
 
     model = Model(Quotient(), [divides])  # type: ignore[list-item]

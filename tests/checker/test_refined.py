@@ -1,4 +1,4 @@
-"""A step that a refinement does not allow, told from both sides: in text, in JSON, and the abstract actions near it."""
+"""A step that a refinement forbids, in text and JSON, with the abstract actions nearest to it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ PAGE = ROOT / "docs/language/properties.md"
 
 
 def found(model: Model) -> Counterexample:
-    """The first counterexample of a model."""
     result = search(model, SearchOptions(workers=1, stop_at_first=True))
     return follow_all(model, result.violations)[0]
 
@@ -39,7 +38,7 @@ def example(gate: Model) -> Counterexample:
     return found(gate)
 
 
-def test_each_step_is_told_as_the_abstract_protocol_sees_it(example: Counterexample) -> None:
+def test_each_step_has_its_abstract_step(example: Counterexample) -> None:
     run = example.abstract
     assert run is not None
     assert run.name == "promise"
@@ -83,7 +82,7 @@ def test_the_json_shows_both_sides(highwater: Callable[..., Run]) -> None:
 
 
 def test_a_run_whose_last_step_is_one_is_no_counterexample(gate: Model) -> None:
-    """An engine that is wrong about it is found out by the abstract protocol's own actions."""
+    """The replay detects an engine that reports such a run."""
     result = search(gate, SearchOptions(workers=1, stop_at_first=True))
     (violation,) = result.violations
     instance = gate.instances[violation.path[-1]]
@@ -95,7 +94,7 @@ def test_a_run_whose_last_step_is_one_is_no_counterexample(gate: Model) -> None:
         follow_all(gate, [violation])
 
 
-def test_states_outside_the_abstract_types_are_said(tmp_path: Path) -> None:
+def test_states_outside_of_the_abstract_types_are_reported(tmp_path: Path) -> None:
     (tmp_path / "further.py").write_text(
         """
 from highwater.language import *
@@ -148,10 +147,10 @@ HELD_SEATS_ARE_FREE = """
 
     invariants = (held_seats_are_free,)
 """
-"""The invariant with which the page's refinement is inductive."""
+"""The invariant that makes the page's refinement inductive."""
 
 
-def test_the_page_shows_what_is_printed(tmp_path: Path, highwater: Callable[..., Run]) -> None:
+def test_the_page_shows_the_printed_run(tmp_path: Path, highwater: Callable[..., Run]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (snippet,) = re.findall(r"```python\n# sale.py\n(.*?)```", text, re.S)
     (shown,) = re.findall(r"^```\n(   4  ann pays .*?)```", text, re.S | re.M)
@@ -167,7 +166,7 @@ def test_the_page_shows_what_is_printed(tmp_path: Path, highwater: Callable[...,
     assert "1 invariant and 1 step property hold in every run" in proved.out + proved.err
 
 
-def test_what_comes_near_does_as_much_as_any(gate: Model) -> None:
+def test_nearest_abstract_steps_are_refused_or_differ(gate: Model) -> None:
     refinement = next(p.stated for p in gate.step_properties if p.name == "keeps_the_promise")
     abstract = Abstract(refinement.of(gate.protocol))  # type: ignore[attr-defined]
     state = abstract.model.protocol.state

@@ -1,4 +1,4 @@
-"""Every name that a report can print is known to `highwater show`: whatever a scenario asks, and a replay."""
+"""`highwater show` knows every name that a check or a replay can print."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.checker.conftest import Run
 
 @cache
 def reported() -> dict[str, dict[str, list[str]]]:
-    """What a check of any scenario can name as violated or reached: protocol, name, and the scenarios."""
+    """Protocol → property or goal → the scenarios that check it."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in files.scenario_files():
         request = Request.of(scenario_files.find(name), Overrides())
@@ -27,14 +27,14 @@ def reported() -> dict[str, dict[str, list[str]]]:
 
 
 def properties(entries: list[Entry]) -> list[Entry]:
-    """Those of them that a scenario can ask, or expect to be reached."""
+    """The entries that a scenario can check or expect to be reached."""
     return [e for e in entries if "asked_in" in e or "expected_in" in e]
 
 
 def test_every_property_that_a_scenario_asks_is_known() -> None:
     violated = {name: scenario_files.find(name).expectation.violated for name in files.scenario_files()}
     names = {name for asked in reported().values() for name in asked}
-    assert len(names) > 200  # else nothing was asked
+    assert len(names) > 200  # guards against an empty comparison
     assert names <= set(listing.names())
     for protocol, asked in reported().items():
         for name, where in asked.items():
@@ -68,7 +68,7 @@ def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
         ("deadlock", ["a property of every protocol", "In every state some step can be taken."]),
     ],
 )
-def test_what_is_no_promise_says_what_it_is(
+def test_show_prints_the_kind_of_a_property(
     highwater: Callable[..., Run], name: str, says: list[str]
 ) -> None:
     lines = highwater("show", name).out.splitlines()
@@ -77,7 +77,7 @@ def test_what_is_no_promise_says_what_it_is(
         assert any(line.strip().startswith(text) for line in lines), text
 
 
-def test_the_scenarios_that_ask_are_told(highwater: Callable[..., Run]) -> None:
+def test_show_lists_the_scenarios_of_a_property(highwater: Callable[..., Run]) -> None:
     out = highwater("show", "a_pre_vote_is_won").out
     assert "quorum/reach-votes" in out[out.index("expected to be reached in") :]
     out = highwater("show", "quorum/reach-votes").out
@@ -87,7 +87,7 @@ def test_the_scenarios_that_ask_are_told(highwater: Callable[..., Run]) -> None:
     assert "quorum/small-elections" in out[out.index("checked in") :]
 
 
-def test_a_protocol_tells_what_else_is_stated_of_it(highwater: Callable[..., Run]) -> None:
+def test_show_lists_helpers_and_goals_of_a_protocol(highwater: Callable[..., Run]) -> None:
     for protocol, title, name in (
         ("replication", "helper properties", "registrations_are_the_brokers"),
         ("quorum", "reachability goals", "a_pre_vote_is_won"),

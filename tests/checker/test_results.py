@@ -1,4 +1,4 @@
-"""The result in JSON: it follows its schema, is documented, and agrees with the search."""
+"""The JSON result follows its schema, is documented, and agrees with the search."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def violated() -> Any:
     ],
     ids=" ".join,
 )
-def test_results_are_as_the_schema_says(highwater: Callable[..., Run], engine: str, arguments: Any) -> None:
+def test_results_follow_the_schema(highwater: Callable[..., Run], engine: str, arguments: Any) -> None:
     run = highwater(*arguments, "--engine", engine, "--json", "-")
     assert run.results
     assert problems(run.results, SCHEMA) == []
 
 
-def test_walks_are_as_the_schema_says(highwater: Callable[..., Run]) -> None:
+def test_results_of_walks_follow_the_schema(highwater: Callable[..., Run]) -> None:
     for name in ("truncation/kip-320", "docs/examples/register-hasty.toml"):
         run = highwater("simulate", name, "--walks", 50, "--engine", "interpreter", "--json", "-")
         assert problems(run.results, SCHEMA) == []
@@ -97,7 +97,7 @@ def test_a_missing_key_is_refused(violated: Any) -> None:
 
 
 def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated: Any) -> None:
-    """Applying the changes, one after the other, to the initial state gives the state that violates."""
+    """The trace's changes, applied in order to the initial state, give the violating state."""
     for violation in violated[0]["violations"]:
         first, *rest = violation["trace"]
         state = copy.deepcopy(first["state"])
@@ -119,7 +119,7 @@ def test_a_result_with_violations_follows_the_schema(violated: Any) -> None:
 
 
 def test_engines_give_the_same_results(highwater: Callable[..., Run], violated: Any) -> None:
-    """Counts, cuts and coverage agree, and so do the depths of violations, on a search that is complete."""
+    """Complete searches of both engines have equal counts, cuts, coverage and depths of violations."""
     alike = ("verdict", "distinct_states", "generated_states", "depth", "cut", "actions", "premises")
     register = highwater("check", "docs/examples/register.toml", "--engine", "interpreter", "--json", "-")
     for reference in (violated[0], register.results[0]):
@@ -134,7 +134,7 @@ def test_versions(violated: Any) -> None:
     assert __version__ == version("highwater-checker")
 
 
-def test_the_scenario_is_as_its_file_says(violated: Any) -> None:
+def test_the_result_names_the_scenario_and_its_settings(violated: Any) -> None:
     scenario = find("truncation/truncate-to-hwm")
     assert violated[0]["scenario"] == scenario.name
     assert violated[0]["parameters"] == dict(scenario.parameters)

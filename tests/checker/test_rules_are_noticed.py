@@ -1,4 +1,4 @@
-"""What a scenario beside the default run shows of a rule, ``highwater check`` notices by itself."""
+"""``highwater check`` detects a missing rule also by properties outside of its default scenarios."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTICED = {
     "zookeeper/large-deletion stop_replica_epoch_check": "isr_members_keep_their_log",
     "zookeeper/small-older-controller missing_epoch_is_obeyed": "live_brokers_hear_what_was_decided",
 }
-"""A standard scenario and a rule, and one of the properties that fail there without the rule."""
+"""Standard scenario and rule → a property that fails there without the rule."""
 
 QUICK = {
     "replication/liveness-old-checkpoint min_isr_within_replicas",
@@ -42,9 +42,7 @@ QUICK = {
 }
 
 
-@pytest.mark.parametrize(
-    "case", all_but(QUICK, NOTICED, "a search for each rule; the fast ones are of three protocols")
-)
+@pytest.mark.parametrize("case", all_but(QUICK, NOTICED, "a search for each rule; fast for three of them"))
 def test_a_standard_scenario_notices_the_rule(case: str) -> None:
     name, rule = case.split()
     scenario = scenario_files.find(name)

@@ -1,4 +1,4 @@
-"""The forms of results: each result names its form, with a number, and a form does not change without it."""
+"""Each result names its schema version, and a schema changes only together with its version."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ DIGESTS = {
     "mutation": "6d6266fd4b48bc61",
     "report": "dae83ce03d6e809d",
 }
-"""Form to the digest of its schema, what is only told left out. Where one differs the form was changed. If a program
-that reads it has to be changed, too, raise its number in ``highwater.model.versions``; then write the digest here."""
+"""Schema → digest, descriptions left out.
+
+If a digest differs, the schema changed. If readers must change too, raise its version in
+``highwater.model.versions``. Then write the new digest here.
+"""
 
 
 def told_left_out(schema: Any) -> Any:
@@ -54,7 +57,7 @@ def test_a_schema_asks_for_its_own_number(form: str) -> None:
     assert versions(form)["schema"] in (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
 
 
-def test_every_form_is_told() -> None:
+def test_every_schema_version_is_documented() -> None:
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert [form for form in SCHEMAS if f"`{versions(form)['schema']}`" not in page] == []
 

@@ -1,4 +1,4 @@
-"""Sequence charts: they are Mermaid by its syntax, and say who did what."""
+"""Sequence charts are valid Mermaid and show which broker did what."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_mermaid_is_well_formed(name: str) -> None:
         assert not re.search(r"[;#<>]|\bend\b", text), line
 
 
-def test_steps_are_in_the_lanes_of_who_takes_them_and_messages_go_to_their_receivers() -> None:
+def test_steps_are_in_their_actor_s_lane_and_messages_go_to_their_receivers() -> None:
     model, example = run_of("replication/defect-stale-epoch-both")
     text = SequenceChart(model.protocol).mermaid(example)
     assert "participant L0 as controller" in text
@@ -64,7 +64,7 @@ def test_a_protocol_without_a_drawing_has_one_lane() -> None:
     assert text.count("Note over L0:") == example.depth
 
 
-def test_what_a_step_hands_over_is_an_arrow_of_that_step() -> None:
+def test_data_passed_by_a_step_is_an_arrow() -> None:
     model, example = run_of("truncation/truncate-to-hwm")
     text = SequenceChart(model.protocol).mermaid(example)
     assert re.search(
@@ -75,6 +75,6 @@ def test_what_a_step_hands_over_is_an_arrow_of_that_step() -> None:
     )
 
 
-def test_what_mermaid_would_read_is_escaped() -> None:
+def test_mermaid_syntax_is_escaped() -> None:
     assert escape("a;b #1\nthe end") == "a#59;b #35;1 the e#110;d"
     assert escape("weekend <b>") == "weekend #60;b#62;"

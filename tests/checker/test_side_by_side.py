@@ -1,4 +1,4 @@
-"""Scenarios explored side by side: the same results as one after the other, in any process."""
+"""Exploring scenarios side by side gives the same results as one after the other, in any process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SOME = [
 
 @pytest.fixture
 def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Helpers start immediately and take all scenarios but one. The fixture lists the scenarios that they explored."""
+    """Helpers start immediately and take all scenarios except one; lists the scenarios that they explored."""
     numbers: list[int] = []
     outcome, explore = side_by_side._Together._outcome, side_by_side._Together._explore
 
@@ -51,7 +51,7 @@ def helped(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def comparable(results: Any) -> Any:
-    """Results without times and memory, and without the choice among several shortest runs."""
+    """Results without times, memory and the choice among equally short counterexamples."""
     return [
         {
             **{k: v for k, v in r.items() if "seconds" not in k and "memory" not in k},
@@ -106,9 +106,7 @@ def test_an_error_of_a_scenario_is_reported_in_its_turn(
     assert len([line for line in run.out.splitlines() if " holds " in line]) == 2
 
 
-def test_a_scenario_with_too_little_memory_beside_others_runs_alone(
-    highwater: Command, helped: list[int]
-) -> None:
+def test_a_scenario_with_too_little_memory_runs_alone(highwater: Command, helped: list[int]) -> None:
     run = highwater("check", *SOME[:2], "--workers", 2, "--memory", 24 / 1024, "--json", "-")
     assert run.status == 0
     assert [r["scenario"] for r in run.results] == SOME[:2]
@@ -127,7 +125,7 @@ def children(pid: int) -> list[int]:
 
 
 def helpers(pid: int) -> list[int]:
-    """The processes that a command has started to explore, as soon as there are any."""
+    """The ids of the command's helper processes, as soon as there are any."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for child in children(pid):
@@ -142,7 +140,7 @@ def helpers(pid: int) -> list[int]:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ends, within a while."""
+    """True if the process ends within 20 seconds."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         try:
@@ -157,11 +155,11 @@ def gone(pid: int) -> bool:
 NAMES = ("truncation/kip-320", "truncation/kip-101", "truncation/kip-279")
 
 
-@slow("two processes search long scenarios; Ctrl-C of one process is fast")
-def test_an_interrupt_keeps_what_each_has_found() -> None:
+@slow("two processes search long scenarios; fast with one process")
+def test_an_interrupt_keeps_each_scenario_s_partial_result() -> None:
     process = start("check", *NAMES, *LONG, "--workers", "2", "--json", "-")
     (helper,) = helpers(process.pid)
-    # Those that promise the most states are the first.
+    # The scenarios with the most expected states come first.
     for line in process.stderr:
         if all(f"{name} (" in line for name in NAMES[1:]):
             break
@@ -186,7 +184,7 @@ def test_helpers_end_with_the_command_however_it_ends() -> None:
 def test_helpers_use_the_options_of_the_command_and_of_the_files(
     highwater: Command, helped: list[int], counter: Callable[..., Path]
 ) -> None:
-    """Options about symmetry, limits, rules and the engine, and ``deadlock`` of each file."""
+    """Helpers get symmetry, limits, rules and engine of the command, and ``deadlock`` of each file."""
     names = ["truncation/kip-279", "truncation/kip-320"]
     own = ["profile", "symmetry"]
     paths = [counter(f"deadlock = {deadlock}\n", name=f"{deadlock}.toml") for deadlock in ("true", "false")]
@@ -206,7 +204,7 @@ def test_helpers_use_the_options_of_the_command_and_of_the_files(
 
 
 def counts(results: Any) -> Any:
-    """What a search says, without what differs between one thread and two where it stops on the way."""
+    """Results without the counts that depend on the number of threads when a search stops early."""
     return [
         (r["scenario"], r["verdict"], r["complete"], r["stopped_by"], r["complete"] and r["distinct_states"])
         for r in results

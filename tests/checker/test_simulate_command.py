@@ -1,5 +1,3 @@
-"""`highwater simulate`: random walks, seeded, and their results."""
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,7 +18,6 @@ WALKS = ("--walks", 300, "--depth", 20)
 
 @pytest.fixture(params=["native", "interpreter"])
 def walk(request: pytest.FixtureRequest, highwater: Callable[..., Run]) -> Any:
-    """`highwater simulate` with each engine."""
     return lambda *arguments: highwater("simulate", *arguments, "--engine", request.param)
 
 
@@ -82,7 +79,7 @@ def test_the_same_seed_makes_the_same_walks(walk: Any) -> None:
 
 
 def test_walks_keep_to_the_model() -> None:
-    """The run to a violation is one of the model, and every state but the first has a step that led to it."""
+    """Each step of a reported run, replayed by the interpreter, is a step of the model."""
     model = Request.of(find("truncation/kip-101"), Overrides()).model()
     result = simulate(model, SimulationOptions(walks=3000, depth=30, seed=1))
     assert {v.property for v in result.violations} == {"strong_isr"}

@@ -1,4 +1,4 @@
-"""Text for a terminal: values of a state, and lines folded at the width, never inside a word."""
+"""Terminal text: values of a state, and lines folded at the width, never inside a word."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATE = Struct("State", inner=INNER, rows=Array(NODE, INNER), count=Int(0, 3))
 VALUE: dict[str, Any] = {"known": None, "late": False, "at": 0}
 
 
-def test_in_short_what_is_none_or_false_is_left_out_and_zero_is_not() -> None:
+def test_brief_text_omits_none_and_false_but_not_zero() -> None:
     assert text.say(INNER, VALUE) == "(known none, late false, at 0)"
     assert text.say(INNER, VALUE, brief=True) == "(at 0)"
     assert text.say(INNER, {"known": 0, "late": True, "at": 1}, brief=True) == "(known 0, late true, at 1)"
@@ -40,7 +40,7 @@ def test_in_short_what_is_none_or_false_is_left_out_and_zero_is_not() -> None:
     assert text.say(Array(NODE, INNER), [VALUE, VALUE], brief=True) == "[(at 0), (at 0)]"
 
 
-def test_values_by_the_members_of_an_enumeration_are_told_with_their_names() -> None:
+def test_arrays_over_an_enumeration_print_member_names() -> None:
     by_kind = Array(Enum("kind", ("old", "new")), INNER)
     assert (
         text.say(by_kind, {"old": VALUE, "new": {**VALUE, "at": 2}}, brief=True) == "[old (at 0), new (at 2)]"
@@ -59,25 +59,21 @@ def test_a_state_as_far_as_it_is_read() -> None:
 
 
 class Counts(Protocol):
-    """Two counts."""
-
     def define(self) -> Struct:
         self.node = NODE
         return Struct("State", counts=Array(NODE, Int(0, 2, bound="n")), other=Bool)
 
     @action("A", c="node")
     def count(self, s: State, c: Number) -> None:
-        """One more."""
         s.next.counts[c] = s.counts[c] + 1
 
 
 @eventually("E", c="node")
 def is_counted(m: Counts, s: State, c: Number) -> Any:
-    """Each is counted."""
     return s.counts[c] > 0
 
 
-def test_of_a_property_with_parameters_what_this_run_s_own_reads_is_told() -> None:
+def test_a_parametrized_property_prints_the_fields_of_its_parameter() -> None:
     model = Model(Counts(), (), (is_counted,))
     for node in (0, 1):
         example = Counterexample("is_counted", "E", "", (), parameters={"c": node})
@@ -109,7 +105,7 @@ def test_the_last_column_is_folded_in_its_place() -> None:
     assert next(columns(ROWS, "", None)).endswith("under min ISR.")
 
 
-def test_a_text_without_room_beside_its_label_is_printed_below_it() -> None:
+def test_a_text_without_room_is_printed_below_its_label() -> None:
     assert list(columns(ROWS, "", 44)) == [
         "elr_only_under_min_isr  966.6",
         "    There is an ELR only while the ISR is",

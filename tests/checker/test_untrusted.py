@@ -1,4 +1,4 @@
-"""Small files that somebody gives: what is refused, and in which words."""
+"""Untrusted small files: what is refused, and with which messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_json_that_is_refused(tmp_path: Path, text: str, said: str) -> None:
 
 @pytest.mark.parametrize("sign", "{[,=.")
 def test_every_sign_of_a_value_counts(sign: str) -> None:
-    """Refused before they are parsed, in TOML as in JSON: each costs a hundred times the memory of its text."""
+    """A value costs a hundred times the memory of its text, so the limit applies before parsing."""
     with pytest.raises(InputError, match=r"x: more than 1,000,000 values"):
         files.toml(Path("x"), sign * (files.MOST_VALUES + 1))
 
@@ -59,7 +59,7 @@ def test_toml_that_is_refused(text: str, said: str) -> None:
     assert str(refused.value).startswith(said)
 
 
-def test_what_is_as_large_as_it_may_be_is_read(tmp_path: Path) -> None:
+def test_a_file_at_the_limits_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x"
     deep = "[" * files.MOST_DEPTH + "]" * files.MOST_DEPTH
     path.write_text(f'{{"low": {-(1 << 63)}, "high": {(1 << 63) - 1}, "deep": {deep[1:-1]}}}')

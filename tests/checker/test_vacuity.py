@@ -1,4 +1,4 @@
-"""What does nothing is loud: actions that are never taken, properties that are constant."""
+"""Warnings about actions that are never enabled and properties that are constant."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ SOUND = "[the_number_is_small]"
 
 @pytest.fixture
 def box(tmp_path: Path) -> Any:
-    """Write a scenario of the box, with these invariants and actions more; its path."""
+    """Write a scenario of the box, with more actions and these invariants; returns the scenario's path."""
 
     def write(more: Any = "", expect: Any = "", *, invariants: Any = SOUND, limit: Any = 3) -> Any:
         text = BOX.replace("INVARIANTS", invariants).replace("LIMIT", str(limit)) + more
@@ -141,7 +141,7 @@ def box(tmp_path: Path) -> Any:
         (IDLE, "never taken", "wait", "wait is never enabled: no reachable state enables it"),
     ],
 )
-def test_an_action_that_does_nothing_is_said(
+def test_an_action_without_effect_causes_a_warning(
     highwater: Callable[..., Run], box: Any, engine: str, more: Any, kind: str, name: str, said: Any
 ) -> None:
     path = box(more)
@@ -164,7 +164,7 @@ def test_an_action_that_does_nothing_is_said(
         ("[a_late_number_is_even]", 3, "a_late_number_is_even is true in every state"),
     ],
 )
-def test_a_property_that_is_constant_is_said(
+def test_a_constant_property_causes_a_warning(
     highwater: Callable[..., Run], box: Any, invariants: Any, limit: Any, how: Any
 ) -> None:
     path = box(invariants=invariants, limit=limit)
@@ -174,7 +174,7 @@ def test_a_property_that_is_constant_is_said(
     assert (quiet.status, quiet.err) == (0, "")
 
 
-def test_of_several_alike_one_line_is_said(highwater: Callable[..., Run], box: Any) -> None:
+def test_similar_warnings_share_one_line(highwater: Callable[..., Run], box: Any) -> None:
     path = box(invariants="[the_number_is_small, a_late_number_is_even]", limit=5)
     (line,) = highwater("check", path, "--quiet").err.splitlines()
     assert line.startswith(
@@ -188,8 +188,8 @@ def test_of_several_alike_one_line_is_said(highwater: Callable[..., Run], box: A
     assert (quiet.status, quiet.err) == (0, "")
 
 
-def test_what_the_parameters_withhold_is_not(highwater: Callable[..., Run], box: Any) -> None:
-    """No fault is granted, so nothing falls, and nothing that fell is mended; nor can it be emptied."""
+def test_actions_excluded_by_parameters_cause_no_warning(highwater: Callable[..., Run], box: Any) -> None:
+    """Without faults, fall and empty are impossible and mend is never enabled; none causes a warning."""
     ran = highwater("check", box())
     assert (ran.status, ran.err) == (0, "")
     assert "never enabled: mend" in ran.out
@@ -199,15 +199,17 @@ def test_what_the_parameters_withhold_is_not(highwater: Callable[..., Run], box:
     assert "never enabled" not in granted.out
 
 
-def test_what_the_default_parameters_would_allow_is_withheld(highwater: Callable[..., Run], box: Any) -> None:
-    """Where a step larger is not enough; and where it counts what withheld actions would write, as mending waits."""
+def test_actions_that_default_parameters_allow_cause_no_warning(
+    highwater: Callable[..., Run], box: Any
+) -> None:
+    """The parameters needed are more than one step larger, and mend waits for a disabled action's write."""
     path = box(STACK)
     text = path.with_suffix(".py").read_text()
     path.with_suffix(".py").write_text(text.replace("parameters = {", "parameters = {" + SIZE))
     assert "warning" not in highwater("check", path, "--set", "size=3").err
 
 
-def test_what_is_expected_is_not(highwater: Callable[..., Run], box: Any) -> None:
+def test_expected_impossible_actions_cause_no_warning(highwater: Callable[..., Run], box: Any) -> None:
     ran = highwater("check", box(GHOST + IDLE, 'impossible = ["vanish", "wait"]'))
     assert (ran.status, ran.err) == (0, "")
 
@@ -236,7 +238,7 @@ def test_an_expectation_is_a_promise(highwater: Callable[..., Run], box: Any, ex
         ("impossible = 3", "box.toml:3: [expect] impossible is a list of names, not 3"),
     ],
 )
-def test_an_expectation_of_what_there_is_not(
+def test_an_expectation_with_an_unknown_name_is_refused(
     highwater: Callable[..., Run], box: Any, expect: Any, said: Any
 ) -> None:
     ran = highwater("check", box(expect=expect))
@@ -244,9 +246,7 @@ def test_an_expectation_of_what_there_is_not(
     assert said in ran.err
 
 
-def test_a_search_that_stopped_says_nothing_of_what_it_did_not_take(
-    highwater: Callable[..., Run], box: Any
-) -> None:
+def test_an_incomplete_search_warns_of_no_untaken_action(highwater: Callable[..., Run], box: Any) -> None:
     ran = highwater("check", box(IDLE), "--limit-states", "2", "--engine", "interpreter")
     assert (ran.status, ran.err) == (3, "")
 
@@ -260,7 +260,7 @@ def test_the_gate_does_not_pass(box: Any) -> None:
     assert broken(GHOST, 'impossible = ["vanish"]') == ()
 
 
-def test_walks_and_a_solver_say_what_tracing_found(highwater: Callable[..., Run], box: Any) -> None:
+def test_walks_and_proofs_repeat_the_warnings_of_tracing(highwater: Callable[..., Run], box: Any) -> None:
     for command in (["simulate", "--walks", "3"], ["prove", "--depth", "2"]):
         ran = highwater(command[0], box(GHOST + IDLE), *command[1:])
         assert [line.split(": ")[3] for line in ran.err.splitlines() if "warning" in line] == [
@@ -272,15 +272,17 @@ STANDARD = [n for n, (_, standard) in scenario_files.titles().items() if standar
 QUICK = {n for at, n in enumerate(STANDARD) if at % 5 == 0 or not n.startswith("replication/")}
 
 
-@pytest.mark.parametrize("name", all_but(QUICK, STANDARD, "every scenario is traced; fast is one in five"))
-def test_standard_scenarios_say_what_they_leave_out(name: str) -> None:
-    """As far as tracing tells; what is never taken is asked of their searches, by the gate."""
+@pytest.mark.parametrize(
+    "name", all_but(QUICK, STANDARD, "traces every scenario; the fast test traces one in five")
+)
+def test_tracing_finds_no_unexpected_vacuity_in_standard_scenarios(name: str) -> None:
+    """Checked by tracing only; the gate checks for actions that no search takes."""
     request = Request.of(scenario_files.find(name), Overrides())
     assert vacuous(request.model(), request, SearchResult(stopped_by="states")) == ()
 
 
-def test_what_the_default_parameters_allow_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neighbours leave out the same: it is asked of a protocol that they share, and of nothing that is their own."""
+def test_the_default_parameters_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default parameters are traced once for a protocol that several requests share."""
     traced: list[str] = []
     honest = vacuity._Other._traced
 
@@ -303,31 +305,25 @@ def test_what_the_default_parameters_allow_is_found_out_once(monkeypatch: pytest
 
 @step_property("test")
 def nothing_falls(m: Any, before: Any, after: Any) -> Any:
-    """Whatever the step: the type has no number below."""
     return after.moved >= 0
 
 
 @step_property("test")
 def what_rests_stays(m: Any, before: Any, after: Any) -> Any:
-    """Of a field that no step writes."""
     return before.rests == after.rests
 
 
 @step_property("test")
 def nothing_happens(m: Any, before: Any, after: Any) -> Any:
-    """False of every step that changes something."""
     return (before.moved == after.moved) & (before.rests == after.rests)
 
 
 @step_property("test")
 def it_rises(m: Any, before: Any, after: Any) -> Any:
-    """What says something."""
     return before.moved < after.moved
 
 
 class Moving(Protocol):
-    """One number that moves, and one that does not."""
-
     name = "moving"
 
     def define(self) -> Any:
@@ -335,12 +331,11 @@ class Moving(Protocol):
 
     @action()
     def move(self, s: State) -> None:
-        """One more."""
         require("below", s.moved < 3)
         s.next.moved = s.moved + 1
 
 
-def test_what_a_property_of_steps_does_not_say() -> None:
+def test_constant_step_properties_are_found() -> None:
     properties = (nothing_falls, what_rests_stays, nothing_happens, it_rises)
     found = constant_properties(Model(Moving(), step_properties=properties))
     assert found == {

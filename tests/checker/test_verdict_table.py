@@ -1,4 +1,4 @@
-"""The verdict table: no line is too long, no name is broken, what is not as promised stands out."""
+"""The verdict table: lines fit, names are not broken, unexpected verdicts stand out."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def outcome(
 
 
 def to_goals(request: Request) -> tuple[Counterexample, ...]:
-    """A run to each goal that a scenario expects."""
+    """A run to each goal that the scenario expects."""
     steps = (Step("initial", {}, "initial state", {}, {}),) * 12
     return tuple(Counterexample(goal.name, "", "", steps, goal=True) for goal in request.goals)
 
 
 def kept(name: str) -> Any:
-    """A scenario that ends as it promises."""
+    """A result of a scenario that ends as expected."""
     expectation = scenario_files.find(name).expectation
     counts = {"states": expectation.distinct_states or STATES, "depth": expectation.depth or 22}
     found = outcome(name, sorted(expectation.violated), **counts)
@@ -80,7 +80,7 @@ def test_every_scenario_has_one_whole_line(everything: Any, width: Any) -> None:
     assert words <= properties, "a name was broken"
 
 
-def test_what_there_is_room_for_is_said(everything: Any) -> None:
+def test_the_verdict_is_shortened_to_the_width(everything: Any) -> None:
     two = kept("truncation/truncate-to-hwm"), kept("truncation/kip-101")
     wide, medium, narrow = ("\n".join(lines(two, width)) for width in (100, 86, 79))
     assert "violated (expected): strong_isr at depth 12" in wide
@@ -110,7 +110,7 @@ def test_numbers_give_way_to_the_verdict() -> None:
     assert lines(one, 60)[0].split() == ["scenario", "verdict"]
 
 
-def test_groups_are_headed_once_and_a_file_stands_for_itself() -> None:
+def test_groups_have_one_heading_and_files_keep_their_path() -> None:
     several = [kept(n) for n in ("truncation/kip-101", "truncation/kip-320", "zookeeper/before-kip-380")]
     shown = lines(several)
     assert [line.split()[0] for line in shown] == [
@@ -129,7 +129,7 @@ def test_of_a_long_path_the_end_is_given() -> None:
     assert summary.short_name(f"/{'x' * 60}.toml") == f"…/{'x' * 60}.toml"
 
 
-def test_what_must_be_looked_at_is_marked() -> None:
+def test_unexpected_verdicts_are_marked() -> None:
     wrong = outcome("truncation/kip-320", ["weak_isr"])
     missing = outcome("truncation/kip-101", [], states=59_788)
     unended = outcome("truncation/kip-279", [], stopped_by="states")

@@ -1,7 +1,7 @@
-"""A small controller for one partition, in memory, as an engineer would write it: the implementation under test.
+"""The implementation under test: an in-memory controller for one partition, written from KIP-966 part 1.
 
-It is written for these tests from KIP-966's first phase, and keeps its state in its own way. Each of DEFECTS is a
-mistake that can be switched on.
+It keeps its state in its own way, as an engineer would write it. Each of DEFECTS is a bug that can be
+switched on.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Controller:
     def elect(
         self, isr: set[int], elr: set[int], live: set[int], unclean: bool, preferred: bool
     ) -> tuple[Any, ...]:
-        """The leader, and whether it was elected uncleanly."""
+        """The new leader, and whether the election is unclean."""
         eligible = (isr or elr) & live
         if self.defect == "first_replica_leads":
             eligible = live
@@ -85,7 +85,7 @@ class Controller:
         lost: int | None = None,
         recovered: bool = False,
     ) -> bool:
-        """Bring the partition to an ISR, elect, and say whether anything changed."""
+        """Set the ISR and elect a leader; returns True if the partition changed."""
         before = self.snapshot()
         gone = set() if lost is None or self.defect == "unclean_keeps_elr" else {lost}
         needed = min(self.min_isr, len(self.replicas))

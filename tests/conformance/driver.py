@@ -1,4 +1,4 @@
-"""The adapter of the controller in controller.py. Run as a program, it serves the other end of the pipe."""
+"""The adapter of the controller in controller.py. As a program, it serves the other end of the pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The example controller beside the model: it conforms, and each planted defect shows in few operations."""
+"""The example controller conforms to the model, and each planted defect shows within few operations."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def look_at_all(examples: int) -> None:
     assert {*(CONTRACT.operations or ()), "refused"} <= {name for name, times in taken.items() if times}
 
 
-def test_the_controller_does_what_the_model_allows_and_every_operation_is_tried() -> None:
+def test_the_controller_conforms_and_every_operation_is_tried() -> None:
     look_at_all(100)
 
 
@@ -83,7 +83,7 @@ def test_a_planted_defect_is_found_and_shrunk(defect: str) -> None:
         assert "    841.2  The controller refuses an ISR with a fenced or shutting-down replica" in text
 
 
-def test_what_the_protocol_has_not_is_one_line() -> None:
+def test_an_unknown_name_in_a_contract_is_refused() -> None:
     for contract, said in (
         (Contract(operations=["fense"]), "did you mean 'fence'"),
         (Contract(answers={"something change": None}), "did you mean 'something changes'"),

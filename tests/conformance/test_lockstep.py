@@ -1,4 +1,4 @@
-"""What is not observed is guessed: the states that fit are carried along."""
+"""Lockstep keeps every model state that fits what the implementation reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REGISTER = Path(__file__).parents[2] / "docs/examples/register.py"
 
 
 class Told(Adapter):
-    """Does nothing but say what it is told to say."""
+    """An adapter that returns the outcomes and states that the test sets, and records its calls."""
 
     def __init__(self) -> None:
         self.outcome: Any = Outcome(True)
@@ -66,7 +66,7 @@ def test_a_parameter_that_the_implementation_chooses_leaves_states_to_guess(mode
     told.state = {"leader": 1}
     with pytest.raises(Mismatch, match="leader: the model says 2, observed is 1") as wrong:
         run.step(number(model, "copy(to=1)"))
-    # What was asked, in the action's own words; as it was asked, where the implementation chose a parameter.
+    # The error lists the operations as called, without the parameter that the implementation chose.
     for sentence in ("fail_over()", "a client writes to the leader", "the leader copies to replica 1"):
         assert sentence in str(wrong.value)
 

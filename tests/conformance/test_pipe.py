@@ -1,4 +1,4 @@
-"""The pipe: its lines follow the schema, and every failure of the other end is one error."""
+"""The pipe: its lines follow the schema, and each failure of the other end gives one error."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ HELLO = (
     "import sys, time; say = lambda text: print(text, flush=True); sys.stdin.readline();"
     'say(\'{"id": 1, "version": 1}\');'
 )
-"""A program that greets as it should, and then goes on as a test wants."""
+"""A program that greets correctly; a test appends what it does next."""
 
 SLEEPS = "time.sleep(60)"
 
 
 @pytest.fixture(autouse=True)
 def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And no process that sleeps is waited for as long as one that may be at work."""
+    """Run in the repository, and shorten the grace period for ending a process."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(pipe, "GRACE", 0.1)
 
@@ -133,7 +133,7 @@ def test_a_start_that_fails_is_one_error() -> None:
         PipeAdapter([sys.executable, "-c", 'print(\'{"id": 1, "version": 2}\', flush=True); input()'])
 
 
-def test_closing_ends_what_the_command_started() -> None:
+def test_closing_ends_the_command_s_children() -> None:
     program = (
         "import subprocess, sys, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(100)']);"

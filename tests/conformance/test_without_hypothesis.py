@@ -1,5 +1,3 @@
-"""Lockstep and the pipe need nothing but the package itself."""
-
 from __future__ import annotations
 
 import subprocess

@@ -1,4 +1,4 @@
-"""Generated pages, told from the kept answers, once a process."""
+"""Generated pages, built once per process from cached search results."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from docs.pages import kept, site
 
 @cache
 def generated(name: str) -> str:
-    """A generated page; raises NotKeptError if a model has changed since its answers were kept."""
+    """A generated page. Raises NotKeptError if a model has changed since its results were cached."""
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         return site.generated(name)

@@ -1,4 +1,4 @@
-"""The benchmarks measure whole commands, and refuse runs that count different states."""
+"""Benchmarks measure whole commands, and refuse runs that count different states."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_follower_is_measured_to_the_end_of_its_log_and_idle(monkeypatch: pyte
 
 @pytest.fixture
 def _tlc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script in place of TLC, which looks for its files and prints what TLC prints."""
+    """A script in place of TLC that checks for its files and prints TLC's output."""
     (tmp_path / "java").write_text(
         "#!/bin/sh\ntest -f Module.tla -a -f TLAPS.tla -a -f run.cfg || exit 1\n"
         'echo "9 states generated, $FOUND distinct states found, 0 states left on queue."\n'
@@ -104,8 +104,10 @@ def test_a_part_replaces_itself_in_the_page() -> None:
     assert bench.with_part(text, "## Three", "## Three\n\nmore\n") == text + "\n## Three\n\nmore\n"
 
 
-@slow("a process for each proof of the benchmark")
+@slow("starts a process for each proof of the benchmark")
 def test_each_proof_is_a_valid_request() -> None:
     for case in cases.PARTS["prove"]:
-        with pytest.raises(RuntimeError, match="ended with status 3"):  # a limit was reached: it was accepted
+        with pytest.raises(
+            RuntimeError, match="ended with status 3"
+        ):  # a limit was reached, so the file was accepted
             highwater((*case.arguments, "--limit-seconds", "0.001"))

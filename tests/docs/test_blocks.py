@@ -1,4 +1,4 @@
-"""Blocks of a template are filled in where its marks are, and nothing else of it changes."""
+"""Blocks of a template are filled in at their marks; the rest stays unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grid of searches of Kafka 4.2.1 comes to what is committed, and finds what is there."""
+"""The committed table of Kafka 4.2.1 searches is reproducible, and the searches detect a planted defect."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_every_cell_is_committed() -> None:
 
 
 @pytest.mark.parametrize("key", QUICK)
-def test_a_cell_comes_to_what_is_committed(key: Any) -> None:
+def test_a_cell_matches_the_committed_result(key: Any) -> None:
     assert bounds.examined(CELLS[key]) == COMMITTED[key]
 
 
-@slow("each cell of the grid; some cells are fast")
+@slow("searches each cell of the grid; fast for some cells")
 @pytest.mark.parametrize("key", CELLS)
-def test_each_cell_comes_to_what_is_committed(key: Any) -> None:
+def test_each_cell_matches_the_committed_result(key: Any) -> None:
     assert bounds.examined(CELLS[key]) == COMMITTED[key]
 
 
@@ -41,8 +41,8 @@ def test_everything_that_is_violated_is_closed_by_something_that_is_named() -> N
     assert not unexplained
 
 
-def test_a_rule_that_is_off_is_noticed() -> None:
-    """The grid's searches find a planted defect: a broker that lost its log stays in ISR and ELR."""
+def test_a_planted_defect_is_found() -> None:
+    """Planted: a broker that lost its log stays in ISR and ELR."""
     cell = CELLS["replication.controller", (2, 2, 2), ()]
     assert not bounds.searched(cell).violated
     planted = {"of": "", "rules": {"unclean_registration": False, "registration_leaves_isr": False}}
@@ -53,7 +53,7 @@ def test_a_rule_that_is_off_is_noticed() -> None:
         del bounds.GRID["closings"]["planted"]
 
 
-def test_the_page_has_the_searches_and_what_they_need_to_break() -> None:
+def test_the_page_has_the_committed_searches() -> None:
     page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
     of = {(r["protocol"], *r["size"], *r["epochs"]) for r in COMMITTED.values()}
     for key in of:

@@ -1,4 +1,4 @@
-"""The alert rules and the dashboard use metrics that exist, and the page on following lists every metric."""
+"""Alert rules and dashboard use existing metrics, and the page on following lists every metric."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABEL = re.compile(r"(highwater_[a-z_]+)\{[^}]*?(state|severity)(?:=|!=|=~)\"([^
 
 @pytest.fixture
 def served(tmp_path: Path) -> dict[str, set[str]]:
-    """The name of each metric, with the values of its label ``state`` or ``severity``."""
+    """Metric → the values of its label ``state`` or ``severity``."""
     metrics = Metrics(str(tmp_path / "metrics"))
     metrics.update(Counts(), [], False)
     found: dict[str, set[str]] = {}
@@ -33,7 +33,7 @@ def served(tmp_path: Path) -> dict[str, set[str]]:
 
 
 def expressions() -> list[str]:
-    """The queries of the rules and of the dashboard."""
+    """The queries of the alert rules and of the dashboard."""
     rules = [rule["expr"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     panels: list[dict[str, Any]] = json.loads(DASHBOARD.read_text())["panels"]
     return [*rules, *(target["expr"] for panel in panels for target in panel["targets"])]

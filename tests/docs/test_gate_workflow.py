@@ -1,4 +1,4 @@
-"""The workflow of the gate, taken from the page as it stands: its steps are run in a scratch repository."""
+"""The workflow of the gate's page runs in a scratch repository."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BREAKING, _ = (part.text for part in parts(PAGE.read_text(encoding="utf-8")) if 
 
 
 def steps(text: str) -> list[dict[str, str]]:
-    """The steps of the only job. A folded text is its lines, joined by spaces."""
+    """The steps of the only job. Lines of a folded text are joined by spaces."""
     found = []
     for step in STEP.findall(text[text.index("    steps:\n") :]):
         keys = {name: value for name, value, _ in KEY.findall(step)}
@@ -31,7 +31,7 @@ def steps(text: str) -> list[dict[str, str]]:
 
 
 def run_of(text: str, event: str, variable: str) -> Iterator[str]:
-    """The commands that run at an event, in their order, with what GitHub puts in for its expressions."""
+    """The commands that run at a GitHub event, in order; ``variable`` replaces GitHub's expression."""
     for step in steps(text):
         asked = re.fullmatch(
             r"github\.event_name == '(\w+)'", step.get("if", f"github.event_name == '{event}'")
@@ -44,7 +44,7 @@ def run_of(text: str, event: str, variable: str) -> Iterator[str]:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """The repository of the tutorial, with a baseline, before anybody changes anything."""
+    """The tutorial's repository with a baseline, before any change."""
     place = tmp_path / "origin"
     place.mkdir()
     for part in parts(PAGE.read_text(encoding="utf-8")):
@@ -63,7 +63,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def checked_out(repository: Path) -> Path:
-    """As actions/checkout does it with the whole history."""
+    """A clone with the whole history, as actions/checkout makes it."""
     place = repository.parent / "work"
     shutil.rmtree(place, ignore_errors=True)
     assert shell(f"git clone -q {repository} {place}", repository).status == 0
@@ -77,7 +77,7 @@ def changed(repository: Path, *diffs: str) -> None:
 
 
 def ran(repository: Path, event: str, environment: Path, variable: str) -> tuple[int, str, Path]:
-    """Run the workflow's commands until one fails: the status of the last one, all that was said, the directory."""
+    """Run the workflow's commands until one fails; returns the last status, all output and the directory."""
     work, said, status = checked_out(repository), "", 0
     for command in run_of((work / NAME).read_text(encoding="utf-8"), event, variable):
         result = shell(f'export PATH="{environment}:$PATH"\n{command}', work)
@@ -89,7 +89,7 @@ def ran(repository: Path, event: str, environment: Path, variable: str) -> tuple
 
 @pytest.fixture
 def installs_nothing(tmp_path: Path) -> Path:
-    """A directory for PATH, in which ``python -m pip install`` only says what it was asked for."""
+    """A directory for PATH whose ``python -m pip install`` only prints its argument."""
     place = tmp_path / "bin"
     place.mkdir()
     (place / "python").write_text(

@@ -1,4 +1,4 @@
-"""The first page of the docs leads to every other one, and the glossary's links lead to rules that there are."""
+"""The first page links to every other page, and links of the glossary lead to existing rules."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ PAGES = [
     *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md")),
     *(page for page in sorted(DOCS.rglob("*.md")) if DOCS / "pages" not in page.parents),
 ]
-"""All hand-written ones."""
+"""The hand-written pages."""
 
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """What of a page a link can lead to: ids that are set, and headings in the form that GitHub gives them."""
+    """The anchors of a page: ids and headings, in GitHub's form."""
     text = page.read_text(encoding="utf-8")
     found, seen = set(re.findall(r'<a id="([^"]+)">', text)), Counter[str]()
     for heading in re.findall(r"^#{1,6} (.+)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M):
@@ -47,7 +47,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken(page: Path, text: str) -> list[str]:
-    """The links of a page's text that lead to no file here, or to no place in it."""
+    """The links of a page's text without an existing file or anchor."""
     text = re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
     wrong = []
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -101,7 +101,7 @@ def test_the_page_on_the_command_line_has_a_row_for_each_command() -> None:
 
 
 def named(page: str, form: str) -> set[str]:
-    """The names of this form that a page for contributors has between backquotes, without placeholders."""
+    """The names in backquotes that match a pattern, in a page for contributors, without placeholders."""
     text = (DOCS.parent / page).read_text(encoding="utf-8")
     text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     return {name for name in re.findall(rf"`({form})`", text) if not re.search(r"NAME|PROTOCOL", name)}

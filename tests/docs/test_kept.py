@@ -1,4 +1,4 @@
-"""What is kept of a search is an answer to that question only: whatever of it changes, it is asked again."""
+"""A cached result answers exactly one search: any change of its model or options starts a new search."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME, PLACE = "defect-stop-replica", galleries.ZOOKEEPER.place
 
 @pytest.fixture(autouse=True)
 def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
-    """Those that are committed, and nothing is searched."""
+    """The committed results; a missing one raises an error."""
     found = Answers(dict(kept.ANSWERS.kept), Mode.ONLY_KEPT)
     monkeypatch.setattr(kept, "ANSWERS", found)
     return found
@@ -34,7 +34,7 @@ def asked(**parameters: int) -> Any:
     return kept.search(model, options)
 
 
-def test_what_was_asked_before_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_search_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "searched", None)
     assert {v.property for v in asked().violations} == scenario_files.find(PLACE + NAME).expectation.violated
 
@@ -49,14 +49,14 @@ def test_another_parameter_or_option_is_another_question() -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_run_of_several_workers_is_not_kept(workers: int) -> None:
-    """Which of the shortest runs it is differs from one search to the next."""
+    """With several workers, the choice among equally short runs differs between searches."""
     _, model, options = galleries.asked(NAME, PLACE)
     with pytest.raises(ValueError, match="several workers"):
         kept.search(model, replace(options, workers=workers))
 
 
-def test_a_rule_of_the_model_that_is_written_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to an AlterPartition names another leader epoch, in no scenario and no option."""
+def test_a_changed_rule_of_the_model_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: the AlterPartition response carries another leader epoch."""
     find = inspect.unwrap(galleries.find)
     assert find("stale-partition-epoch").examples
     right = control.answer_to
@@ -70,7 +70,7 @@ def test_a_rule_of_the_model_that_is_written_otherwise_is_noticed(monkeypatch: p
         find("stale-partition-epoch")
 
 
-def test_a_run_that_is_none_is_refused(answers: Answers) -> None:
+def test_an_invalid_cached_run_is_refused(answers: Answers) -> None:
     asked()
     (key,) = answers.used
     text, said = answers.kept[key]
@@ -80,7 +80,7 @@ def test_a_run_that_is_none_is_refused(answers: Answers) -> None:
         inspect.unwrap(galleries.find)(NAME, PLACE)
 
 
-def test_an_answer_that_is_another_one_afresh_is_told(answers: Answers) -> None:
+def test_a_result_that_changes_when_repeated_is_reported(answers: Answers) -> None:
     asked()
     (key,) = answers.used
     text, said = answers.kept[key]
@@ -91,7 +91,7 @@ def test_an_answer_that_is_another_one_afresh_is_told(answers: Answers) -> None:
     assert answers.changed == [text]
 
 
-def test_only_what_is_used_is_kept_when_all_pages_are_written(answers: Answers) -> None:
+def test_only_used_results_are_kept_when_all_pages_are_written(answers: Answers) -> None:
     asked()
     (row,) = json.loads(answers.text(only_used=True))
     assert row[0] in answers.used
@@ -109,7 +109,7 @@ def test_only_what_is_used_is_kept_when_all_pages_are_written(answers: Answers) 
         ("if late is None:", "if late is not None:", False),
     ],
 )
-def test_what_computes_an_answer_is_part_of_the_question(
+def test_the_digest_includes_code_that_computes_the_result(
     monkeypatch: pytest.MonkeyPatch, before: str, after: str, same: bool
 ) -> None:
     text, digest = inspect.getsource(quorum_delays), kept.source(quorum_delays)
@@ -119,14 +119,14 @@ def test_what_computes_an_answer_is_part_of_the_question(
 
 
 def test_the_digest_of_a_text_does_not_depend_on_the_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """3.12 has a list more in what it parses, and 3.13 shows less of it: what is kept would be asked again."""
+    """Python 3.12 adds a list to the syntax tree and 3.13 omits empty ones; the digest ignores both."""
     text = 'class A:\n    """Text."""\n\n    def f(self, *, b=()): return [None for x in b if x]\n'
     monkeypatch.setattr(inspect, "getsource", lambda module: text)
     assert kept.source(inspect) == "1b094ea9510292eaac5f"
 
 
-def test_of_a_sample_the_same_questions_are_asked_each_time() -> None:
-    """Those that are not asked again are answered by what is kept; what is not kept is always asked."""
+def test_a_sample_repeats_the_same_searches_each_time() -> None:
+    """A missing result is always searched."""
     sampled = Answers(dict.fromkeys(("0c", "0d", "0e", "0f", "10"), ("what", "old")), Mode.SAMPLED)
     for _ in range(2):
         said = [sampled.to(key, "what", lambda: "new") for key in (*sampled.kept, "11")]

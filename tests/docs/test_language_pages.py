@@ -1,4 +1,4 @@
-"""The pages of the language: every protocol and every command on them runs, and comes to what is said."""
+"""Language pages: every protocol and every command on them runs and gives the shown result."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DOCS = Path(__file__).parents[2] / "docs"
 FIRST = DOCS / "language.md"
 PAGES = {path.stem: path for path in (FIRST, *sorted((DOCS / "language").glob("*.md")))}
 ALONE = "page.py"
-"""What a protocol is called that gives its file no name."""
+"""The file name of a protocol whose block gives none."""
 
 __all__ = ["highwater"]
 
 
 @dataclass
 class Page:
-    """Files that a page shows, the protocols that are explored with their states, commands with their output."""
+    """A page's files, explored protocols with state counts, and commands with their output."""
 
     files: dict[str, str] = field(default_factory=dict)
     explored: dict[str, int] = field(default_factory=dict)
@@ -37,19 +37,19 @@ class Page:
 
 
 def parts(text: str) -> Iterator[tuple[str, str]]:
-    """The blocks of a page with their languages, and the sentences between them that count states."""
+    """The code blocks of a page, each with its language, and the sentences that count states."""
     found = re.finditer(r"^```(\w*)\n(.*?)^```$|^Explored: ([\d,]+) states\.$", text, re.M | re.S)
     yield from ((m[1], m[2]) if m[3] is None else ("explored", m[3]) for m in found)
 
 
 def read(text: str) -> Page:
-    """A page, taken apart. A block names its file in its first line, or is the only one without a name."""
+    """Parse a page. A block names its file in its first line; only one block may lack a name."""
     page, name = Page(), ALONE
     for kind, block in parts(text):
         if kind in ("python", "toml"):
             named = re.match(r"# ([\w.]+\.(?:py|toml))\n", block)
             if kind == "toml" and named is None:
-                continue  # no scenario: what it is, another test says
+                continue  # not a scenario: another test checks it
             name = named[1] if named else ALONE
             assert name not in page.files, f"two blocks are {name}"
             imports = "from highwater.language import *\n" if kind == "python" else ""
@@ -62,7 +62,7 @@ def read(text: str) -> Page:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_runs_as_it_stands(
+def test_protocols_and_commands_of_a_page_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Callable[..., Run]
 ) -> None:
     page = read(PAGES[name].read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ def test_a_page_runs_as_it_stands(
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_file_of_a_page_has_a_part_in_what_runs(name: str) -> None:
+def test_every_file_of_a_page_is_used(name: str) -> None:
     page = read(PAGES[name].read_text(encoding="utf-8"))
     asked = " ".join([*page.explored, *(command for command, *_ in page.commands)])
     reached: set[str] = set()
@@ -97,7 +97,7 @@ def test_the_guide_has_every_page() -> None:
     assert sorted([FIRST.stem, *guide]) == sorted(PAGES)
 
 
-def test_every_word_of_the_language_is_told() -> None:
+def test_every_name_of_the_language_is_documented() -> None:
     pages = [*PAGES.values(), DOCS / "testing.md", DOCS.parent / "README.md"]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     words = [name for name in language.__all__ if name.islower()]

@@ -1,4 +1,4 @@
-"""The site: its pages are those of the kept answers, its nav is short, its links lead somewhere, and it builds."""
+"""The site: pages match the cached results, the nav is short, links work, and it builds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUICK = {
 SUBJECTS = list(subjects())
 
 
-@pytest.mark.parametrize("name", all_but(QUICK, site.GENERATED, "it traces up to hundreds of models"))
+@pytest.mark.parametrize("name", all_but(QUICK, site.GENERATED, "traces up to hundreds of models"))
 def test_a_page_is_generated_without_a_search(name: str) -> None:
     text = generated(name)
     assert "{{" not in text
@@ -46,7 +46,7 @@ def test_some_rows_of_the_rules_of_replication_are_generated_without_a_search() 
         assert len(replication_rows(SUBJECTS[::6])) == len(SUBJECTS[::6])
 
 
-@slow("up to 1.5 million states with rules off, and with all on; some rows of the table")
+@slow("searches up to 1.5 million states for each of some rows of the table")
 @pytest.mark.parametrize(
     "number", range(0, len(SUBJECTS), often(6, 3)), ids=lambda number: "+".join(SUBJECTS[number][0])
 )
@@ -57,7 +57,7 @@ def test_a_row_of_the_rules_of_replication_is_found_again(number: int) -> None:
         assert replication_rows([SUBJECTS[number]]) == before
 
 
-@slow("a fourth of a page's searches, or all")
+@slow("repeats a fourth of a page's searches, or all")
 @pytest.mark.parametrize("name", [name for name in site.GENERATED if name != "replication-rules.md"])
 def test_a_page_is_found_again(name: str) -> None:
     with kept.in_mode(kept.Mode.AFRESH if WHOLE else kept.Mode.SAMPLED):
@@ -65,7 +65,7 @@ def test_a_page_is_found_again(name: str) -> None:
 
 
 def test_the_committed_picture_is_the_run_of_the_readme() -> None:
-    """It has no script and loads nothing, so that it is shown wherever images are."""
+    """The picture has no script and loads nothing, so it displays wherever images do."""
     text = site.PICTURE.read_text(encoding="utf-8")
     assert picture.picture() == text
     root = ElementTree.fromstring(text)
@@ -76,7 +76,7 @@ def test_the_committed_picture_is_the_run_of_the_readme() -> None:
 
 
 def test_parts_that_are_computed_side_by_side_come_in_their_order() -> None:
-    """Each in a process of its own if there are several cores; an error of one is raised here."""
+    """Each part runs in its own process if there are several cores; its error is raised here."""
     parts = [3, 1, 4, 15, 9, 2, 6]
     assert in_order(parts, lambda part: [str(part)] * part) == [[str(part)] * part for part in parts]
     with pytest.raises((ZeroDivisionError, InternalError), match="by zero"):
@@ -100,7 +100,7 @@ def test_every_truncation_rule_but_one_has_an_effect_on_safety() -> None:
 @pytest.mark.parametrize(
     "gallery", [galleries.REPLICATION, galleries.QUORUM, galleries.ZOOKEEPER], ids=lambda g: g.page
 )
-def test_a_gallery_says_something_of_each_defect_under_its_name(gallery: galleries.Gallery) -> None:
+def test_a_gallery_describes_each_defect(gallery: galleries.Gallery) -> None:
     sections = re.split(r"^### ", template(gallery.page), flags=re.M)[1:]
     assert [section.split("\n")[0] for section in sections] == gallery.names
     for name, section in zip(gallery.names, sections, strict=True):
@@ -124,7 +124,7 @@ def test_the_nav_has_at_most_forty_entries_each_of_which_is_there() -> None:
 
 @pytest.mark.parametrize("place", sorted(site.hand_written()))
 def test_links_of_a_page_are_those_of_the_site(place: str) -> None:
-    """A link to a file that is not on the site becomes its text."""
+    """A link to a file outside of the site becomes plain text."""
     page = site.hand_written()[place]
     there = frozenset([*site.GENERATED, *site.hand_written()])
     text = site.relinked(page.read_text(encoding="utf-8"), page, place, there)
@@ -152,7 +152,7 @@ def test_a_link_is_rewritten_for_its_place() -> None:
 
 
 class _Page(HTMLParser):
-    """Links, sources and ids of a built page."""
+    """The links, sources and ids of a built page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -173,8 +173,10 @@ class _Page(HTMLParser):
 
 
 def broken(folder: Path) -> list[str]:
-    """The links of a built site that lead nowhere, and whatever it loads from elsewhere."""
-    paths = sorted(path for path in folder.rglob("*.html") if path.name != "404.html")  # that is for servers
+    """The broken links of a built site, and everything that it loads from elsewhere."""
+    paths = sorted(
+        path for path in folder.rglob("*.html") if path.name != "404.html"
+    )  # servers show this page
     pages = {path: _Page(path.read_text(encoding="utf-8")) for path in paths}
     wrong = []
     for path, page in pages.items():
@@ -191,7 +193,7 @@ def broken(folder: Path) -> list[str]:
     return wrong
 
 
-@slow("the whole site: some minutes; parts of it are tested fast")
+@slow("builds the whole site in some minutes; fast tests build parts")
 @pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="the extra docs is not installed")
 def test_the_site_builds_and_no_link_of_it_is_broken() -> None:
     before = kept.FILE.read_bytes()

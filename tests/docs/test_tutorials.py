@@ -1,4 +1,4 @@
-"""Tutorials and the page on replay: files and commands are run in an empty directory, with the output that is shown."""
+"""Tutorials and the replay page: their commands run in an empty directory and print the shown output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.docs.test_language_pages import DOCS
 from tests.docs.tutorial import REPOSITORY, Part, compared, done, shell
 
 ON_KAFKA = DOCS / "tutorials" / "a-kafka-branch.md"
-"""The tutorial with Kafka; tests/conform runs it."""
+"""The tutorial that needs Kafka; tests/conform runs it."""
 TUTORIALS = [*sorted({*(DOCS / "tutorials").glob("*.md")} - {ON_KAFKA}), DOCS / "replay.md"]
 
 __all__ = ["highwater"]
@@ -29,14 +29,12 @@ def _in_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
-def test_its_commands_come_to_what_is_shown(
-    path: Path, tmp_path: Path, highwater: Callable[..., Run]
-) -> None:
+def test_commands_print_the_shown_output(path: Path, tmp_path: Path, highwater: Callable[..., Run]) -> None:
     assert done(path, tmp_path, highwater) >= 2
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
-def test_what_it_names_is_there(path: Path, highwater: Callable[..., Run]) -> None:
+def test_named_entries_exist(path: Path, highwater: Callable[..., Run]) -> None:
     for command in re.findall(r"`highwater (show [\w.]+|list [^`]+)`", path.read_text(encoding="utf-8")):
         assert highwater(*shlex.split(command)).status == 0, command
 
@@ -54,7 +52,7 @@ def test_what_it_names_is_there(path: Path, highwater: Callable[..., Run]) -> No
         ("…\nthree\n…\ntwo\n…\n", False),
     ],
 )
-def test_what_is_left_out_is_marked(shown: str, fits: bool) -> None:
+def test_omitted_output_must_be_marked(shown: str, fits: bool) -> None:
     if fits:
         compared(Part("command", "x", shown), "one\ntwo\n three\n")
     else:

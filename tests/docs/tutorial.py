@@ -1,4 +1,4 @@
-"""A tutorial, read as somebody does it: files are written, changes applied and commands run, in their order."""
+"""Run a tutorial: write its files, apply its changes and run its commands, in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEFT_OUT = "…"
 
 
 class Part(NamedTuple):
-    """A block: ``file`` with its name, ``diff``, or a ``command`` with what it says."""
+    """A block of a page: a ``file`` with its name, a ``diff``, or a ``command`` with its output."""
 
     kind: str
     name: str
@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 
 def parts(text: str) -> Iterator[Part]:
-    """The blocks of a page. A file's first line is a comment with its name."""
+    """The blocks of a page. The first line of a file is a comment with the file's name."""
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S):
         if language in ("python", "toml", "yaml", "java"):
             named = re.match(r"(?:#|//) ([\w./-]+)\n", block)
@@ -46,7 +46,7 @@ def parts(text: str) -> Iterator[Part]:
 
 
 def shell(command: str, directory: Path, text: str = "", **more: str) -> Run:
-    """Run a command as a shell does, with this environment's ``python`` and ``highwater``."""
+    """Run a command in a shell, with this environment's ``python`` and ``highwater``."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, **REPOSITORY, "PATH": path, **more}
     given = ["bash", "-e", "-c", command]
@@ -57,7 +57,7 @@ def shell(command: str, directory: Path, text: str = "", **more: str) -> Run:
 
 
 def squeezed(text: str) -> str:
-    """A text without its breaks of lines, and without what differs from run to run: times, rates, revisions."""
+    """The text without line breaks, times, rates and revisions, which differ between runs."""
     lines = (plain(line) for line in text.splitlines())
     text = " ".join(" ".join(lines).split())
     text = re.sub(r"\b(?:[0-9a-f]{12}|REVISION)\b", "REVISION", text)
@@ -66,7 +66,7 @@ def squeezed(text: str) -> str:
 
 
 def compared(part: Part, said: str) -> None:
-    """What is shown is said, in its order; with nothing before, between and behind it but where that is marked."""
+    """Check that the output equals the shown text, apart from parts marked as left out."""
     whole, at = squeezed(said), 0
     shown = [squeezed(piece) for piece in re.split(rf"^{LEFT_OUT}$", part.text, flags=re.M)]
     for number, piece in enumerate(shown):
@@ -78,7 +78,7 @@ def compared(part: Part, said: str) -> None:
 
 
 def done(path: Path, directory: Path, highwater: Callable[..., Run]) -> int:
-    """Do all of a tutorial in a directory that is the current one; how many commands that were."""
+    """Run a whole tutorial in the current directory; returns the number of commands."""
     count = 0
     for part in parts(path.read_text(encoding="utf-8")):
         if part.kind == "file":
@@ -93,7 +93,7 @@ def done(path: Path, directory: Path, highwater: Callable[..., Run]) -> int:
             if program == "highwater":
                 compared(part, highwater(*arguments).out)
                 continue
-            # What stands beside the product is found in a checkout, where this is done.
+            # The tests package is only importable from a checkout.
             checkout = {"PYTHONPATH": str(ROOT)} if part.name.startswith("python -m tests.") else {}
             result = shell(part.name, directory, **checkout)
             assert result.status == 0, result.err

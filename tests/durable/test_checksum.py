@@ -1,4 +1,4 @@
-"""Checksums of files: the same in pieces, of nothing but files, and of none that has another size."""
+"""Checksums of files: equal when read in pieces; refused for non-files and for other sizes."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("piece", [1, 7, 256, len(CONTENT), 1 << 20])
-def test_in_pieces_it_is_the_same(piece: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checksum_does_not_depend_on_the_piece_size(
+    piece: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checksums, "_PIECE", piece)
     with path.open("rb") as file:
         assert of_descriptor(file.fileno()) == (len(CONTENT), checksum(CONTENT))
 
 
-def test_it_is_this_file_or_another(path: Path) -> None:
+def test_changed_content_has_another_checksum(path: Path) -> None:
     assert is_file_with(path, len(CONTENT), checksum(CONTENT))
     assert not is_file_with(path, len(CONTENT), checksum(CONTENT) ^ 1)
     path.write_bytes(CONTENT[:-1] + b"x")
     assert not is_file_with(path, len(CONTENT), checksum(CONTENT))
 
 
-def test_what_is_no_file_is_not_read(path: Path, tmp_path: Path) -> None:
-    """A link is an error, a pipe is not waited for, and a folder is no file."""
+def test_only_regular_files_are_read(path: Path, tmp_path: Path) -> None:
+    """A symbolic link is an error, and a pipe is not waited for."""
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(OSError, match="symbolic link"):
         is_file_with(tmp_path / "link", len(CONTENT), checksum(CONTENT))
@@ -46,8 +48,8 @@ def test_what_is_no_file_is_not_read(path: Path, tmp_path: Path) -> None:
     assert not is_file_with(tmp_path, tmp_path.stat().st_size, 0)
 
 
-def test_nothing_is_read_of_one_that_is_larger(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be as large as one likes, and take no room."""
+def test_a_larger_file_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse file can be huge and take no space."""
     os.truncate(path, 1 << 40)
     monkeypatch.setattr(checksums, "of_descriptor", None)
     assert not is_file_with(path, len(CONTENT), checksum(CONTENT))

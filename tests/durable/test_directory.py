@@ -1,4 +1,4 @@
-"""Checkpoints' directories: one owner, nothing foreign touched, no link followed, manifests as they were written."""
+"""Checkpoint directories: one owner, foreign files untouched, links not followed, manifests checked."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kind(request: pytest.FixtureRequest) -> type[CheckpointDirectory]:
 
 
 def at(kind: type[CheckpointDirectory], directory: Path) -> CheckpointDirectory:
-    """A directory that nobody has taken."""
+    """A directory without an owner."""
     found = kind.__new__(kind)
     CheckpointDirectory.__init__(found, directory)
     return found
@@ -38,7 +38,7 @@ def at(kind: type[CheckpointDirectory], directory: Path) -> CheckpointDirectory:
 
 @pytest.fixture
 def kept(kind: type[CheckpointDirectory], tmp_path: Path) -> CheckpointDirectory:
-    """One with a head and nothing else."""
+    """A directory with only a head."""
     found = at(kind, tmp_path / "kept")
     found.take(resume=False)
     found.write_manifest(found.head, {"a": 1})
@@ -53,7 +53,7 @@ def refused(directory: CheckpointDirectory, *, resume: bool = True) -> str:
     return str(wrong.value)
 
 
-# --- whose it is ----------------------------------------------------------------------------------
+# --- ownership ------------------------------------------------------------------------------------
 
 
 def test_a_second_owner_is_refused(kept: CheckpointDirectory) -> None:
@@ -89,10 +89,10 @@ def test_the_owner_is_one_process_and_ends_with_it(kept: CheckpointDirectory) ->
     kept.close()
 
 
-def test_what_another_began_while_one_waited_is_not_taken_for_new(
+def test_a_directory_taken_while_waiting_for_the_lock_is_refused(
     kind: type[CheckpointDirectory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A whole search of another process falls between the look and the lock."""
+    """A whole search of another process happens between the check and the lock."""
     mine, other = at(kind, tmp_path), at(kind, tmp_path)
     honest = kind._locked
 
@@ -105,7 +105,7 @@ def test_what_another_began_while_one_waited_is_not_taken_for_new(
 
     monkeypatch.setattr(kind, "_locked", late)
     assert "holds a checkpoint already" in refused(mine, resume=False)
-    other.take(resume=True)  # what is refused holds nothing
+    other.take(resume=True)  # a refused owner releases its lock
     other.close()
     mine.take(resume=True)
     mine.close()
@@ -117,7 +117,7 @@ def test_there_is_something_to_go_on_with(kind: type[CheckpointDirectory], tmp_p
     assert not list(tmp_path.iterdir())
 
 
-# --- what is foreign ------------------------------------------------------------------------------
+# --- foreign files --------------------------------------------------------------------------------
 
 
 FOREIGN = ["notes.txt", "level-abc", "level-1", "visited-1.data", "exchange-x", "tab\tnew\nline"]
@@ -143,7 +143,7 @@ def test_a_name_of_ours_on_something_else_is_foreign(kept: CheckpointDirectory, 
     assert f"holds other files: {name}" in refused(kept)
 
 
-def test_what_the_file_system_puts_there_is_none(kept: CheckpointDirectory) -> None:
+def test_files_of_the_file_system_are_not_foreign(kept: CheckpointDirectory) -> None:
     (kept.directory / ".nfs000012").write_text("a file that somebody has open")
     kept.take(resume=True)
     kept.close()
@@ -156,7 +156,9 @@ def test_a_checkpoint_of_the_other_engine(kept: CheckpointDirectory) -> None:
 
 
 @pytest.mark.parametrize("what", ["link", "pipe", "folder"])
-def test_a_lock_that_is_none(kept: CheckpointDirectory, tmp_path: Path, what: str) -> None:
+def test_a_lock_that_is_no_regular_file_is_refused(
+    kept: CheckpointDirectory, tmp_path: Path, what: str
+) -> None:
     lock = kept.directory / LOCK
     lock.unlink()
     if what == "link":
@@ -169,10 +171,10 @@ def test_a_lock_that_is_none(kept: CheckpointDirectory, tmp_path: Path, what: st
     assert not (tmp_path / "made by following it").exists()
 
 
-# --- what is removed ------------------------------------------------------------------------------
+# --- removal --------------------------------------------------------------------------------------
 
 
-def test_only_what_it_made_is_removed_and_no_link_is_followed(tmp_path: Path) -> None:
+def test_only_own_files_are_removed_and_no_link_is_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     part = "part-all-0123456789ab.parquet"
@@ -224,7 +226,7 @@ def test_a_name_of_ours_is_removed_from_files_only(kept: CheckpointDirectory) ->
     assert {entry.name for entry in kept.directory.iterdir()} == {kept.head, LOCK, "notes.txt"}
 
 
-def test_what_was_never_finished_goes(kept: CheckpointDirectory) -> None:
+def test_unfinished_files_are_removed(kept: CheckpointDirectory) -> None:
     for name in (kept.head, "level-00001.json"):
         (kept.directory / f".{name}.0123456789abcdef.new").write_text("half")
     kept.remove_unfinished()
@@ -239,7 +241,6 @@ def test_what_was_never_finished_goes(kept: CheckpointDirectory) -> None:
 def test_a_manifest_of_another_version(
     kept: CheckpointDirectory, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an older one as of a newer."""
     monkeypatch.setattr(type(kept), "format", type(kept).format + version)
     with pytest.raises(InputError, match="written by another version"):
         kept.read_manifest(kept.head)
@@ -268,7 +269,7 @@ def test_a_manifest_ends_with_its_digest(kept: CheckpointDirectory) -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[]", "1", '{"a": 1}', '{"a": 1', "null"])
-def test_a_manifest_whose_digest_is_right_may_be_none(kept: CheckpointDirectory, text: str) -> None:
+def test_an_invalid_manifest_with_a_correct_digest_is_refused(kept: CheckpointDirectory, text: str) -> None:
     digest = hashlib.sha256(text.encode()).hexdigest()
     (kept.directory / kept.head).write_text(f"{text}\n{digest}\n")
     with pytest.raises(InputError, match="is damaged"):
@@ -278,7 +279,7 @@ def test_a_manifest_whose_digest_is_right_may_be_none(kept: CheckpointDirectory,
 def test_a_manifest_is_on_the_disk_and_then_its_name(
     kept: CheckpointDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """First what is written aside, then, when it has its name, the directory that has the name."""
+    """The temporary file is synced first; after the rename, the directory is."""
     synced: list[tuple[bool, bool]] = []
 
     def fsync(descriptor: int) -> None:
@@ -299,7 +300,7 @@ def test_a_manifest_that_is_a_link_is_not_read(kept: CheckpointDirectory, tmp_pa
         kept.read_manifest(kept.head)
 
 
-# --- files that are there whole or not at all -----------------------------------------------------
+# --- files that are complete or absent ------------------------------------------------------------
 
 
 def written(target: Path, text: str) -> None:
@@ -327,7 +328,7 @@ def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path: Path) -> None:
+def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     target, link = tmp_path / "far" / "result.json", tmp_path / "link"
     link.symlink_to(target)
@@ -369,7 +370,7 @@ def test_a_pipe_or_a_device_is_written_where_it_is(tmp_path: Path) -> None:
 
 
 def test_only_files_of_ours_are_removed_and_through_no_link(tmp_path: Path) -> None:
-    """A folder with a name of ours stays, and so does all that a link leads to."""
+    """A folder whose name matches stays, and so does everything behind a link."""
     ours = re.compile(r"states-\d+\.data")
     there = tmp_path / "there"
     (there / "states-2.data").mkdir(parents=True)
@@ -383,7 +384,7 @@ def test_only_files_of_ours_are_removed_and_through_no_link(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("synced", [True, False])
-def test_what_is_synced_is_on_the_disk_before_it_takes_its_place(
+def test_a_synced_file_is_on_disk_before_it_replaces_the_target(
     synced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, seen = tmp_path / "found.json", []

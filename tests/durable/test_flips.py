@@ -1,8 +1,7 @@
-"""One bit is flipped in a file that is read back: it is found, or what is read means the same.
+"""A flipped bit in a file that Highwater reads back is detected, or does not change the result.
 
-The kinds of files are all that Highwater reads of what it wrote: checkpoints of both engines, machine code, what
-`mutate` keeps, the gate's baseline, traces of runs, and what a search spilled (test_spill.py). The tables of `states`
-are not read back. Seeded; a few flips are fast, the rest slow.
+The kinds of files: checkpoints of both engines, machine code, `mutate`'s cache, the gate's baseline, traces
+of runs, and spilled states (test_spill.py). Seeded; a few flips are fast, the rest slow.
 """
 
 from __future__ import annotations
@@ -44,14 +43,15 @@ from tests.slow import all_but
 SCENARIO = "truncation/kip-101"
 SMALL = {"max_records": 1}
 Read = Callable[[], Any]
-"""Reads everything back; what it gives means the same where it is equal. Raises FOUND where something is found."""
+"""Reads everything back; equal results have the same meaning. Raises FOUND if damage is detected."""
 FOUND = (InputError, EngineError, TraceError, OSError)
 
 
 def flips(directory: Path, read: Read, count: int, seed: int = 1) -> tuple[int, int]:
-    """Flip so many bits below a directory, one at a time; how many were found, and how many meant the same.
+    """Flip ``count`` bits below a directory, one at a time; returns how many were detected and how many
+    changed nothing.
 
-    AssertionError where one was read back in silence and means something else.
+    Raises AssertionError if a flip silently changes the result.
     """
     rng, honest = random.Random(seed), {path: path.read_bytes() for path in files(directory)}
     expected, found, same = read(), 0, 0
@@ -95,7 +95,7 @@ def model() -> Model:
     return models.scenario_model(SCENARIO, **SMALL)
 
 
-# --- the kinds ------------------------------------------------------------------------------------
+# --- kinds of files -------------------------------------------------------------------------------
 
 
 def native_in_memory(model: Model, place: Path) -> Read:
@@ -115,7 +115,7 @@ def native_on_disk(model: Model, place: Path) -> Read:
 
 
 def spark_checkpoint(model: Model, place: Path) -> Read:
-    """All its levels are the driver's, so that no Spark is needed."""
+    """All of its levels are small enough for the driver, so no Spark is needed."""
     options, spark = SearchOptions(workers=1, deadlock=True), SparkOptions("local[2]", str(place))
     on_spark(model, SearchOptions(workers=1, deadlock=True, limit_states=3000), None, spark)
     resumed = SparkOptions("local[2]", str(place), resume=True)
@@ -148,7 +148,7 @@ BASELINE = Path(__file__).parents[2] / ".highwater" / "gate.toml"
 
 
 def gate_baseline(model: Model, place: Path) -> Read:
-    """What is not what was found is a difference to the gate; so is an entry that nobody selected, or that is gone."""
+    """Damage also counts as detected if the gate reports a difference, an unknown entry or a missing one."""
     place.mkdir()
     honest = baselines.read(BASELINE)
     facts = {key: honest.facts[key] for key in sorted(honest.facts) if key[0] == SCENARIO_KIND}
@@ -202,15 +202,15 @@ KINDS: dict[str, tuple[Callable[[Model, Path], Read], int]] = {
     "gate's baseline": (gate_baseline, 60),
     "trace of a run": (trace_of_a_run, 60),
 }
-"""By kind of file what writes one and reads it, and how many flips: with those of test_spill.py more than 500."""
+"""Kind of file → its writer and reader, and the number of flips: more than 500 with test_spill.py."""
 
 STRICT = [*KINDS][:4]
-"""Those of which every bit counts."""
+"""The kinds in which every flipped bit must be detected."""
 
 
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A session that is none: small levels need no cluster."""
+    """A stub in place of a Spark session: small levels need no cluster."""
     module = sys.modules[on_spark.__module__]
     monkeypatch.setattr(module, "session", lambda master: SimpleNamespace(cores=2, master=master))
 
@@ -222,7 +222,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_spark", "_quick")
-@pytest.mark.parametrize("kind", all_but((), KINDS, "each flip is a search; a few are fast tests below"))
+@pytest.mark.parametrize("kind", all_but((), KINDS, "each flip is a search; fast tests below have a few"))
 def test_a_flipped_bit_is_found(kind: str, model: Model, tmp_path: Path) -> None:
     make, count = KINDS[kind]
     place = tmp_path / "place"

@@ -1,7 +1,7 @@
-"""A disk that is full at ten moments of check, states, replay and gate: no result is lost, and one line says what is.
+"""If the disk fills up during a command, no finished result is lost, and one line reports the error.
 
-Once as a limit on the size of files, which needs no rights; once as a small file system of its own, on which everything
-lies that a command writes: results, checkpoints, tables, machine code and temporary files.
+The disk is limited by a maximum file size, which needs no rights, or is a small file system with everything
+that a command writes.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ ROOT = Path(__file__).parents[2]
 SCENARIO = "truncation/kip-101"
 BEFORE = "what was there before\n"
 ROOM = [0, 1 << 12, 1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 22]
-"""Bytes that there are room for: ten moments at which the disk is full."""
+"""Bytes until the disk is full: ten moments in a command."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command line, the files that it writes, and what it says on standard output with its result."""
+    """A command line, the files that it writes, and a text on standard output with its result."""
 
     line: tuple[str, ...]
     files: tuple[str, ...]
     said: str
     statuses: tuple[int, ...]
-    """Its result's own, and 2."""
+    """The status of its result, and 2."""
 
 
 COMMANDS = {
@@ -58,7 +58,7 @@ COMMANDS = {
         (0, 2),
     ),
     "check with a checkpoint": Command(
-        # A search that cannot be kept ends with what it has found: 3 is its own status then.
+        # If the checkpoint cannot be written, the search ends with the states found so far: status 3.
         ("check", SCENARIO, "--checkpoint", "kept", "--json", "a.json"),
         ("a.json",),
         SCENARIO,
@@ -112,7 +112,7 @@ COMMANDS = {
 
 
 def prepare(place: Path) -> None:
-    """What the commands read, and the files and tables that they are to replace."""
+    """Write the commands' inputs, and earlier versions of their outputs."""
     model = models.scenario_model(SCENARIO)
     (violation,) = search(model, SearchOptions(workers=1)).violations
     write_run(place / "run.jsonl", model, violation.initial, violation.path, protocol="truncation")
@@ -130,7 +130,7 @@ def prepare(place: Path) -> None:
 
 
 def is_whole(file: Path, before: str) -> bool:
-    """Whether a file is what it was, or has all that it is to have."""
+    """True if the file is unchanged or complete."""
     text = file.read_text()
     if text == before:
         return True
@@ -145,12 +145,12 @@ def is_whole(file: Path, before: str) -> bool:
 def holds(
     command: Command, place: Path, environment: dict[str, str], limit: Callable[[], None] | None
 ) -> None:
-    """Run a command where there is little room, and look at what it says and leaves."""
+    """Run a command with little space and check its messages and files."""
     before = {name: (place / name).read_text() for name in command.files}
     done = subprocess.run(
         [sys.executable, "-m", "highwater", *command.line],
         cwd=place,
-        # Python would cut short its own compiled modules, in the checkout, and believe them from then on.
+        # Python would truncate its own bytecode files in the checkout, and load them later.
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", **environment},
         preexec_fn=limit,
         capture_output=True,
@@ -190,7 +190,6 @@ def test_files_may_not_be_larger(name: str, room: int, tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 24 MiB."""
     place = tmp_path / "disk"
     place.mkdir()
     if os.geteuid() or shutil.which("mount") is None:
@@ -203,7 +202,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         yield place
     finally:
-        # What a command has started may end a moment after it.
+        # A child process may end a moment after the command.
         for _ in range(100):
             if not subprocess.run(["umount", str(place)], capture_output=True, check=False).returncode:
                 break
@@ -215,7 +214,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize("room", ROOM)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_small_disk(name: str, room: int, small_disk: Path) -> None:
-    """Machine code, temporary files and results have so much room together."""
+    """Machine code, temporary files and results share the space."""
     prepare(small_disk)
     (small_disk / "temporary").mkdir()
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize

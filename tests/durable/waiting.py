@@ -1,4 +1,4 @@
-"""What waits forever is an error instead: of a pipe that nobody writes to, for one."""
+"""Turn an endless wait, as on a pipe without a writer, into an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 
 @contextmanager
 def without_waiting(seconds: int = 60) -> Iterator[None]:
-    """While inside, AssertionError after so many seconds, far more than anything here takes."""
+    """Raises AssertionError in the block after ``seconds``."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise AssertionError("it waits")

@@ -1,7 +1,7 @@
-"""Single changes of Python source: a comparison swapped, a constant off by one, a condition negated, a statement gone.
+"""Mutants of Python source: swapped comparison, constant off by one, negated condition, removed statement.
 
-A mutant is a place in a file and another text for it. What means nothing when a program runs is left out: texts,
-annotations, ``__all__``, what is imported for types only.
+A mutant is a place in a file and its new text. Code without effect at run time is left out: texts,
+annotations, ``__all__`` and imports for types.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 FOLDERS = ("checker", "model/language", "traces")
-"""The engines, with what reads for them and what they say."""
+"""The folders with the engines, their readers and their reports."""
 
 _SWAPPED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==", ast.In: "not in",
@@ -24,7 +24,7 @@ _SWAPPED: dict[type[ast.cmpop], str] = {
 
 @dataclass(frozen=True, order=True)
 class Mutant:
-    """A change of one file: from ``start`` to ``end``, bytes of it, stands ``text``. ``file`` is relative."""
+    """``text`` replaces the bytes from ``start`` to ``end`` of a file with a relative path."""
 
     file: str
     line: int
@@ -35,7 +35,6 @@ class Mutant:
     text: str
 
     def of(self, source: bytes) -> bytes:
-        """The file's text with the change."""
         return source[: self.start] + self.text.encode() + source[self.end :]
 
     def __str__(self) -> str:
@@ -45,7 +44,6 @@ class Mutant:
 
 @cache
 def mutants(root: Path, folders: tuple[str, ...] = FOLDERS) -> list[Mutant]:
-    """All mutants of the files below these folders, in order."""
     found: list[Mutant] = []
     for folder in folders:
         for path in sorted((root / folder).rglob("*.py")):
@@ -55,7 +53,7 @@ def mutants(root: Path, folders: tuple[str, ...] = FOLDERS) -> list[Mutant]:
 
 
 def chosen(every: list[Mutant], seed: int, count: int) -> list[Mutant]:
-    """So many of them: first a kind is drawn, then one of it, so that no kind is rare."""
+    """``count`` mutants: each draw chooses a kind first, so no kind is rare."""
     rng = random.Random(seed)
     kinds = sorted({mutant.kind for mutant in every})
     by_kind = {kind: [mutant for mutant in every if mutant.kind == kind] for kind in kinds}
@@ -68,7 +66,6 @@ def chosen(every: list[Mutant], seed: int, count: int) -> list[Mutant]:
 
 
 def of_file(name: str, source: bytes) -> Iterator[Mutant]:
-    """The mutants of one file's text."""
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -79,7 +76,7 @@ def of_file(name: str, source: bytes) -> Iterator[Mutant]:
 
 
 def _executed(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
-    """What means something when it runs, with what is in it."""
+    """The statements and expressions that have an effect at run time, nested ones included."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, (ast.stmt, ast.expr)):
             if _means_nothing(node):
@@ -121,7 +118,7 @@ def _changes(
 
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         left, (right,) = node.left, node.comparators
-        # Between the operands, as parentheses around them belong to neither.
+        # The text between the operands: parentheses belong to neither.
         between = place(left)[1], place(right)[0]
         sign = source[between[0] : between[1]].decode()
         plain = ast.unparse(ast.Compare(ast.Name("a"), node.ops, [ast.Name("b")])).split(" ", 1)[1][:-2]

@@ -25,13 +25,13 @@ from tests.engine_mutants import plant
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 1800
-"""Seconds for a run of tests. A longer run counts as a hang, which detects the mutant."""
+"""Time limit of a test run. A longer run counts as a hang, which detects the mutant."""
 _LEFT_OUT = (".git", ".venv", "*.egg-info", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")
 _NO_TESTS = 5
 
 
 class Copy:
-    """A copy of the tree, with the recordings beside it where they are beside this one."""
+    """A copy of the tree, with a link to the recordings if there are any."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "tree"
@@ -39,7 +39,7 @@ class Copy:
         recordings = ROOT.parent / "shared"
         if recordings.is_dir():
             (folder / "shared").symlink_to(recordings)
-        # Tests of packaging and of other revisions need a repository.
+        # Tests of packaging and of other revisions need a git repository.
         who = [
             "-c",
             "user.name=mutants",
@@ -52,7 +52,7 @@ class Copy:
             subprocess.run(["git", *who, *words], cwd=self.root, check=True, capture_output=True)
 
     def noticed(self, mutant: plant.Mutant, tests: list[str], *options: str) -> str | None:
-        """The first test that fails with the mutant, None where all pass."""
+        """The first test that fails with the mutant, or None."""
         path = self.root / mutant.file
         source = path.read_bytes()
         command = [
@@ -90,7 +90,7 @@ class Copy:
 
 
 def naming(root: Path, file: str) -> list[str]:
-    """The test files that import a module, files with few imports first."""
+    """The test files that import a module, those with few imports first."""
     package, _, name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".").rpartition(".")
     module = rf"highwater\.{re.escape(f'{package}.{name}')}\b"
     pattern = re.compile(rf"{module}|from highwater\.{re.escape(package)} import (\([^)]*|.*)\b{name}\b")
@@ -101,7 +101,7 @@ def naming(root: Path, file: str) -> list[str]:
 
 
 def examine(copy: Copy, mutant: plant.Mutant, whole: bool) -> dict[str, Any]:
-    """Try a mutant with the tests that name its module, then with all."""
+    """Try a mutant with the tests that import its module, then, if ``whole``, with all tests."""
     stages: dict[str, tuple[list[str], list[str]]] = {"naming": (naming(ROOT, mutant.file), [])}
     if whole:
         stages["all"] = (["tests"], ["-n", "2", "--dist", "loadgroup"])
@@ -112,7 +112,6 @@ def examine(copy: Copy, mutant: plant.Mutant, whole: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Read the options, and run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=21)
     parser.add_argument("--count", type=int, default=40)

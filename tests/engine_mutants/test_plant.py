@@ -1,4 +1,4 @@
-"""Mutants of the engines are changes of executed code, and the run reports those that no test detects."""
+"""Mutants of the engines change executed code, and the run reports those that no test detects."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ def test_the_tests_that_import_a_module_are_found() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> run.Copy:
-    """A copy of a tree with one module and one test of it."""
     tree = tmp_path / "original" / "tree"
     (tree / "tests").mkdir(parents=True)
     (tree / "one.py").write_text("def f(a):\n    return a > 1\n")

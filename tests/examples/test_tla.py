@@ -1,4 +1,4 @@
-"""Specifications of the repository tlaplus/Examples in this language find what its manifests say."""
+"""The ports of tlaplus/Examples specifications find what the manifests there say."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ MANIFESTS = {
     "simple_allocator": (400, 6),
     "two_phase": (288, 11),
 }
-"""Distinct states and depth, as the manifests have them; all of them say that every property holds."""
+"""Distinct states and depth from the manifests, in which every property holds."""
 
 OTHERS = {"bakery_live": (2_303, 39)}
-"""TLC's result of a model without a manifest: the same module with `SPECIFICATION Spec`, from its first state."""
+"""TLC's counts for a model without a manifest: the same module with `SPECIFICATION Spec`."""
 
 VIOLATED = {"bakery_live": {"somebody_enters_who_wavers", "everybody_enters_who_wavers"}}
-"""Properties that TLC violates, too: `Spec` is fair to each process, and wavering forever counts as steps."""
+"""Properties that TLC violates too: `Spec` is fair to each process, and wavering forever counts as steps."""
 
 STALE = {"ewd840": (302, 9)}
-"""TLC's result with one worker, which searches breadth first, if the manifest has another."""
+"""TLC's breadth-first counts (one worker), where the manifest's counts differ."""
 
 
 COUNTS = MANIFESTS | OTHERS | STALE
@@ -51,7 +51,7 @@ def test_its_expectation_is_the_manifest_s(name: str) -> None:
 
 
 def checked(path: Path) -> tuple[int, str]:
-    """The status and the table of `highwater check` for a scenario."""
+    """The exit status and the output of `highwater check` for a scenario."""
     run = CliRunner().invoke(cli, ["check", str(path), "--quiet", "--workers", "1"], prog_name="highwater")
     if run.exception is not None and not isinstance(run.exception, SystemExit):
         raise run.exception
@@ -99,7 +99,7 @@ WRONG = {
 
 
 def got_wrong(protocol: str, right: str, wrong: str, directory: Path) -> None:
-    """The protocols in a directory, as they import each other, one of them with a text replaced that it has once."""
+    """Copy the protocols to a directory and replace one text, which must occur exactly once."""
     text = (HERE / protocol).read_text(encoding="utf-8")
     assert text.count(right) == 1
     for path in HERE.glob("*.py"):
@@ -118,7 +118,7 @@ def test_a_mistake_in_it_is_found(name: str, tmp_path: Path) -> None:
 
 
 NOT_IMPLEMENTED = {
-    # The manager commits on its own.
+    # The manager commits without asking.
     "two_phase": (
         'require("all are prepared", s.prepared == s.prepared.type.all())',
         "pass",
@@ -126,14 +126,14 @@ NOT_IMPLEMENTED = {
     ),
     "paxos_commit": ("// 2 + 1", "// 2", "commits_as_one"),
     "ewd840": ('"black" if j > i else s.color[i]', "s.color[i]", "detects_termination"),
-    # An old copy of a value is taken for the next one.
+    # An old copy of a value is mistaken for the next value.
     "alternating_bit": (
         "s.next.seen, s.next.rcvd = m.bit, m.value",
         "s.next.seen, s.next.rcvd = s.bit, m.value",
         "is_a_channel",
     ),
 }
-"""A change of a protocol by which it does not implement the abstract one any more, and its refinement."""
+"""Protocol → a change after which its refinement fails, and the refinement's name."""
 
 
 @pytest.mark.parametrize("name", NOT_IMPLEMENTED)
@@ -154,7 +154,7 @@ ROW = re.compile(r"^\|.* \[(\w+)\]\(\w+\.py\) \|.*\| (\d+) \| (\d+) \|$", re.M)
 
 
 def lines_of(path: Path) -> int:
-    """Lines that are neither blank nor a comment nor in a docstring."""
+    """The number of lines that are neither blank, nor comments, nor docstrings."""
     text = path.read_text(encoding="utf-8")
     told: set[int] = set()
     if path.suffix == ".py":

@@ -1,4 +1,4 @@
-"""One small scenario of the truncation protocol, with all that is asked of it."""
+"""One small scenario of the truncation protocol, and its explorer session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions that a person types: each means what Python would make of the plain state, and nothing else is read."""
+"""Typed conditions mean what Python means for the plain state, and cannot read anything else."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ def session() -> Session:
 
 @pytest.fixture(scope="module")
 def states(session: Session) -> list[tuple[int, ...]]:
-    """States of some walks."""
     return [state for seed in range(6) for state in session.states(session.walk(Path(), 25, seed))]
 
 
 def plain(value: Any) -> Any:
-    """A decoded state with its fields as attributes, as the language shows it."""
+    """A decoded state with its fields as attributes, as protocols see it."""
     if isinstance(value, dict):
         return SimpleNamespace(**{name: plain(item) for name, item in value.items()})
     return [plain(item) for item in value] if isinstance(value, list) else value
@@ -63,11 +62,13 @@ MEANINGS = {
 
 
 NEVER_OTHERWISE = ("partition.leader is none", "brokers[1].status != 'RUNNING'")
-"""In these states; of the others each is true in some and false in some."""
+"""The only conditions that are never true or never false in these states."""
 
 
 @pytest.mark.parametrize("text", [t for t, meaning in MEANINGS.items() if meaning])
-def test_it_means_what_it_says(session: Session, states: list[tuple[int, ...]], text: str) -> None:
+def test_a_condition_means_what_python_means(
+    session: Session, states: list[tuple[int, ...]], text: str
+) -> None:
     meaning = MEANINGS[text]
     assert meaning is not None
     ask = compile_nodes([condition(session.model, text)])
@@ -76,7 +77,7 @@ def test_it_means_what_it_says(session: Session, states: list[tuple[int, ...]], 
     assert len(set(said)) == 2 or text in NEVER_OTHERWISE
 
 
-def test_enabled_is_what_can_be_taken(session: Session, states: list[tuple[int, ...]]) -> None:
+def test_enabled_agrees_with_the_guards(session: Session, states: list[tuple[int, ...]]) -> None:
     ask = compile_nodes([condition(session.model, "enabled('send_fetch', f=1)")])
     number = session.number("send_fetch", {"f": 1})
     said = [bool(ask(state)[0]) for state in states]
@@ -121,7 +122,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG, ids=lambda t: t[:30])
-def test_what_is_none_is_refused_in_a_line(session: Session, text: str) -> None:
+def test_an_invalid_condition_gives_one_line(session: Session, text: str) -> None:
     with pytest.raises(InputError) as wrong:
         condition(session.model, text)
     assert WRONG[text] in str(wrong.value)
@@ -148,7 +149,7 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(PIECES, max_size=12).map("".join))
-def test_whatever_is_typed_is_a_condition_or_is_refused(session: Session, text: str) -> None:
+def test_random_text_is_a_condition_or_is_refused(session: Session, text: str) -> None:
     try:
         found = condition(session.model, text)
     except InputError:
@@ -159,7 +160,7 @@ def test_whatever_is_typed_is_a_condition_or_is_refused(session: Session, text: 
 @pytest.mark.parametrize(
     "name", ["truncation/kip-101", "replication/defect-late-fetch", "docs/examples/register.toml"]
 )
-def test_what_the_page_gives_as_an_example_can_be_asked(name: str) -> None:
+def test_example_conditions_of_the_page_are_valid(name: str) -> None:
     session = Session(asked(name).model())
     sought, watched = examples(session.model.protocol.state)
     assert sought

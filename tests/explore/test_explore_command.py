@@ -1,4 +1,4 @@
-"""The command: what it refuses, and that a written run is where it begins."""
+"""`highwater explore`: invalid requests are refused, and a given run is opened."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from highwater.checker.explore.session import Session, path_of, read_trace
 
 @pytest.fixture(autouse=True)
 def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server ends as by Ctrl-C, at once."""
+    """The server ends immediately, as by Ctrl-C."""
 
     def end(self: BaseWSGIServer) -> None:
         raise KeyboardInterrupt
@@ -23,7 +23,7 @@ def _nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BaseWSGIServer, "serve_forever", end)
 
 
-def test_it_says_its_address(trace: Path) -> None:
+def test_the_address_is_printed(trace: Path) -> None:
     for asked, end in ((("truncation/kip-101",), "/"), (("--trace", trace), ".")):
         found = run("explore", *asked, "--no-open")
         assert found.exit_code == 0

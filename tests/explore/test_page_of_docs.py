@@ -1,4 +1,4 @@
-"""docs/explore.md: its conditions can be asked, and its example is true."""
+"""The conditions in docs/explore.md are valid, and its example is true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.checker.conftest import ROOT
 PAGE = (ROOT / "docs" / "explore.md").read_text(encoding="utf-8")
 
 
-def test_its_conditions_can_be_asked() -> None:
+def test_conditions_of_the_page_are_valid() -> None:
     model = asked("replication/large-fencing").model()
     (block,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.M | re.S)
     texts = block.splitlines()

@@ -1,4 +1,4 @@
-"""What the page is given: only under its address, only to read, and the same as the session says."""
+"""The explorer's server: local address only, read only, and the session's answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_nothing_can_be_written(client: Client, method: str) -> None:
     assert client.open(f"/{TOKEN}/run", method=method, base_url=HERE["base_url"]).status_code == 405
 
 
-def test_the_page_asks_nobody_else(client: Client) -> None:
+def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
     answer = client.get(f"/{TOKEN}/", **HERE)
     assert answer.status_code == 200
     policy = answer.text.split('Content-Security-Policy" content="')[1].split('"')[0]
@@ -70,7 +70,7 @@ def test_a_run(client: Client, views: Answers) -> None:
     assert "unknown name 'nothing'" in bad[2][0]
 
 
-def test_what_is_violated_is_said(client: Client, views: Answers) -> None:
+def test_violations_are_reported(client: Client, views: Answers) -> None:
     (violation,) = search("native")(views.session.model, SearchOptions(stop_at_first=True), None).violations
     path = Path(0, tuple(violation.path))
     assert ask(client, "run", path=str(path))["violated"] == ["strong_isr"]
@@ -90,7 +90,7 @@ APART = "logs[0].length == 1 and replicas[0].leader_epoch.is_(0) and replicas[1]
 
 
 def test_another_rule(client: Client, views: Answers) -> None:
-    """What differs is what the two models' steps say."""
+    """The reported difference is that between the steps of the two models."""
     path = views.session.nearest(Path(), APART).path
     assert path is not None
     told = {name: ask(client, "rule", path=str(path), name=name) for name in views.request.rules}
@@ -115,7 +115,9 @@ def test_another_rule(client: Client, views: Answers) -> None:
         ("test", {"path": "0.1.2.3.x"}, "no address"),
     ],
 )
-def test_what_cannot_be_answered_is_said(client: Client, name: str, asked: dict[str, str], said: str) -> None:
+def test_an_invalid_request_gives_an_error(
+    client: Client, name: str, asked: dict[str, str], said: str
+) -> None:
     assert said in ask(client, name, 400, **asked)["error"]
 
 

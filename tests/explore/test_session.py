@@ -1,4 +1,4 @@
-"""A session: paths are addresses, steps are the interpreter's, the nearest state is a nearest one."""
+"""An explorer session: paths, steps as the interpreter's, and a search for the nearest state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from highwater.model.language.initial import Scalars
 
 
 def levels(views: Answers, start: Scalars) -> dict[Scalars, int]:
-    """The distance of each state from one, by the reference."""
+    """Each reachable state's distance from ``start``, by the interpreter."""
     session, found, left = views.session, {start: 0}, deque([start])
     while left:
         state = left.popleft()
@@ -49,7 +49,7 @@ def test_a_path_that_cannot_be_gone_is_refused_with_the_guard(views: Answers) ->
         session.states(Path(0, (0,) * (LONGEST + 1)))
 
 
-def test_what_can_be_taken_is_what_the_interpreter_takes(views: Answers) -> None:
+def test_enabled_steps_are_the_interpreter_s(views: Answers) -> None:
     session = views.session
     for state in session.states(session.walk(Path(), 30, 5)):
         steps = [s for s in session.interpreter.steps(state) if s.state is not None]

@@ -1,4 +1,4 @@
-"""A session on a protocol whose steps can be cut, and can break a property of steps."""
+"""A session on a protocol whose steps can exceed bounds and violate a step property."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_step_that_is_cut_leads_nowhere(session: Session) -> None:
         session.states(Path(0, (up, up, up)))
 
 
-def test_a_step_that_breaks_a_property_is_told_where_it_ends(views: Answers, session: Session) -> None:
+def test_a_violated_step_property_is_reported_at_the_step_s_target(views: Answers, session: Session) -> None:
     up, down = session.number("up", {}), session.number("down", {})
     assert [session.broken(session.states(Path(0, steps))) for steps in ((), (up,), (up, down))] == [
         [],
@@ -101,11 +101,9 @@ def test_a_run_from_a_later_initial_state_begins_there(tmp_path: File) -> None:
         path_of(session, [wrong])
 
 
-def test_what_was_compiled_for_an_answer_is_there_for_the_next(
-    views: Answers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_code_is_reused_by_the_next_request(views: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     first = views.run({"path": "0"})
-    assert views.run({"path": "0"}) == first  # what is asked twice is compiled
+    assert views.run({"path": "0"}) == first  # the second request uses compiled code
 
     def compiled_again(*_: object) -> None:
         raise AssertionError("compiled again")

@@ -1,4 +1,4 @@
-"""The part of a property that is false: there where the property is, with the state's own values."""
+"""The part of a property that is false: its place in the source and the values in the state."""
 
 from __future__ import annotations
 
@@ -44,8 +44,6 @@ def leaves(part: PropertyPart | None, given: bool = False) -> list[tuple[str, bo
 
 
 class Small(Protocol):
-    """A state to ask things of."""
-
     name = "small"
     rules = {"strict": Rule("S1", "Asks for more.")}
 
@@ -63,45 +61,39 @@ class Small(Protocol):
         return [{"counts": [0, 1, 2], "members": [0, 2], "chosen": None, "flag": False}]
 
     def high(self, s: State, n: Number) -> Truth:
-        """Whether a count is high."""
         limit = 2
         return s.counts[n] >= limit
 
 
 @invariant("S")
 def members_are_high(m: Small, s: State) -> Truth:
-    """Members have high counts."""
     return all_of(implies(s.members.has(n), m.high(s, n)) for n in m.node)
 
 
 @invariant("S")
 def somebody_is_chosen(m: Small, s: State) -> Truth:
-    """Somebody with a high count is chosen."""
     return any_of(s.chosen.is_(n) & m.high(s, n) for n in m.node)
 
 
 @invariant("S")
 def nobody_is_low(m: Small, s: State) -> Truth:
-    """No count is zero."""
     low = any_of(s.counts[n] == 0 for n in m.node)
     return ~low
 
 
 @invariant("S")
 def branches(m: Small, s: State) -> Truth:
-    """The flag chooses the condition."""
     return where(s.flag, s.counts[0] > 0, s.counts[1] > 1)
 
 
 @invariant("S")
 def strictly(m: Small, s: State) -> Truth:
-    """With the rule on."""
     return under("strict", s.counts[0] == s.counts[1])
 
 
 @invariant("S")
 def fits_the_chosen(m: Small, s: State) -> Truth:
-    """An array is read at a place that the state says."""
+    """The array index depends on the state."""
     return s.counts[size(s.members) - 1] + 1 < s.counts[s.chosen.value] + 3
 
 
@@ -147,7 +139,7 @@ def test_an_array_is_read_at_the_place_that_the_state_has() -> None:
 
 @invariant("S")
 def last_is_chosen(m: Small, s: State) -> Truth:
-    """It reads outside an array in some states."""
+    """The array index is out of bounds in some states."""
     return s.counts[size(s.members) - 1] // s.counts[0] > 0
 
 
@@ -163,7 +155,6 @@ def test_a_true_property_has_no_false_part() -> None:
 
 @step_property("S")
 def grows(m: Small, before: State, after: State) -> Truth:
-    """The first count grows by one."""
     return implies(after.counts[0] != before.counts[0], after.counts[0] == before.counts[0] + 1)
 
 
@@ -171,7 +162,6 @@ def test_of_a_step_both_states_are_named() -> None:
     class Growing(Small):
         @action("A")
         def grow(self, s: State) -> None:
-            """It grows."""
             s.next.counts[0] = s.counts[0] + 1
 
     model = Model(Growing(), step_properties=[grows])
@@ -180,7 +170,7 @@ def test_of_a_step_both_states_are_named() -> None:
     assert false_part(model, step.node, *states[:2]) is None
     part = false_part(model, step.node, states[0], states[2])
     said, holds, values = leaves(part)[-1]
-    # The graph orders operands of == by what the process traced before.
+    # The operands' order depends on what the process traced before.
     assert set(said.split(" == ")) == {"before.counts[0] + 1", "after.counts[0]"}
     assert not holds
     assert values == {"after.counts[0]": "2", "before.counts[0]": "0"}
@@ -189,7 +179,6 @@ def test_of_a_step_both_states_are_named() -> None:
 def test_a_large_expression_is_cut() -> None:
     @invariant("S")
     def is_large(m: Small, s: State) -> Truth:
-        """A sum of many."""
         total = sum((s.counts[n] * (i + 2) for i in range(50) for n in m.node), s.counts[0])
         return total == 7
 

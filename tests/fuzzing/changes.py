@@ -1,4 +1,4 @@
-"""Changes of a file at random: of its bits, of its tokens, and of what it is at all."""
+"""Random changes of a file: bits, tokens, or the whole content."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ VALUES = (
     b'"counter.py"', b'"/dev/zero"', b"\xff\xfe", b"\x00", b'"' + b"x" * 5000 + b'"', b"[" * DEEP + b"]" * DEEP,
     b'{"a":' * DEEP + b"1" + b"}" * DEEP, b"{a=" * DEEP + b"1" + b"}" * DEEP, b"1979-05-27T07:32:00Z", b"'''",
 )  # fmt: skip
-"""Values that replace another one, in any format."""
+"""Replacement values, for any format."""
 
 
 def flipped(rng: random.Random, content: bytes) -> bytes:
-    """A few bits are others."""
+    """Flip a few bits."""
     data = bytearray(content)
     for _ in range(rng.choice((1, 1, 1, 2, 8, 64))):
         if data:
@@ -34,13 +34,13 @@ def flipped(rng: random.Random, content: bytes) -> bytes:
 
 
 def cut(rng: random.Random, content: bytes) -> bytes:
-    """It breaks off, or a part of it is missing."""
+    """Truncate the content, or remove a part."""
     a, b = sorted(rng.randrange(len(content) + 1) for _ in range(2))
     return content[:a] if rng.random() < 0.5 else content[:a] + content[b:]
 
 
 def repeated(rng: random.Random, content: bytes) -> bytes:
-    """A part of it, or a whole line, is there again: keys stand twice."""
+    """Repeat a part or a line, so that keys occur twice."""
     lines = content.splitlines(keepends=True)
     if lines and rng.random() < 0.6:
         lines.insert(rng.randrange(len(lines) + 1), rng.choice(lines))
@@ -50,7 +50,7 @@ def repeated(rng: random.Random, content: bytes) -> bytes:
 
 
 def valued(rng: random.Random, content: bytes) -> bytes:
-    """Some values, or names, are other ones."""
+    """Replace some values or names."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         places = list(_TOKEN.finditer(content))
         if not places:
@@ -62,7 +62,7 @@ def valued(rng: random.Random, content: bytes) -> bytes:
 
 
 def overwritten(rng: random.Random, content: bytes) -> bytes:
-    """Some bytes of it are anything."""
+    """Overwrite some bytes."""
     a = rng.randrange(len(content) + 1)
     new = rng.choice(
         (rng.randbytes(rng.randint(1, 40)), b"\xff" * 8, b"\x00" * 8, b"\x7f\xff\xff\xff", b"\x80" * 12)
@@ -71,7 +71,7 @@ def overwritten(rng: random.Random, content: bytes) -> bytes:
 
 
 def another(rng: random.Random, content: bytes) -> bytes:
-    """Something else altogether."""
+    """Replace the whole content."""
     if rng.random() < 0.05:
         return rng.choice(
             (b'{"meta":[' + b"{}," * 1_300_000, b"a=[" + b"{}," * 5_000_000, b"[" + b"0," * 8_000_000)
@@ -100,14 +100,13 @@ CHANGES: tuple[Callable[[random.Random, bytes], bytes], ...] = (
 
 
 def changed(rng: random.Random, content: bytes) -> bytes:
-    """One or two changes."""
     for _ in range(rng.choice((1, 1, 1, 2))):
-        if len(content) <= LARGE:  # what is large is large enough, and the fuzzer's own memory counts as well
+        if len(content) <= LARGE:  # never grow a large file: the fuzzer's own memory counts too
             content = rng.choice(CHANGES)(rng, content)
     return content
 
 
-# --- what is no file, or more than one can hold -----------------------------------------------------------
+# --- paths that are no regular file, or whose content exceeds memory --------------------------------------
 
 
 @cache
@@ -139,7 +138,7 @@ ODDITIES: dict[str, Callable[[Path], None]] = {
     "larger than is read": lambda path: os.truncate(_touched(path), 1 << 34),
     "nothing": Path.touch,
 }
-"""Kinds of paths that are no regular file."""
+"""Kinds of paths that are no small regular file."""
 
 
 def _touched(path: Path) -> Path:

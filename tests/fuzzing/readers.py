@@ -1,4 +1,4 @@
-"""Each kind of file given to what reads it, as a user would: and what may come of that."""
+"""Readers: each kind of file is read as a user would read it, and its outcome is checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOKEN = "token"
 
 
 def command(*arguments: object) -> None:
-    """Run the command. Raises what it does not catch; AssertionError where what it says is not one line."""
+    """Run the command; an error must be one line. Raises every exception that the command does not catch."""
     done = CliRunner().invoke(cli, [str(a) for a in arguments], prog_name="highwater")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -44,7 +44,7 @@ def _replay(path: Path) -> None:
 
 
 def _beside(path: Path) -> None:
-    """Replay a metadata log with all files of its folder."""
+    """Replay a metadata log together with all files of its folder."""
     command("replay", path.parent, "--html", path.parent / "page.html")
 
 
@@ -96,14 +96,13 @@ def _checkpoint(path: Path) -> None:
 
 
 def checkpointed(scenario: Path, folder: Path) -> list[object]:
-    """The search whose checkpoint is among the samples."""
+    """The search that wrote the sample checkpoint."""
     return [
         "check", scenario, "--set", "top=3", "--checkpoint", folder, "--quiet", "--workers", "1", "--memory", "0.1",
     ]  # fmt: skip
 
 
 def one_line(wrong: HighwaterError) -> None:
-    """Check that the message is one line."""
     assert "\n" not in str(wrong), str(wrong)[:500]
 
 
@@ -124,7 +123,7 @@ READERS: dict[str, Callable[[Path], None]] = {
     "data dump": _beside,
     "checkpoint": _checkpoint,
 }
-"""Kind to what reads its file."""
+"""Kind of file → its reader."""
 
 
 # --- requests ---------------------------------------------------------------------------------------------
@@ -132,7 +131,6 @@ READERS: dict[str, Callable[[Path], None]] = {
 
 @cache
 def views() -> Answers:
-    """The explorer of a small model."""
     return Answers(asked("truncation/truncate-to-hwm"))
 
 
@@ -148,7 +146,7 @@ _SAID = (
 
 
 def request(rng: random.Random) -> str:
-    """The address of a request to the explorer, at random."""
+    """A random address of a request to the explorer."""
     names = ("run", "nearest", "random", "rule", "test", "", "..", "run/x")
     said = [rng.choice(_SAID).encode() for _ in range(3)]
     if rng.random() < 0.7:
@@ -158,14 +156,14 @@ def request(rng: random.Random) -> str:
     keys = ("path", "watch", "where", "name", "steps", "seed", "path")
     query = "&".join(f"{rng.choice(keys)}={quote(text)}" for text in said)
     name = rng.choice(names)
-    if name == "nearest":  # what is found is not the question here: a search is not begun from each condition
+    if name == "nearest":  # only the request is tested: not every condition starts a search
         query += "&path=" + rng.choice(("x", "9", "0.77777"))
     token = TOKEN if rng.random() < 0.95 else quote(rng.choice(changes.VALUES)[:50])
     return f"/{token}/{name}?{query}"
 
 
 def ask(address: str) -> None:
-    """Ask the explorer. Raises what it does not catch."""
+    """Send a request to the explorer. Raises every exception that it does not catch."""
     answer = _client().get(address, base_url="http://127.0.0.1:1/")
     assert answer.status_code in (200, 308, 400, 404, 405, 414), answer.status
     if answer.status_code == 400:
@@ -173,7 +171,6 @@ def ask(address: str) -> None:
 
 
 def options(rng: random.Random) -> Sequence[str]:
-    """Options of a scenario, at random."""
     texts = [b"top=5", b"wraps=on", b"plain", b"below_seven", b"size=9", b"skips=off"]
     said = [
         changes.changed(rng, rng.choice(texts))[:100_000].decode(errors="surrogateescape") for _ in range(4)
@@ -183,7 +180,7 @@ def options(rng: random.Random) -> Sequence[str]:
 
 
 def set_over(scenario: Path, given: Sequence[str]) -> None:
-    """A scenario with these options."""
+    """Load a scenario with these options."""
     named = dict.fromkeys(("--set", "--rule", "--profile", "--property"), ())
     pairs = list(zip(given[::2], given[1::2], strict=True))
     sets, rules, profiles, properties = ([value for key, value in pairs if key == name] for name in named)

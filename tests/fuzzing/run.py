@@ -1,8 +1,8 @@
-"""A run of the fuzzer: so many changed files to all readers, by a seed; what went wrong, and the memory that it took.
+"""Run the fuzzer: give changed files to all readers, and report failures and memory use.
 
     python -m tests.fuzzing.run --seed 1 --count 5000 --keep found
 
-prints progress, and at last one line of JSON. Each file that went wrong is kept in the directory, with its exception.
+prints progress, then one line of JSON. Each file that failed is kept in the directory, with its exception.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from highwater.checker.base.memory import peak_memory
 from tests.fuzzing import changes, readers, samples
 
 CPU_SECONDS = 30
-"""Of processor time that a file may take before it counts as one that hangs."""
+"""Processor time of a file; more counts as a hang."""
 REQUESTS, OPTIONS = "explorer's request", "options"
 ROOM = 4 << 30
-"""Bytes of address space: a file that wants more fails here, and does not take the machine with it."""
+"""Bytes of address space: a file that needs more fails, and the machine survives."""
 GROWTH = 8 << 20
-"""Bytes by which a file makes this process grow that are worth a word."""
+"""Bytes by which a file must make the process grow to be reported."""
 ODD = 0.04
-"""So many of the files are no files at all."""
+"""The share of paths that are no regular file."""
 
 
 class Hang(BaseException):
-    """A file took too long."""
+    """A file exceeded CPU_SECONDS."""
 
 
 class Fuzzer:
-    """The samples, and what was found so far."""
+    """The samples and the failures found so far."""
 
     def __init__(self, folder: Path, seed: int, keep: Path | None) -> None:
         self.folder, self.seed, self.keep = folder, seed, keep
@@ -55,11 +55,11 @@ class Fuzzer:
         self.done: Counter[str] = Counter()
         self.hanging = False
         self.growth: list[str] = []
-        """Files with which the most memory that was ever needed grew, and to what."""
+        """Files that raised the peak memory, and the new peak."""
         self.peak = peak_memory()
 
     def one(self, number: int) -> None:
-        """Make a case by its number, read it, and put things back."""
+        """Make the case with this number, read it, and restore the samples."""
         rng = random.Random(f"{self.seed}/{number}")
         kind = self.kinds[number % len(self.kinds)]
         self.done[kind] += 1
@@ -116,7 +116,6 @@ class Fuzzer:
             self._kept(number, kind, shown, "it took too long")
 
     def hang(self, number: int, frame: FrameType | None) -> None:
-        """The signal that a file takes too long."""
         self.hanging = True
         raise Hang
 
@@ -129,7 +128,6 @@ class Fuzzer:
 
 
 def main() -> None:
-    """Read the options, and run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=500)

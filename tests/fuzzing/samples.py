@@ -1,4 +1,4 @@
-"""A small whole file of every kind that somebody gives, made anew: what is fuzzed is one of these, changed."""
+"""Write a small valid file of every kind that users give; the fuzzer changes these."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ properties.below_seven = "kept"
 
 
 def write(folder: Path) -> dict[str, Path]:
-    """Every kind's file by the name of the kind, below a folder that is new; a kind that is a directory is one."""
+    """Write a file of each kind below a new folder; returns kind → path. Some kinds are directories."""
     folder.mkdir(parents=True)
     found: dict[str, Path] = {}
 
@@ -111,7 +111,7 @@ def write(folder: Path) -> dict[str, Path]:
     file("compressed segment", f"{0:020}.log", b"".join(segment(compression="zstd")))
     file("snapshot", f"{len(log):020}-{1:010}.checkpoint", snapshot(log))
     file("dump", "dump.txt", dump_of(encode_batch(0, 1, 1000, log[:4]) + content))
-    # Two brokers' logs, and a dump of one's data, are read beside the log that they are of.
+    # Replay also reads the logs of two brokers, and a dump, next to the metadata log.
     run = Run(folder / "logs", seed=1, unclean=True)
     for _ in range(60):
         run.step()

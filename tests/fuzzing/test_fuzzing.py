@@ -1,4 +1,4 @@
-"""Any input gives one line about its mistake: no traceback, no hang, and bounded memory."""
+"""Any input gives one line about its error: no traceback, no hang, and bounded memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CORPUS = {
     "a terminal's signs": b'protocol = "\\u001b[2J"',
     "a path that is none": b'protocol = "a\\u0000.py"',
 }
-"""Content that a reader got wrong, or could get wrong, by the kinds of files in ``readers.READERS``."""
+"""Kind of file → content that a reader once handled wrongly, or could."""
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def _watched() -> Iterator[None]:
-    """A reader that blocks is interrupted."""
+    """Interrupt a reader that blocks."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise run.Hang
@@ -90,7 +90,7 @@ def test_wrong_values_of_options_are_one_line(made: dict[str, Path]) -> None:
 
 
 def test_wrong_requests_to_the_explorer_are_answered() -> None:
-    for value in (value for value in VALUES if value != b"0"):  # from there a search would begin
+    for value in (value for value in VALUES if value != b"0"):  # 0 would start a search
         text = "".join(f"%{byte:02x}" for byte in value[:5000])
         for asked in (
             "run?path",
@@ -109,7 +109,6 @@ def test_wrong_requests_to_the_explorer_are_answered() -> None:
 
 @pytest.fixture
 def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
-    """One that asks the readers of a kind only."""
     found = run.Fuzzer(tmp_path / "fuzzer", 1, tmp_path / "kept")
     found.kinds = ["kept mutants"]
     before = signal.signal(signal.SIGPROF, found.hang)
@@ -119,7 +118,6 @@ def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], None]], None]:
-    """Put another reader in the place of this one."""
     return lambda read: monkeypatch.setitem(readers.READERS, "kept mutants", read)
 
 
@@ -159,7 +157,7 @@ def test_the_fuzzer_notices_a_hang_and_memory(
     assert [said.split(":")[0] for said in fuzzer.growth] == ["2 kept mutants"]
 
 
-@slow("thousands of changed files to every reader, in a process of its own whose memory is measured")
+@slow("thousands of changed files for every reader, in a process whose memory is measured")
 def test_five_thousand_files_to_every_reader(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.fuzzing.run", "--seed", "21", "--count", "5000"]
     done = subprocess.run(

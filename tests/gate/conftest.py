@@ -1,4 +1,4 @@
-"""Projects with a protocol of their own and a committed baseline, for tests of ``highwater gate`` as a user runs it."""
+"""Projects with their own protocol and a committed baseline, for tests of ``highwater gate``."""
 
 from __future__ import annotations
 
@@ -16,18 +16,15 @@ from tests.checker.schema import problems
 
 
 def git(directory: Path, *arguments: str) -> None:
-    """Run git with fixed settings."""
     who = ["-c", "user.name=test", "-c", "user.email=test@example", "-c", "core.hooksPath=/dev/null"]
     subprocess.run(["git", *who, *arguments], cwd=directory, check=True, capture_output=True)
 
 
 def gate(*arguments: str) -> Result:
-    """Run ``highwater gate`` in this process."""
     return CliRunner().invoke(cli, ["gate", "--workers", "1", *arguments])
 
 
 def gate_json(*arguments: str) -> tuple[Result, dict[str, Any]]:
-    """Run ``highwater gate``; its JSON follows the schema."""
     done = gate("--json", "r.json", *arguments)
     result: dict[str, Any] = json.loads(Path("r.json").read_text(encoding="utf-8"))
     schema = Path(checker.__file__).parent / "comparing/gate/gate.schema.json"
@@ -36,19 +33,16 @@ def gate_json(*arguments: str) -> tuple[Result, dict[str, Any]]:
 
 
 def edit(path: Path, before: str, after: str) -> None:
-    """Replace a text of a file, which must be there."""
     text = path.read_text(encoding="utf-8")
     assert before in text
     path.write_text(text.replace(before, after), encoding="utf-8")
 
 
 def line_of(path: Path, text: str) -> int:
-    """The first line of a file with a text."""
     return next(i for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if text in line)
 
 
 def commit_project(tree: Path, files: dict[str, str], *selected: str) -> Path:
-    """Write files and a baseline of the selected scenarios, and commit them."""
     for name, text in files.items():
         (tree / name).write_text(text, encoding="utf-8")
     git(tree, "init", "--quiet")

@@ -1,4 +1,4 @@
-"""Changes of the protocol, planted one at a time into a copy of the tree, and the expected report of the gate."""
+"""Planted changes of the protocol, and the gate's expected report for each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROPERTIES = next(
 
 @dataclass(frozen=True)
 class Change:
-    """A change: (file, text before, text after); whether the gate passes; texts that its report has, and has not."""
+    """A change, whether the gate passes, and texts that its report must and must not contain."""
 
     name: str
     edits: tuple[tuple[str, str, str], ...]
@@ -44,7 +44,6 @@ class Change:
     silent: tuple[str, ...] = ()
 
     def plant(self, tree: Path) -> None:
-        """Make the change. Every text before must be there, and only where it is meant."""
         for file, before, after in self.edits:
             path = tree / file
             text = path.read_text(encoding="utf-8")
@@ -327,7 +326,7 @@ CHANGES = (
 
 
 class Scratch:
-    """A copy of the tree in a repository of its own, with a small baseline."""
+    """A copy of the tree in its own repository, with a small baseline."""
 
     def __init__(self, directory: Path) -> None:
         self.tree = directory
@@ -341,17 +340,15 @@ class Scratch:
         self.commit("a baseline")
 
     def git(self, *arguments: str) -> None:
-        """Run git there, with nobody's settings."""
         who = ["-c", "user.name=test", "-c", "user.email=test@example", "-c", "core.hooksPath=/dev/null"]
         subprocess.run(["git", *who, *arguments], cwd=self.tree, check=True, capture_output=True)
 
     def commit(self, message: str) -> None:
-        """Commit everything."""
         self.git("add", "--all")
         self.git("commit", "--quiet", "-m", message)
 
     def gate(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """``highwater gate`` of the copy, by the copy's own source."""
+        """Run ``highwater gate`` of the copy's own source."""
         return subprocess.run(
             [
                 sys.executable,
@@ -369,7 +366,7 @@ class Scratch:
         )
 
     def say(self, change: Change) -> tuple[int, str, dict[str, Any]]:
-        """Plant a change as a commit, and give the gate's exit status, report and JSON; then take it back."""
+        """Commit the change, run the gate, and revert; returns exit status, report and JSON."""
         change.plant(self.tree)
         self.commit(change.name)
         try:

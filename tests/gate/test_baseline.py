@@ -1,4 +1,4 @@
-"""Baselines: what is written is read again, and what is wrong is one line with the file and the key."""
+"""Baselines: a written baseline reads back equal; an invalid one gives one line with file and key."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def changed(**facts: object) -> Facts:
     return {**FACTS, "graph": "bb", **facts}
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_a_written_baseline_reads_back_equal(tmp_path: Path) -> None:
     path = tmp_path / ".highwater" / "gate.toml"
     path.parent.mkdir()
     select = Selection(
@@ -75,7 +75,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         ("format = ", "not TOML"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, wrong: str) -> None:
+def test_an_invalid_baseline_gives_one_line(tmp_path: Path, text: str, wrong: str) -> None:
     path = tmp_path / "gate.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as refused:
@@ -106,7 +106,7 @@ def verdict(after: Facts, before: Facts = FACTS) -> tuple[EntryState, list[str],
     return found.state, [str(d) for d in found.differences], found.renamed
 
 
-def test_the_same_facts_are_the_same_whatever_the_expressions() -> None:
+def test_equal_facts_are_same_despite_other_expressions() -> None:
     assert verdict(FACTS) == (EntryState.SAME, [], [])
     assert verdict(changed()) == (EntryState.SAME, [], [])
 
@@ -118,7 +118,7 @@ def test_another_name_for_all_that_is_known_is_a_renaming() -> None:
     assert verdict({**renamed, "graph": "aa"}) == (EntryState.RENAMED, [], wanted)
 
 
-def test_another_name_is_none_where_the_expressions_and_more_are_others() -> None:
+def test_an_action_is_not_renamed_if_other_facts_differ() -> None:
     state, differences, renamed = verdict(changed(actions={"rise": 7, "down": 3}, depth=5))
     assert state is EntryState.DIFFERENT
     assert renamed == []
@@ -163,8 +163,8 @@ def test_every_goal_counts(reached: dict[str, int], said: str) -> None:
     assert (state, differences) == (EntryState.DIFFERENT, [said])
 
 
-def test_another_verdict_says_nothing_of_facts_that_only_the_other_one_has() -> None:
-    """Of a violation the baseline does not keep how often each action was taken: no action is gone for that."""
+def test_another_verdict_does_not_report_missing_facts() -> None:
+    """After a violation the baseline has no action counts, so no action is reported as gone."""
     violated = {"verdict": "violated", "distinct_states": 5, "violated": {"in order": 3}, "graph": "bb"}
     _, told, _ = verdict(violated)
     assert told == [
@@ -180,7 +180,7 @@ def test_another_verdict_says_nothing_of_facts_that_only_the_other_one_has() -> 
     ]
 
 
-def test_what_was_not_run_and_what_cannot_be_run_do_not_pass() -> None:
+def test_entries_without_a_result_do_not_pass() -> None:
     assert compare(ENTRY, FACTS, None).state is EntryState.NOT_RUN
     assert compare(ENTRY, FACTS, Ran(stopped="seconds")).state is EntryState.NOT_RUN
     assert compare(ENTRY, FACTS, Ran(error="no")).state is EntryState.FAILED

@@ -1,4 +1,4 @@
-"""Coverage: counts are those of the interpreter, and what was never exercised is named."""
+"""Coverage: counts equal the interpreter's, and everything unexercised is listed."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def reached(model: Model) -> list[Scalars]:
 
 
 def brute_force(model: Model, states: list[Scalars]) -> dict[tuple[str, str], list[int]]:
-    """Guard counts, by asking the interpreter which guards refuse, instance by instance and state by state."""
+    """Guard counts by the interpreter: for each state and instance, the guards that refuse."""
     interpreter, found = Interpreter(model), dict[tuple[str, str], list[int]]()
     for state in states:
         for instance in model.instances:
@@ -145,7 +145,7 @@ def test_counts_are_those_of_the_interpreter(project: Path, name: str) -> None:
 
 
 def test_guards_branches_and_rules_stand_at_their_lines(project: Path) -> None:
-    """Counts 0 to 3, the flag from two on: six states."""
+    """Counts 0 to 3, with the flag from 2 on: six states."""
     coverage = Coverage()
     add_scenario(
         coverage,
@@ -160,7 +160,7 @@ def test_guards_branches_and_rules_stand_at_their_lines(project: Path) -> None:
     assert found[GUARD, "there is room", room] == (4, 2, 1)
     assert found[GUARD, "the flag is down", flag] == (4, 2, 1)
     assert found[GUARD, "not four", line_of('"not four"')] == (6, 0, 0)
-    # The guards let three states through, with counts 0, 1 and 2: one of them is 0, none is 4.
+    # The guards allow counts 0, 1 and 2: one of the three is 0, none is 4.
     written = line_of("s.next.count = where")
     assert found[BRANCH, "where", written] == (1, 2 + 3, 0)
     told = dict(gaps(coverage))
@@ -175,7 +175,7 @@ def test_guards_branches_and_rules_stand_at_their_lines(project: Path) -> None:
 
 
 class Ruled(Protocol):
-    """Each rule in a way of its own: it forbids, allows, changes, adds an action, takes one away, or does nothing."""
+    """Each rule has another effect: it forbids, allows, changes, adds an action, removes one, or nothing."""
 
     name = "ruled"
     rules = {
@@ -223,7 +223,7 @@ def steps(model: Model, state: Scalars) -> dict[tuple[str, str], Scalars]:
 
 
 STRIDE = {"truncation": 10}
-"""Of so many states one is asked, by the compiled conditions and by the interpreter: it needs seconds for all."""
+"""Every n-th state is compared between compiled conditions and interpreter; all would take seconds."""
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ STRIDE = {"truncation": 10}
     ],
     ids=lambda model: model.protocol.name,
 )
-def test_what_a_rule_decides_is_what_the_interpreter_does_without_it(model: Model) -> None:
+def test_states_decided_by_a_rule_agree_with_the_interpreter(model: Model) -> None:
     states, layout = reached(model)[:: STRIDE.get(model.protocol.name, 1)], Layout(model.leaves)
     packed = np.array([layout.pack(s) for s in states], dtype=np.uint64).reshape(len(states), layout.words)
     found = uses(model, packed)
@@ -302,8 +302,8 @@ def test_a_trace_exercises_its_own_states(tmp_path: Path) -> None:
             assert counts == wanted[site.action, site.name]
 
 
-def test_states_that_nobody_saw_are_asked_too(tmp_path: Path) -> None:
-    """Of a walk every second state is recorded, whole: what may lie between two of them is asked as well."""
+def test_unrecorded_states_of_a_trace_are_covered(tmp_path: Path) -> None:
+    """Only every second state of the walk is recorded; coverage includes the states between."""
     model = Request.of(find("truncation/kip-320"), Overrides()).model()
     interpreter, walk = Interpreter(model), random_walk(model, 12, 3)
     seen = [walk.initial]
@@ -408,7 +408,7 @@ def test_lines_are_in_the_order_of_the_source(project: Path) -> None:
 
 
 def test_a_parameter_that_ranges_over_some_sets() -> None:
-    """Not over all values of a type, but over those that ``define`` lists, as a reassignment's targets."""
+    """The parameter ranges over sets that ``define`` lists, such as the targets of a reassignment."""
     found = Coverage()
     request = Request.of(find("replication/large-reassign-fencing"), Overrides())
     add_scenario(found, request, SearchOptions(limit_states=50), rules=False, quiet=True)

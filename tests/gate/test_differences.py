@@ -1,4 +1,4 @@
-"""Two revisions of one protocol: what is said of them, held against what the interpreter does, state by state."""
+"""Differences between two revisions of a protocol agree with the interpreter on every state."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SMALL = ("max_records=1", "log_size=1")
 def test_counts_and_runs_are_those_of_the_interpreter(
     name: str, rule: str, settings: tuple[str, ...]
 ) -> None:
-    """Every step of every state that both reach, by the interpreter of each."""
+    """The counts equal those from each revision's interpreter, over states that both reach."""
     found, old, new = compared(name, f"{rule}=off", settings=settings)
     before, after = reached(old), reached(new)
     both = before.keys() & after.keys()
@@ -98,7 +98,7 @@ def test_counts_and_runs_are_those_of_the_interpreter(
     assert "states are reached now, not before" in told
 
 
-def test_a_search_that_ended_early_says_how_deep_it_looked() -> None:
+def test_an_incomplete_comparison_reports_its_depth() -> None:
     found, old, new = compared(
         "truncation/kip-320", "join_at_epoch_start=off", settings=SMALL, limit_states=3_000
     )
@@ -110,7 +110,7 @@ def test_a_search_that_ended_early_says_how_deep_it_looked() -> None:
 
 
 def test_a_level_is_whole_when_all_of_the_one_before_was_expanded() -> None:
-    """Levels begin with states 0, 1 and 4; 10 states were found."""
+    """Levels begin at states 0, 1 and 4; 10 states were found."""
 
     def levels(expanded: int, complete: bool = False) -> int:
         found: Any = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Fingerprints: equal for what is only written otherwise, and never for what does something else."""
+"""Fingerprints: equal for code with the same meaning, different for any other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ STATES = list(itertools.product(range(2), range(2), range(4), range(4), range(4)
 
 
 def test_equal_fingerprints_mean_equal_values() -> None:
-    """All small expressions, each on all states: those of one fingerprint have the same values everywhere."""
+    """Compares all small expressions on all states."""
     numbers = [*INPUTS[2:4], graph.const(1, INT), graph.const(2, INT)]
     pairs = list(itertools.product(numbers, repeat=2))
     sums = [f(x, y) for x, y in pairs for f in (graph.add, graph.sub, graph.min_, graph.max_)]
@@ -61,7 +61,7 @@ def test_equal_fingerprints_mean_equal_values() -> None:
     assert 500 < len(found) < len(nodes), "some are one, most are not"
 
 
-def test_what_is_only_written_otherwise_has_one_fingerprint() -> None:
+def test_equivalent_expressions_have_equal_fingerprints() -> None:
     a, b, x, y, s = INPUTS
     two, three = graph.const(2, INT), graph.const(3, INT)
     t = graph.singleton(x, 2) if x.high < 2 else graph.singleton(graph.min_(x, graph.const(1, INT)), 2)
@@ -78,7 +78,7 @@ def test_what_is_only_written_otherwise_has_one_fingerprint() -> None:
         assert Fingerprints().node(one) == Fingerprints().node(other), (one, other)
 
 
-def test_what_is_another_thing_has_another_fingerprint() -> None:
+def test_different_expressions_have_different_fingerprints() -> None:
     a, b, x, y, s = INPUTS
     different = [
         a, b, graph.not_(a), graph.and_(a, b), graph.or_(a, b), graph.lt(x, y), graph.lt(y, x), graph.le(x, y),

@@ -1,4 +1,4 @@
-"""The gate as a user of the wheel has it: a protocol and scenarios of one's own, in a repository of git."""
+"""The gate as an installed command: the user's protocol and scenarios in a git repository."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 @pytest.fixture(scope="module")
 def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with two scenarios."""
     names = ("register.py", "register.toml", "register-hasty.toml")
     files = {name: (EXAMPLES / name).read_text(encoding="utf-8") for name in names}
     return commit_project(tmp_path_factory.mktemp("project"), files, "*.toml")
@@ -105,7 +104,7 @@ def test_a_scenario_that_is_gone_and_a_protocol_that_does_not_trace_fail(project
     assert "2 of .highwater/gate.toml: 2 failed" in done.stdout.splitlines()
 
 
-def test_a_budget_that_is_used_up_is_inconclusive_and_names_what_was_left(project: Path) -> None:
+def test_an_exhausted_budget_is_inconclusive_and_lists_entries_not_run(project: Path) -> None:
     edit(project / "register.toml", "title", "# later\ntitle")
     done = gate("--budget", "0.000001")
     assert done.exit_code == 3
@@ -147,7 +146,7 @@ def test_update_writes_no_baseline_if_a_scenario_fails_its_expectation(project: 
 
 
 def test_the_verdicts_of_a_proof_are_compared(project: Path) -> None:
-    """That no acknowledged write is lost is not inductive: a follower that lacks one can take over."""
+    """The property is not inductive: a follower that lacks an acknowledged write can become leader."""
     baseline, name = project / "proofs.toml", "no_acknowledged_write_is_lost"
     baseline.write_text(
         'format = 1\n[select.proofs."one write"]\nscenario = "register.toml"\nparameters.writes = 1\n',

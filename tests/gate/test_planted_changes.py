@@ -1,5 +1,3 @@
-"""The gate reports each planted change of the protocol."""
-
 from __future__ import annotations
 
 import pytest
@@ -13,7 +11,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Scratch:
     return Scratch(tmp_path_factory.mktemp("planted") / "tree")
 
 
-@slow("a gate over a tree of its own for each change; the fast tests of the gate have a few")
+@slow("runs the gate over a copy of the tree for each change; fast tests have a few")
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
 def test_the_gate_reports_the_change(scratch: Scratch, change: Change) -> None:
     status, said, result = scratch.say(change)

@@ -1,4 +1,4 @@
-"""The gate reports the effect of every change of the source, also if no model differs."""
+"""The gate reports the effect of every source change, even if no model differs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ SCENARIO = 'title = "{}"\nprotocol = "tap.py"\n[parameters]\n{}\n'
 
 @pytest.fixture(scope="module")
 def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A protocol in two files, with scenarios of one tap: no scenario has two, and leaks are only with one."""
+    """A protocol in two files. No scenario has two taps; one scenario leaks."""
     files = {
         "tap.py": TAP,
         "sizes.py": SIZES,
@@ -83,7 +83,7 @@ def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def effects(*arguments: str) -> tuple[int, dict[str, str], list[dict[str, Any]], str]:
-    """Exit status, the effect of each change by its name, the changes as JSON, and the report."""
+    """Exit status, change → effect, the changes as JSON, and the report."""
     done, result = gate_json(*arguments)
     return done.exit_code, {t["name"]: t["effect"] for t in result["texts"]}, result["texts"], done.stdout
 
@@ -92,7 +92,7 @@ UNUSED = "no scenario has this code"
 
 
 def test_code_that_no_scenario_has_is_named_and_fails_a_strict_gate(project: Path) -> None:
-    changes = [  # the file, the text before and after, the definition, and a text of the line that is named
+    changes = [  # file, text before, text after, definition, text of the reported line
         ("tap.py", "s.level >= 2)\n        else", "s.level >= 3)\n        else", "Tap.leak", "s.level >= 3"),
         ("sizes.py", "else once * 2", "else once * 3", "step", "once * 3"),
         (
@@ -180,7 +180,7 @@ def test_code_that_is_only_rewritten_is_reported_and_passes(project: Path, case:
 
 
 def test_a_function_that_moved_to_another_file(project: Path) -> None:
-    """The function's branch that no scenario takes is the same code in another file."""
+    """The moved branch, which no scenario takes, is the same code."""
     function = SIZES[SIZES.index("\n\ndef step") :]
     edit(project / "sizes.py", function, "\n")
     edit(project / "tap.py", "from sizes import LIMITS, step\n", f"from sizes import LIMITS\n{function}")
@@ -200,7 +200,7 @@ GUARD = '        require("it is full", s.level >= 2)\n'
 def test_a_difference_in_unreached_states_fails_a_strict_gate_with_such_a_state(
     project: Path, most: int, reaches: str
 ) -> None:
-    """The report names a larger scenario that reaches the state, if one does."""
+    """The report names a larger scenario that reaches the state, if there is one."""
     edit(project / "tap.py", GUARD, f'{GUARD}        require("not so full", s.level < {most})\n')
     status, found, _, report = effects("--strict")
     assert (status, found) == (1, {"Tap.empty": "differs only where no scenario goes"}), report

@@ -1,4 +1,4 @@
-"""Which definitions differ between two trees: by what they do, and by their words."""
+"""Which definitions differ between two trees, by behavior and by text."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kept(a, b):
 """
 
 
-def test_each_kind_of_change_is_told_at_its_line(tmp_path: Path) -> None:
+def test_each_kind_of_change_is_reported_at_its_line(tmp_path: Path) -> None:
     for tree, text in (("before", BEFORE), ("after", AFTER)):
         (tmp_path / tree / "model").mkdir(parents=True)
         (tmp_path / tree / "model/log.py").write_text(text, encoding="utf-8")
@@ -81,7 +81,7 @@ def test_each_kind_of_change_is_told_at_its_line(tmp_path: Path) -> None:
 
 
 def pieces(before: str, after: str) -> tuple[set[str], set[str]]:
-    """The pieces in which two versions of a function's body differ, as they are written."""
+    """The source texts in which two versions of a function's body differ."""
     texts = [f"def f(m, s, xs):\n    {body}\n" for body in (before, after)]
     trees = [ast.parse(text) for text in texts]
     found = differing_pieces(trees[0].body[0], trees[1].body[0])
@@ -110,7 +110,7 @@ def test_the_smallest_pieces_that_differ(before: str, after: str, gone: set[str]
     assert pieces(before, after) == (gone, come)
 
 
-def test_what_may_be_left_out_is_a_piece_of_its_own() -> None:
+def test_optional_code_is_a_separate_piece() -> None:
     text = "if a:\n    b(c or d)\nelse:\n    for e in f:\n        g = (h for h in i if j)"
     tree = ast.parse(text)
     nodes = {CodePiece.of(n): n for n in ast.walk(tree) if isinstance(n, (ast.stmt, ast.expr))}

@@ -1,4 +1,4 @@
-"""The solver finds a state in which two protocols differ, although their scenario does not reach it."""
+"""The solver finds a state in which two protocols differ although the scenario never reaches it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEADER = "replication/defect-fenced-leader"
 
 
 def changed(rule: str) -> tuple[Model, Model, Pairs]:
-    """The scenario with and without a rule, and the instances of its action in both."""
+    """Both models, with and without the rule, and the instances of the rule's action in both."""
     scenario = scenario_files.find(LEADER)
     old, new = (Request.of(scenario, Overrides.parse([], off)).model() for off in ([], [f"{rule}=off"]))
     action = "handle_alter_partition"
@@ -82,7 +82,7 @@ def test_a_found_state_has_the_invariants() -> None:
 
 
 def test_an_incomplete_search_looks_for_no_unreached_state() -> None:
-    """A run could still reach the state."""
+    """In an incomplete search, a run could still reach the state."""
     found, _, _ = compared(LEADER, "sender_epoch_check=off", limit_states=500)
     assert not found.whole
     assert [(c.same_so_far, c.unreached, c.beyond) for c in found.actions] == [(True, [], "")]

@@ -1,7 +1,7 @@
-"""Made metadata logs: a cluster's life, decided by the model, in the files that Kafka would have written.
+"""Generated Kafka logs: the model makes the controller's decisions; brokers and operators act at random.
 
-The controller's decisions are those of the model (``highwater.traces.rules.decisions``); what brokers and operators do
-is drawn at random. So every record of such a log must be explained, whatever its length.
+The decisions come from ``highwater.traces.rules.decisions``, so a replay must explain every record, however
+long the log is.
 """
 
 from tests.generation.life import write_log

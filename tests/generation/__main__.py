@@ -9,7 +9,6 @@ from tests.generation.incident import write_incident
 
 
 def main(arguments: list[str]) -> int:
-    """Write them into a directory that is new; the exit status."""
     if len(arguments) != 1 or arguments[0].startswith("-"):
         print("usage: python -m tests.generation DIRECTORY", file=sys.stderr)
         return 2

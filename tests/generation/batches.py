@@ -1,4 +1,4 @@
-"""Record batches that are made: as the controller writes them, compressed as Kafka's producer does it."""
+"""Encode record batches as the controller does, and compress them as Kafka's producer does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def encode_batch(
     keys: Sequence[bytes | None] | None = None,
     compression: str = "none",
 ) -> bytes:
-    """A record batch as the controller writes it: offsets without gaps, one time for all records, no headers."""
+    """A record batch in the controller's form: consecutive offsets, one timestamp, no headers."""
     records = bytearray()
     for i, value in enumerate(values):
         record = bytearray(1)
@@ -66,7 +66,7 @@ def _put_bytes(out: bytearray, value: bytes | None) -> None:
 
 
 def compress(codec: str, data: bytes) -> bytes:
-    """Compressed as Kafka's producer does it: snappy in blocks, the others as one stream or frame."""
+    """Compress like Kafka's producer: snappy in blocks, other codecs as one stream or frame."""
     if codec == "gzip":
         stream = zlib.compressobj(wbits=31)
         return stream.compress(data) + stream.flush()

@@ -1,4 +1,4 @@
-"""Lines of server.log and state-change.log, as Kafka's brokers write them.
+"""Lines of server.log and state-change.log in the form of Kafka's brokers.
 
 ``state`` is the partition as the broker has it from the metadata log.
 """
@@ -11,7 +11,7 @@ from highwater.traces.reports.observed import PartitionState
 
 
 class Line(NamedTuple):
-    """A line without its time: the file that it is written to (without ``.log``), level, message and logger."""
+    """A log line without its time. ``file`` is the log's name without ``.log``."""
 
     file: str
     level: str
@@ -19,19 +19,19 @@ class Line(NamedTuple):
     logger: str
 
     def text(self, stamp: str) -> str:
-        """The whole line; ``stamp`` is the time in its brackets."""
+        """The complete line; ``stamp`` is the time in brackets."""
         return f"{stamp} {self.level} {self.message} ({self.logger})"
 
 
 def of_partition(broker: int, name: str, message: str, level: str = "DEBUG") -> Line:
-    """A line of the logger ``kafka.cluster.Partition``; most are at DEBUG only."""
+    """A line of the logger ``kafka.cluster.Partition``, at DEBUG by default."""
     return Line("server", level, f"[Partition {name} broker={broker}] {message}", "kafka.cluster.Partition")
 
 
 def leads(
     broker: int, name: str, topic_id: str, state: PartitionState, start: int, hwm: int, under: str = ""
 ) -> Line:
-    """A broker begins to lead at the offset ``start``. ``under`` is what it says where it is under min ISR."""
+    """The broker becomes leader, with an epoch that begins at ``start``. ``under`` is a note about min ISR."""
     return Line(
         "state-change", "INFO",
         f"[Broker id={broker}] Leader {name} with topic id Some({topic_id}) starts at leader epoch "
@@ -42,7 +42,7 @@ def leads(
 
 
 def follows(broker: int, name: str, state: PartitionState, leo: int, hwm: int) -> Line:
-    """A broker begins to follow, with a log that ends at ``leo``."""
+    """The broker becomes a follower with LEO ``leo``."""
     leader = -1 if state.leader is None else state.leader
     return Line(
         "state-change", "INFO",
@@ -53,31 +53,30 @@ def follows(broker: int, name: str, state: PartitionState, leo: int, hwm: int) -
 
 
 def hwm_moved(broker: int, name: str, before: int, after: int) -> Line:
-    """A leader's HWM moves."""
     moved = f"from (offset={before}, segment=[0:1]) to (offset={after}, segment=[0:2])"
     return of_partition(broker, name, f"High watermark updated {moved}")
 
 
 def leo_recorded(broker: int, name: str, replica: int, leo: int) -> Line:
-    """A leader learns by a fetch how far a replica's log goes."""
+    """The leader records a follower's LEO from a fetch."""
     said = f"Recorded replica {replica} log end offset (LEO) position {leo} and log start offset 0."
     return of_partition(broker, name, said)
 
 
 def isr_updated(broker: int, name: str, state: PartitionState, under: str = "") -> Line:
-    """A leader learns the ISR that the controller has committed."""
+    """The leader learns the ISR that the controller committed."""
     said = f"ISR updated to {_members(state)} {under} and version updated to {state.partition_epoch}"
     return of_partition(broker, name, said, "INFO")
 
 
 def log_loaded(broker: int, name: str, hwm: int) -> Line:
-    """A broker has started, and found the HWM of its last checkpoint."""
+    """The broker has started and loaded its checkpointed HWM."""
     said = f"Log loaded for partition {name} with initial high watermark {hwm}"
     return of_partition(broker, name, said, "INFO")
 
 
 def truncating(broker: int, name: str, leader: int, to: int) -> Line:
-    """A follower cuts its log to where it agrees with its leader's."""
+    """The follower truncates its log to offset ``to``."""
     return Line(
         "server", "INFO",
         f"[ReplicaFetcher replicaId={broker}, leaderId={leader}, fetcherId=0] Truncating partition {name} with "

@@ -1,6 +1,6 @@
-"""A cluster as its controller has it, and what the controller appends for each of its decisions.
+"""The controller's view of a cluster, and the records that it appends for each decision.
 
-The records of a decision stand in the order of ``model/replication/controller/registrations.py``.
+A decision's records are in the order of ``model/replication/controller/registrations.py``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAME = struct.Struct(">i16s")
 
 
 class Partition:
-    """A partition of a topic. ``head`` are the bytes with which records about it begin."""
+    """A partition of a topic. ``head`` is the first bytes of each record about the partition."""
 
     __slots__ = ("head", "leader_epoch", "node", "number", "partition_epoch", "topic")
 
@@ -34,7 +34,7 @@ class Partition:
 
 
 class Topic:
-    """A topic. ``configs`` are its settings; ``min_isr`` and ``unclean`` those that the controller goes by."""
+    """A topic with its settings; ``min_isr`` and ``unclean`` are the effective ones."""
 
     def __init__(self, name: str, identity: bytes, configs: dict[str, str]) -> None:
         self.name, self.identity, self.configs = name, identity, configs
@@ -43,12 +43,11 @@ class Topic:
 
     @property
     def min_isr(self) -> int:
-        """The setting min.insync.replicas, which is never more than there are replicas here."""
+        """The setting min.insync.replicas, which here never exceeds the number of replicas."""
         return int(self.configs["min.insync.replicas"])
 
     @property
     def unclean(self) -> bool:
-        """The setting unclean.leader.election.enable."""
         return self.configs.get("unclean.leader.election.enable") == "true"
 
 
@@ -61,14 +60,14 @@ class Broker:
 
 
 class Cluster:
-    """The state of the cluster; each method is a decision of the controller at ``time`` (ms), and appends it."""
+    """The cluster's state. Each method makes a controller decision at ``time`` (ms) and appends its records."""
 
     def __init__(self, log: LogWriter, brokers: int, elr: bool, random: Random, time: int) -> None:
         self.log, self.random, self.elr, self.time = log, random, elr, time
         self.brokers = [Broker(b) for b in range(brokers)]
         self.active = 0
         self.topics: list[Topic] = []
-        # The partitions with a broker among the replicas, or in the ELR.
+        # For each broker, the partitions that have it as replica or ELR member.
         self.by_broker: list[dict[Partition, None]] = [{} for _ in self.brokers]
         self.directories = [self._uuid() for _ in self.brokers]
         self._controllers = [self._uuid() for _ in CONTROLLERS]
@@ -85,11 +84,10 @@ class Cluster:
         return _text(self.random.randbytes(16))
 
     def is_active(self, broker: int) -> bool:
-        """Whether a broker is registered, not fenced, and not shutting down."""
+        """True if the broker is registered, unfenced, and not shutting down."""
         return bool(self.active >> broker & 1)
 
     def partitions(self) -> Iterator[Partition]:
-        """All partitions."""
         for topic in self.topics:
             yield from topic.partitions
 
@@ -97,10 +95,10 @@ class Cluster:
         if values:
             self.log.append(values, self.time)
 
-    # --- the controller itself ------------------------------------------------------------------------
+    # --- controller -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """The first controller is elected, and writes the features."""
+        """The first controller is elected and writes the feature levels."""
         self.log.new_epoch(CONTROLLERS[0], self.time)
         self.time += 200
         self._append(
@@ -115,11 +113,9 @@ class Cluster:
             self._append([self._controller(number)])
 
     def fail_over(self) -> None:
-        """Another controller is elected."""
         self.log.new_epoch(self.random.choice(CONTROLLERS), self.time)
 
     def no_op(self) -> None:
-        """The record that says that the controller is there."""
         self._append([self._no_op])
 
     def _features(self) -> list[bytes]:
@@ -142,7 +138,7 @@ class Cluster:
     # --- brokers --------------------------------------------------------------------------------------
 
     def register(self, number: int) -> None:
-        """A new incarnation of a broker registers. To this Kafka that is an unclean shutdown."""
+        """A new incarnation of a broker registers, which this Kafka treats as an unclean shutdown."""
         broker = self.brokers[number]
         values: list[bytes] = []
         if broker.epoch >= 0:
@@ -157,7 +153,6 @@ class Cluster:
         self._append(values)
 
     def fence(self, number: int) -> None:
-        """A broker is fenced, as its session is over or its shutdown is granted."""
         values: list[bytes] = []
         self.active &= ~(1 << number)
         self._leave(values, number)
@@ -166,7 +161,7 @@ class Cluster:
         self._append(values)
 
     def shut_down(self, number: int) -> None:
-        """A broker requests a controlled shutdown. The controller fences it immediately if it leads no partition."""
+        """A broker requests a controlled shutdown; if it leads no partition, it is fenced immediately."""
         if not any(p.node.leader == number for p in self.by_broker[number]):
             self.fence(number)
             return
@@ -177,7 +172,6 @@ class Cluster:
         self._append(values)
 
     def unfence(self, number: int) -> None:
-        """A broker has replayed its registration."""
         values = [self._registration_change(number, fenced=-1)]
         self.brokers[number].fenced = False
         leaderless = [p for p in self.by_broker[number] if p.node.leader == NO_LEADER]
@@ -214,7 +208,7 @@ class Cluster:
     def _change(
         self, values: list[bytes], partitions: Iterable[Partition], decision: str, of: int = NO_LEADER
     ) -> None:
-        """The same decision about several partitions."""
+        """Apply one decision to several partitions."""
         active, questions = (
             self.active,
             {t: Question(decision, t.min_isr, t.unclean, of) for t in self.topics},
@@ -230,7 +224,7 @@ class Cluster:
         partition.leader_epoch += step.bumps
         before, after = partition.node, step.after
         partition.node = after
-        # Also who is in the ELR and no replica any more counts.
+        # A broker that is in the ELR but is no replica counts too.
         if before.mask != after.mask:
             for broker in range(len(self.brokers)):
                 if (before.mask & ~after.mask) >> broker & 1:
@@ -246,7 +240,7 @@ class Cluster:
         self._take(values, partition, self.rules.step(partition.node, question, self.active))
 
     def expand(self, leader: int, partitions: Iterable[Partition], follower: int) -> None:
-        """A leader asks for a follower to be in the ISR of partitions, where it leads and the follower is not."""
+        """The leader proposes to add the follower to the ISR, for partitions where that is possible."""
         values: list[bytes] = []
         for partition in partitions:
             node = partition.node
@@ -259,7 +253,7 @@ class Cluster:
         self._append(values)
 
     def shrink(self, leader: int, partitions: Iterable[Partition], follower: int) -> None:
-        """A leader asks for a follower to leave the ISR of partitions, where it leads and the follower is in it."""
+        """The leader proposes to remove the follower from the ISR, for partitions where that is possible."""
         values: list[bytes] = []
         for partition in partitions:
             node = partition.node
@@ -268,7 +262,7 @@ class Cluster:
         self._append(values)
 
     def balance(self) -> bool:
-        """The periodic task that makes preferred replicas leaders; true where more may be left to do."""
+        """Elect preferred replicas; returns True if more elections may be left."""
         active = self.active
         wanted = []
         for partition in self.partitions():
@@ -283,14 +277,12 @@ class Cluster:
         return len(wanted) > MAX_ELECTIONS
 
     def reassign(self, wanted: Iterable[tuple[Partition, Ids]]) -> None:
-        """An operator asks for other replicas."""
         values: list[bytes] = []
         for partition, target in wanted:
             self._decide(values, partition, "reassign", target)
         self._append(values)
 
     def cancel(self, partitions: Iterable[Partition]) -> None:
-        """An operator cancels reassignments."""
         values: list[bytes] = []
         for partition in partitions:
             self._decide(values, partition, "cancel")
@@ -299,7 +291,7 @@ class Cluster:
     # --- topics ---------------------------------------------------------------------------------------
 
     def create(self, assignments: Sequence[Ids], configs: dict[str, str]) -> Topic:
-        """Create a topic with these replicas."""
+        """Create a topic with one partition for each entry of ``assignments``."""
         identity = self.random.randbytes(16)
         topic = Topic(f"topic-{identity[:4].hex()}", identity, dict(configs))
         for number, replicas in enumerate(assignments):
@@ -314,7 +306,6 @@ class Cluster:
         return topic
 
     def delete(self, topic: Topic) -> None:
-        """Delete a topic."""
         self.topics.remove(topic)
         topic.deleted = True
         for partition in topic.partitions:
@@ -323,7 +314,6 @@ class Cluster:
         self._append([encode("REMOVE_TOPIC_RECORD", 0, {"topicId": _text(topic.identity)})])
 
     def configure(self, topic: Topic, name: str, value: str) -> None:
-        """Set a setting of a topic."""
         topic.configs[name] = value
         self._append([_config(topic, name)])
 
@@ -359,7 +349,6 @@ class Cluster:
     # --- snapshots ------------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
-        """Write a snapshot of all that was decided so far."""
         self.log.flush()
         self.log.snapshot(self._image(), self.time)
 

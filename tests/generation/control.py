@@ -1,4 +1,4 @@
-"""Control records read again: nothing that is replayed asks for more of one than its type."""
+"""Decoder for control records; replays only need a control record's type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERSION = struct.Struct(">h")
 
 
 def decode_control(key: bytes | None, value: bytes) -> MetadataRecord:
-    """A control record; ``type`` is LEADER_CHANGE, SNAPSHOT_HEADER, and so on. Raises as ``decode`` does."""
+    """Decode a control record; ``type`` is LEADER_CHANGE and so on. Raises like ``decode``."""
     kind = control_type(key)
     if len(value) < _VERSION.size:
         raise DamagedRecord("a control record without a version")

@@ -1,9 +1,10 @@
-"""A small cluster that lost data: its metadata log and its brokers' logs, made, to try the replay with.
+"""A generated metadata log and broker logs of a small cluster that lost data, to try the replay with.
 
-No Kafka ran. Each record is one that the rules of Kafka 4.2 allow at its place (a replay says so), and each broker's
-line has the form of a recorded one. ``_lose`` has the events: two of three brokers die, then the third; somebody
-lowers min.insync.replicas to have the partition back, which takes away everybody who could be elected cleanly, and
-then asks for an unclean election while only the broker that died first is there.
+No Kafka ran. Kafka 4.2's rules allow each record (a replay confirms it), and each broker line has the form of
+a recorded one.
+
+Two of three brokers die, then the third. An operator lowers min.insync.replicas, which empties the ELR, and
+requests an unclean election while only the first broker to die is back.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CONTROLLER = 100
 BROKERS = (0, 1, 2)
 DAY = "2026-03-09"
 METADATA_VERSION = 29
-"""That of Kafka 4.2."""
+"""The metadata version of Kafka 4.2."""
 ELR = "eligible.leader.replicas.version"
 SEGMENT_BYTES = 1 << 20
 _RECORD_NAMES = {
@@ -37,7 +38,7 @@ _RECORD_NAMES = {
 
 
 def write_incident(directory: Path) -> None:
-    """Write ``__cluster_metadata-0`` and ``logs/nodeN`` into a directory that exists; always the same files."""
+    """Write ``__cluster_metadata-0`` and ``logs/nodeN`` into an existing directory; always the same files."""
     log = directory / "__cluster_metadata-0"
     log.mkdir()
     with LogWriter(log, SEGMENT_BYTES) as writer:
@@ -51,7 +52,7 @@ def write_incident(directory: Path) -> None:
 
 
 def _lose(cluster: _Cluster) -> None:
-    """The events, in order of time."""
+    """The events in order of time."""
     cluster.at("09:00:10.000").create(min_isr=2)
     for minute, before, after in ((2, 0, 18), (5, 18, 44), (8, 44, 71), (11, 71, 98), (13, 98, 120)):
         cluster.at(f"09:{minute:02}:50.000").commit(0, [1, 2], before, after)
@@ -80,7 +81,7 @@ def _lose(cluster: _Cluster) -> None:
 
 
 class _Cluster:
-    """The partition as the log has it so far, and what was written. Each method is at the time of the last ``at``."""
+    """The partition's current state and the written logs. Each method acts at the time of the last ``at``."""
 
     def __init__(self, log: LogWriter) -> None:
         self._log = log
@@ -91,14 +92,13 @@ class _Cluster:
         self.lines: dict[tuple[int, str], list[str]] = {}
 
     def at(self, clock: str) -> _Cluster:
-        """Go on to a time of the day, UTC."""
+        """Set the time of day (UTC)."""
         self._time = _ms(clock)
         return self
 
-    # --- the metadata log -------------------------------------------------------------------------------
+    # --- metadata log -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The controller is elected, and the brokers come up."""
         self._log.new_epoch(CONTROLLER, self._time)
         self.at("09:00:00.500")._append(
             [
@@ -115,14 +115,14 @@ class _Cluster:
             self.at(f"09:00:0{broker + 2}.000").register(broker)
 
     def register(self, broker: int) -> None:
-        """A broker registers, and is unfenced a second later."""
+        """Register a broker; unfence it a second later."""
         epoch = self._epochs[broker] = self._log.offset
         self._append([_registration(broker, epoch)])
         self._time += 1000
         self._append([_fencing(broker, epoch, -1)])
 
     def create(self, min_isr: int) -> None:
-        """The topic is created, with settings of its own: nobody is elected uncleanly unless somebody asks for it."""
+        """Create the topic, with unclean election off."""
         s = self.state
         data = {
             "partitionId": 0, "topicId": self.topic_id, "replicas": list(s.replicas), "isr": list(s.isr),
@@ -137,7 +137,7 @@ class _Cluster:
             self.says(broker, broker_lines.follows, 0, 0)
 
     def set_min_isr(self, value: int) -> None:
-        """The topic's min.insync.replicas changes, which empties its partitions' ELR (K7)."""
+        """Change the topic's min.insync.replicas, which empties the ELR (K7)."""
         self._append(self._min_isr(value))
         self.state = replace(self.state, elr=(), last_known_elr=())
 
@@ -146,12 +146,11 @@ class _Cluster:
         return [_config(2, TOPIC, "min.insync.replicas", str(value)), cleared]
 
     def change(self, **fields: Any) -> _Cluster:
-        """The partition changes."""
         self._append([self._change(fields)])
         return self
 
     def fence(self, broker: int, **fields: Any) -> None:
-        """A broker's session is over; the partition changes where fields are given."""
+        """Fence a broker, and change the given fields of the partition."""
         fenced = _fencing(broker, self._epochs[broker], 1)
         self._append([self._change(fields), fenced] if fields else [fenced])
 
@@ -174,10 +173,10 @@ class _Cluster:
     def _append(self, values: Sequence[bytes]) -> None:
         self._log.append(values, self._time)
 
-    # --- the brokers' logs ------------------------------------------------------------------------------
+    # --- brokers' logs ----------------------------------------------------------------------------------
 
     def says(self, broker: int, what: Any, *arguments: Any) -> None:
-        """A broker writes a line of ``broker_lines`` about the partition as it is now."""
+        """Write a line of ``broker_lines`` about the partition's current state."""
         given = (
             (*arguments[:1], self.state, *arguments[1:])
             if what is broker_lines.leads
@@ -186,20 +185,19 @@ class _Cluster:
         self._write(broker, what(broker, NAME, *given))
 
     def commit(self, leader: int, followers: list[int], before: int, after: int) -> None:
-        """Records are appended up to ``after``; those who are named fetch them, and the HWM follows."""
+        """Append records up to LEO ``after``; the followers fetch them and the HWM advances."""
         for follower in followers:
             self._write(leader, broker_lines.leo_recorded(leader, NAME, follower, after))
         self._write(leader, broker_lines.hwm_moved(leader, NAME, before, after))
 
     def start(self, broker: int, leo: int) -> _Cluster:
-        """A broker starts again after a crash, and follows with the log that it has."""
+        """Restart a broker after a crash, as follower with LEO ``leo``."""
         self.register(broker)
         self._write(broker, broker_lines.log_loaded(broker, NAME, 0))
         self.says(broker, broker_lines.follows, leo, 0)
         return self
 
     def truncate(self, broker: int, to: int) -> None:
-        """A follower drops what its leader does not have, and fetches the rest."""
         assert self.state.leader is not None
         self._write(broker, broker_lines.truncating(broker, NAME, self.state.leader, to))
 
@@ -237,7 +235,6 @@ def _config(resource_type: int, resource: str, name: str, value: str) -> bytes:
 
 
 def _identity(of: str) -> str:
-    """An id in Kafka's form: always the same one for the same words."""
     return urlsafe_b64encode(of.encode().ljust(16, b".")[:16]).decode().rstrip("=")
 
 

@@ -1,10 +1,8 @@
-"""Long request logs made from short runs of the model, each of which begins in the last state of the one before.
+"""Long request logs, concatenated from short runs ("laps") of the model.
 
-A run ends quiet where all brokers run, have the same log and know the partition as it is, the first one leads, the
-ISR is whole, and nothing is under way. From there on only the order of offsets and epochs counts, and so the model's
-first state, with its offsets and epochs counted from there, is the one that is reached. So runs can stand one behind
-the other, as many as one likes, and what they say together is a run. A partition has brokers of its own, whose lives
-are the run's.
+A lap ends quiescent: all brokers run with equal logs and current metadata, the first one leads, the ISR is
+full, and nothing is in flight. With offsets and epochs counted from there, that state equals the model's
+initial state, so another lap can follow. Each partition has its own brokers.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from tests.generation.requests import Partition, RequestLogs
 
 BROKERS, RECORDS = 3, 4
 EVENTS = {"fencings": 1, "crashes": 1, "losses": 1, "shrinks": 2, "elections": 1, "controlled_shutdowns": 1}
-"""The budgets of faults in an eventful run."""
+"""Budgets of faults in an eventful lap."""
 LENGTH, CLOSING = 50, 150
-"""So many steps a run has, and at most so many more until it is quiet."""
+"""Random steps of a lap, and the most steps until it is quiescent."""
 QUIET_LAPS, EVENTFUL_LAPS = 40, 24
-"""So many runs there are of each kind."""
+"""Numbers of laps of each kind."""
 EVENTFUL = 0.05
-"""The share of runs in which something goes wrong: most of a log are fetches of a cluster that is well."""
+"""The share of eventful laps: most of a log is fetches of a healthy cluster."""
 LARGEST_BATCH = 5
 _CLOSES = frozenset(
     {
@@ -38,27 +36,26 @@ _CLOSES = frozenset(
         "take_alter_answer", "retry_alter_partition", "elect_preferred_leader",
     }
 )  # fmt: skip
-"""Steps that lead to where all is quiet."""
+"""Actions that lead to a quiescent state."""
 
 
 @dataclass
 class Laps:
-    """Runs that end quiet: those in which nothing happens but writes and fetches, and those with events."""
+    """Quiescent laps: ``quiet`` ones have only writes and fetches, ``eventful`` ones also faults."""
 
     quiet: list[Run]
     eventful: list[Run]
 
     share: float = EVENTFUL
-    """How many of those that are drawn are eventful."""
+    """The probability that a drawn lap is eventful."""
 
     def draw(self, chosen: random.Random) -> Run:
-        """One of them."""
         return chosen.choice(self.eventful if chosen.random() < self.share else self.quiet)
 
 
 def laps(quiet: int = QUIET_LAPS, eventful: int = EVENTFUL_LAPS) -> Laps:
-    """So many runs of each kind, always the same."""
-    # Kafka lacks the rule that is on: without it some runs break B7, rightly.
+    """The given numbers of laps of each kind, always the same ones."""
+    # Kafka lacks this rule, and without it some runs violate B7.
     rules = ["proposal_outlives_known_metadata"]
     well, not_well = model((), rules, records=RECORDS), model((), rules, records=RECORDS, **EVENTS)
     return Laps(
@@ -104,7 +101,7 @@ def _is_quiet(state: dict[str, Any]) -> bool:
 
 
 class _Partition:
-    """A partition that lives run after run."""
+    """A partition that runs one lap after the other."""
 
     def __init__(
         self, made: RequestLogs, number: int, known: Laps, seed: int, epochs: dict[int, int]
@@ -121,7 +118,7 @@ class _Partition:
         self._made.create(self.place.of, self.brokers, self.brokers, 2)
 
     def step(self) -> None:
-        """The next step, of this run or of another one."""
+        """Take the next step; start another lap if this one is over."""
         found = next(self._states, None)
         while found is None:
             self._go_on()
@@ -153,11 +150,11 @@ class _Partition:
 def write_runs(
     directory: Path, fetches: int, partitions: int = 4, seed: int = 0, known: Laps | None = None
 ) -> int:
-    """Logs of a cluster with so many lines of fetches, by runs of the model; the number of all lines."""
+    """Write a cluster's logs with ``fetches`` lines of fetches from laps; returns the number of all lines."""
     known = laps() if known is None else known
     with RequestLogs(directory) as made:
         brokers = range(1, 1 + BROKERS * partitions)
-        idle(made, brokers)  # so that the logs go back to before the partitions were created
+        idle(made, brokers)  # so that the logs begin before the partitions were created
         epochs = made.start(brokers)
         living = [_Partition(made, number, known, seed + number, epochs) for number in range(partitions)]
         made.now += STEP_MS

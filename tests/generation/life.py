@@ -1,22 +1,25 @@
-"""The life of a busy cluster: what brokers and operators do, drawn at random, until a log has its records.
+r"""A busy cluster: random actions of brokers and operators until the log has enough records.
 
-What happens, and about how often in a cluster of 10,000 partitions:
+Approximate rates in a cluster of 10,000 partitions:
 
-* a few partitions of a leader lose a follower for a while (1 to 10 a request): twice a second;
-* a slow broker falls behind with a tenth to two thirds of its partitions: every minute;
-* a broker crashes, is fenced when its session is over, and comes back: every quarter of an hour;
-* all brokers are restarted one after the other: every two hours;
-* preferred replicas are made leaders: every five minutes, at most 1000 a decision;
-* one to twenty partitions are reassigned, and some of these are cancelled: every minute;
-* a topic's min.insync.replicas changes for a while: every ten minutes; a topic is created or deleted: every five;
-* another controller is elected: every two hours; a NO_OP_RECORD: every 500 ms.
+* A leader's partitions lose a follower for a while (1 to 10 in a request): twice a second.
+* A slow broker falls behind with a tenth to two thirds of its partitions: every minute.
+* A broker crashes, is fenced when its session expires, and comes back: every quarter of an hour.
+* All brokers are restarted one after the other: every two hours.
+* Preferred replicas are elected, at most 1000 in a decision: every five minutes.
+* One to twenty partitions are reassigned, and some reassignments are cancelled: every minute.
+* A topic's min.insync.replicas changes for a while: every ten minutes.
+* A topic is created or deleted: every five minutes.
+* Another controller is elected: every two hours.
+* A NO_OP_RECORD: every 500 ms.
 
-In a smaller cluster all of it but the last comes oftener, by the number of partitions, so that a small log has
-lived through the same. Each time a follower has fallen behind, its leaders bring it back in requests of 1 (two fifths),
-2 to 10, 10 to 60, or 60 to 300 partitions. Decisions within 25 ms share a batch, as they do in Kafka.
+In a smaller cluster everything except the NO_OP_RECORD is more frequent, in inverse proportion to the
+partitions. Leaders bring back a follower in requests of 1 (two fifths), 2 to 10, 10 to 60, or 60 to 300
+partitions. Decisions within 25 ms share a batch, as in Kafka.
 
-So a log of 5 million records (10,000 partitions, seed 0) has 755,000 batches, 6.6 records each on average: two thirds
-have one record, a quarter 2 to 10, a tenth 11 to 100, and every two-hundredth more; these hold 31% of all records.
+A log of 5 million records (10,000 partitions, seed 0) has 755,000 batches with 6.6 records on average. Two
+thirds of the batches have one record, a quarter 2 to 10, a tenth 11 to 100, and 0.5% more; the last hold 31%
+of all records.
 """
 
 from __future__ import annotations
@@ -35,19 +38,19 @@ START = 1_700_000_000_000
 """The time of the first record, in ms since the epoch."""
 SEGMENT_BYTES, NO_OP_EVERY = 100 << 20, 500
 TOPIC_SIZES = (1, 1, 3, 6, 12, 12, 24, 50, 100, 200)
-"""Numbers of partitions that topics have, each as likely."""
+"""Partition counts of topics, all equally likely."""
 SESSION = 9000
 """Kafka's ``broker.session.timeout.ms``."""
 FULL_SIZE = 10_000
-"""The partitions of a cluster in which things happen as often as said above."""
+"""The number of partitions for which the rates above hold."""
 
 Task = Generator[float, None, None]
-"""Something that goes on for a while: it yields the ms until its next step."""
+"""A process in the cluster: it yields the ms until its next step."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """The figures of a log: records, batches, ms from the first to the last, and different states of partitions."""
+    """A log's figures: records, batches, ms from first to last record, and distinct partition states."""
 
     records: int
     batches: int
@@ -67,11 +70,12 @@ def write_log(
     segment_bytes: int = SEGMENT_BYTES,
     snapshot_every: int = 0,
 ) -> Written:
-    """Write a metadata log of at least so many records into a directory that exists; the same one for the same seed.
+    """Write a metadata log of at least ``records`` records into an existing directory; a seed always gives
+    the same log.
 
-    ``elr``: as Kafka's trunk of 2024-10 does it with ELR on, else as before KIP-966 (metadata version 4.0-IV0).
-    ``segment_bytes``: a segment ends before it gets larger. ``snapshot_every``: after about so many records a snapshot
-    is written; 0 for none. Raises ValueError for numbers that make no cluster.
+    ``elr``: behave like Kafka's trunk of 2024-10 with ELR on, else as before KIP-966 (metadata version
+    4.0-IV0). ``segment_bytes``: the most bytes of a segment. ``snapshot_every``: records between snapshots; 0
+    for none. Raises ValueError for numbers that make no cluster.
     """
     if (
         not 1 <= replication_factor <= brokers <= 63
@@ -91,7 +95,7 @@ def write_log(
 
 
 class _Life:
-    """Everything that goes on in a cluster, by the time of its next step."""
+    """All tasks of the cluster, ordered by the time of their next step."""
 
     def __init__(self, cluster: Cluster, partitions: int, factor: int, min_isr: int) -> None:
         self.cluster, self.random = cluster, cluster.random
@@ -100,12 +104,12 @@ class _Life:
         self._started = 0
         self._pace = min(1.0, max(0.004, partitions / FULL_SIZE))
         self._all: list[Partition] = []
-        """All partitions; empty where they have to be listed again."""
+        """A cache of all partitions; empty if it must be rebuilt."""
         self._down: set[int] = set()
         self._behind: dict[tuple[Partition, int], None] = {}
 
     def begin(self) -> None:
-        """The cluster comes up, and topics are created."""
+        """Register the brokers and create the topics."""
         cluster = self.cluster
         cluster.start()
         for broker in cluster.brokers:
@@ -120,7 +124,7 @@ class _Life:
             left -= self._create(left)
 
     def live(self, records: int, snapshot_every: int) -> None:
-        """Go on until the log has its records."""
+        """Run the tasks until the log has its records."""
         minute = 60_000
         self._start(0, self._no_ops())
         self._often(500, self._blip)
@@ -144,7 +148,7 @@ class _Life:
                 self.cluster.snapshot()
                 next_snapshot = log.offset + snapshot_every
 
-    # --- what goes on -----------------------------------------------------------------------------------
+    # --- scheduling -------------------------------------------------------------------------------------
 
     def _push(self, time: float, task: Task) -> None:
         self._started += 1
@@ -154,7 +158,7 @@ class _Life:
         self._push(self.cluster.time + delay, task)
 
     def _often(self, gap: float, what: Callable[[], Task]) -> None:
-        """Start it now and then, every ``gap`` ms on average."""
+        """Start a task repeatedly, every ``gap`` ms on average."""
 
         def starting() -> Task:
             while True:
@@ -169,7 +173,7 @@ class _Life:
             self._start(0, what())
 
     def _while(self, low: float, high: float) -> float:
-        """A time that something lasts, in ms; shorter in a smaller cluster."""
+        """A random duration in ms; shorter in a smaller cluster."""
         return self.random.uniform(low, high) * max(self._pace, 0.05)
 
     def _no_ops(self) -> Task:
@@ -185,10 +189,8 @@ class _Life:
         while self.cluster.balance():
             yield 50
 
-    # --- followers fall behind and come back ------------------------------------------------------------
-
     def _blip(self) -> Task:
-        """A few partitions of a leader lose a follower."""
+        """A few partitions of a leader lose a follower, which returns later."""
         first = self._any_partition()
         if first is None or first.node.leader < 0:
             return
@@ -202,7 +204,7 @@ class _Life:
         yield from self._fall_behind({leader: chosen}, follower, self._while(1000, 60_000))
 
     def _near(self, partition: Partition, count: int) -> list[Partition]:
-        """A partition, and those behind it on its leader's list."""
+        """The partition and up to ``count`` random partitions of its topic."""
         return [
             partition,
             *self.random.sample(
@@ -211,7 +213,6 @@ class _Life:
         ]
 
     def _slow_broker(self) -> Task:
-        """A broker falls behind as a follower, with a share of its partitions."""
         follower = self.random.randrange(len(self.cluster.brokers))
         share = self.random.uniform(0.1, 0.66)
         chosen = [p for p in self.cluster.by_broker[follower] if self.random.random() < share]
@@ -234,7 +235,7 @@ class _Life:
         yield from self._bring_back(held, follower)
 
     def _bring_back(self, partitions: Iterable[Partition], follower: int) -> Task:
-        """Leaders ask for a follower that has caught up, in requests of different sizes."""
+        """Leaders return a caught-up follower to the ISR, in requests of different sizes."""
         waiting = [p for p in partitions if self._misses(p, follower)]
         requests = [
             (leader, chunk)
@@ -251,7 +252,7 @@ class _Life:
         return follower in node.state.replicas and not node.isr_mask >> follower & 1 and node.leader >= 0
 
     def _sweep(self) -> Task:
-        """Bring replicas that have caught up back into their ISR."""
+        """Return all caught-up replicas to the ISR."""
         away: dict[int, list[Partition]] = {}
         for partition in self.cluster.partitions():
             if not partition.node.full:
@@ -263,7 +264,7 @@ class _Life:
         yield 0
 
     def _chunks(self, partitions: list[Partition], larger: bool = False) -> list[list[Partition]]:
-        """Partitions as a leader puts them into its requests."""
+        """Split partitions into requests of random sizes."""
         found, at = [], 0
         sizes = ((1, 1), (1, 1), (2, 10), (2, 10), (10, 60), (60, 300))
         weights = (2, 2, 2, 2, 4, 4) if larger else (20, 20, 18, 17, 20, 5)
@@ -277,7 +278,7 @@ class _Life:
     # --- brokers ----------------------------------------------------------------------------------------
 
     def _takes_down(self, broker: int) -> bool:
-        """Whether a broker may go down now: at most two are down together, so that the partitions survive."""
+        """Mark a broker as down if it may go down: at most two are down together, so partitions survive."""
         if broker in self._down or len(self._down) >= min(2, len(self.cluster.brokers) - 1):
             return False
         self._down.add(broker)
@@ -322,7 +323,7 @@ class _Life:
         return self.random.choice(self._all) if self._all else None
 
     def _reassignment(self) -> Task:
-        """Some partitions get another replica in the place of one, or other replicas altogether."""
+        """Reassign some partitions: one replica is replaced, or all are."""
         chosen: dict[Partition, Ids] = {}
         for _ in range(self.random.randint(1, 20)):
             partition = self._any_partition()
@@ -360,7 +361,6 @@ class _Life:
             self.cluster.configure(topic, "min.insync.replicas", str(self._min_isr))
 
     def _topics_come_and_go(self) -> Task:
-        """A topic is deleted, and another one of its size created."""
         if len(self.cluster.topics) > 1:
             topic = self.random.choice(self.cluster.topics)
             self.cluster.delete(topic)
@@ -369,7 +369,7 @@ class _Life:
             self._create(len(topic.partitions), len(topic.partitions))
 
     def _create(self, most: int, size: int | None = None) -> int:
-        """Create a topic; the number of its partitions, 0 where too few brokers are there."""
+        """Create a topic; returns its number of partitions, 0 if too few brokers are active."""
         active = [b.number for b in self.cluster.brokers if self.cluster.is_active(b.number)]
         if len(active) < self._factor:
             return 0
@@ -377,7 +377,7 @@ class _Life:
         self.random.shuffle(active)
         assignments = []
         for number in range(size):
-            # As Kafka strides over the brokers: the followers are further away with each round.
+            # Like Kafka's striped placement, the followers move one broker further with each round.
             first, round_ = number % len(active), number // len(active)
             rest = [active[(first + 1 + i) % len(active)] for i in range(len(active) - 1)]
             followers = [rest[(round_ + i) % len(rest)] for i in range(self._factor - 1)]

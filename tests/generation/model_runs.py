@@ -1,4 +1,4 @@
-"""Runs of the replication model, written as the request logs and the metadata log that Kafka would have written."""
+"""Runs of the replication model, written as Kafka's request logs and metadata log."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from highwater.model.replication.rules import PROFILES
 from tests.generation.requests import FIRST, Partition, RequestLogs, registration, setting
 
 STEP_MS = 1000
-"""A step takes longer than the clocks of two nodes may be apart."""
+"""ms of a step: longer than the clock difference between two nodes."""
 AFTER = 25
-"""So many lines are behind a run in each node's log, so that what was under way is over."""
+"""Idle lines at the end of each node's log, so that earlier requests are complete."""
 _UP = ("RUNNING", "SHUTTING_DOWN")
 Step = tuple[str, Mapping[str, Any]]
 Run = list[tuple[Step, dict[str, Any]]]
-"""The states of a run, each behind its step; the first has none."""
+"""The states of a run, each with the step that led to it; the initial one has an empty step."""
 
 
 _TYPES = Replication({"brokers": 3, "records": 4}, PROFILES["kafka_4_2"].rules)
@@ -37,13 +37,13 @@ _DIVERGES = Function(
 
 
 def parted(log: Any, offset: int, last: int | None) -> bool:
-    """B3, as the model has it: whether a fetch is not on a log."""
+    """True if a fetch position is not on the log, by the model's B3."""
     found: bool = _DIVERGES(log=log, offset=offset, last=last)
     return found
 
 
 def model(rules_off: Sequence[str] = (), rules_on: Sequence[str] = (), **parameters: int) -> Interpreter:
-    """The protocol as Kafka 4.2 has it, less some rules, and with others."""
+    """Kafka 4.2's profile without ``rules_off`` and with ``rules_on``."""
     given = {"brokers": 3, "records": 2, "min_isr": 2, **parameters}
     return Interpreter(
         Model(Replication(given, (PROFILES["kafka_4_2"].rules | set(rules_on)) - set(rules_off)))
@@ -51,7 +51,7 @@ def model(rules_off: Sequence[str] = (), rules_on: Sequence[str] = (), **paramet
 
 
 def scripted(interpreter: Interpreter, steps: Sequence[Step]) -> Run:
-    """The states that these steps lead through."""
+    """The run of these steps from the initial state."""
     state = interpreter.model.first_initial
     found: Run = [(("", {}), interpreter.model.decode(state))]
     for name, parameters in steps:
@@ -78,9 +78,9 @@ def scripted(interpreter: Interpreter, steps: Sequence[Step]) -> Run:
 
 
 class Walk:
-    """A random run: first the name of an action is drawn, of those that can be taken, then one of these.
+    """A random run: each step draws one of the enabled actions, then one of its instances.
 
-    ``prompt``: writes are acknowledged as soon as possible and in the order of their offsets, as Kafka does it.
+    ``prompt``: writes are acknowledged as soon as possible and in offset order, as Kafka does.
     """
 
     def __init__(self, interpreter: Interpreter, seed: int, prompt: bool = False) -> None:
@@ -89,7 +89,7 @@ class Walk:
         self.run: Run = [(("", {}), interpreter.model.decode(self._state))]
 
     def step(self, names: frozenset[str] | None = None) -> bool:
-        """Take a step, of these actions or of all; whether there is one."""
+        """Take a random step, of the actions ``names`` if given; returns False if none is enabled."""
         interpreter = self._interpreter
         by_name: dict[str, list[int]] = {}
         for number in interpreter.enabled(self._state):
@@ -111,14 +111,13 @@ class Walk:
         return True
 
     def _offset(self, number: int) -> int:
-        """Where the record lies that a step acknowledges."""
+        """The offset of the record that the step acknowledges."""
         at = self._interpreter.model.instances[number].parameters
         log = self.run[-1][1]["brokers"][at["leader"]]["log"]
         return next(i for i, record in enumerate(log) if record["value"] == at["value"])
 
 
 def walked(interpreter: Interpreter, seed: int, length: int) -> Run:
-    """A random run of at most so many steps."""
     walk = Walk(interpreter, seed)
     for _ in range(length):
         walk.step()
@@ -127,11 +126,11 @@ def walked(interpreter: Interpreter, seed: int, length: int) -> Run:
 
 @dataclass
 class Place:
-    """Where a run of the model lies: its partition, the brokers of its slots, and what is before it.
+    """Maps a run of the model to a real partition: brokers, offsets and epochs.
 
-    ``offset`` is where its log begins, ``last_epoch`` the epoch of the record before that, −1 where there is none. A
-    record of the model stands for a batch: ``sizes`` has how many records each has, by its place, 1 where it says
-    nothing. The model's leader and partition epochs are counted from ``leader_epoch`` and ``partition_epoch``.
+    ``offset`` is the first offset of the run, ``last_epoch`` the epoch of the record before it, −1 for none.
+    A model record stands for a batch; ``sizes`` has the batches' record counts in order (1 if missing).
+    ``leader_epoch`` and ``partition_epoch`` are added to the model's epochs.
     """
 
     of: Partition = FIRST
@@ -143,32 +142,30 @@ class Place:
     last_epoch: int = -1
 
     def at(self, offset: int) -> int:
-        """The offset that one of the model's is."""
+        """The real offset of a model offset."""
         return self.offset + sum(self.sizes[:offset]) + max(0, offset - len(self.sizes))
 
     def nodes(self, slots: Iterable[int]) -> list[int]:
-        """The brokers of slots, in order."""
         return sorted(self.brokers[slot] for slot in slots)
 
     def node(self, slot: int | None) -> int:
-        """The broker of a slot, −1 of none."""
         return -1 if slot is None else self.brokers[slot]
 
     def epoch(self, epoch: int | None) -> int:
-        """A leader epoch of the model; of none, that of the record before its log."""
+        """The real leader epoch; for None, that of the record before the run."""
         return self.last_epoch if epoch is None else self.leader_epoch + epoch
 
 
 class Telling:
-    """Tells steps to logs. ``epochs`` are the broker epochs by slot and by the model's epoch."""
+    """Writes steps of a run to logs. ``epochs``: (slot, model's broker epoch) → broker epoch."""
 
     def __init__(self, made: RequestLogs, place: Place, epochs: Mapping[tuple[int, int], int]) -> None:
         self.made, self.place, self.epochs = made, place, dict(epochs)
         self.waiting: dict[int, tuple[float, int, int]] = {}
-        """Of each value whose client waits, when it was written, and in which leader's slot at which offset."""
+        """Value of an unacknowledged write → (time written, leader's slot, offset)."""
 
     def tell(self, step: Step, before: dict[str, Any], after: dict[str, Any]) -> None:
-        """A step between two states: what it writes into the metadata log, and into a request log."""
+        """Write a step's records to the metadata log and its requests to a request log."""
         self._metadata(before, after)
         self.made.now += 5
         self._step(step, before, after)
@@ -195,7 +192,7 @@ class Telling:
             self._decided(at["b"], before, after)
 
     def _given_up(self, after: dict[str, Any]) -> None:
-        """A leader that leads no more says so to who waits for it; one that is down says nothing."""
+        """A deposed leader answers the clients that wait for it; a leader that is down does not."""
         place = self.place
         for value, (since, leader, offset) in list(self.waiting.items()):
             broker = after["brokers"][leader]
@@ -221,7 +218,7 @@ class Telling:
         answer = after["fetch_responses"][f]
         log, diverging = before["brokers"][leader]["log"], None
         if answer is None and parted(log, request["offset"], request["last_epoch"]):
-            return  # it reached nobody, and noted nothing
+            return  # the request reached nobody and was not logged
         if answer is not None and answer["diverging"]:
             diverging = (place.epoch(answer["epoch"]), place.at(answer["end"]))
         size = 70 * (diverging is None and len(log) > request["offset"])
@@ -263,7 +260,7 @@ class Telling:
             place.partition_epoch + sent["partition_epoch"], members, told, of=place.of,
         )  # fmt: skip
 
-    # --- the metadata log -----------------------------------------------------------------------------
+    # --- metadata log ---------------------------------------------------------------------------------
 
     def _metadata(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         records: list[tuple[str, dict[str, Any]]] = []
@@ -286,7 +283,7 @@ class Telling:
                     told["fenced"] = 1 if new["fenced"] else -1
                 if new["in_controlled_shutdown"] and not old["in_controlled_shutdown"]:
                     told["inControlledShutdown"] = 1
-                # A fencing is written behind what it does to partitions, the rest before it.
+                # A fencing comes after its partition changes; other registration changes come before them.
                 at = len(records) if told.get("fenced") == 1 else 0
                 records.insert(at, ("BROKER_REGISTRATION_CHANGE_RECORD", told))
         if records:
@@ -309,7 +306,7 @@ class Telling:
 
 
 class Written(Telling):
-    """Writes a run. Brokers and offsets are the model's; broker epochs are the offsets of the registrations."""
+    """Writes a run with the model's broker ids and offsets. A broker epoch is its registration's offset."""
 
     def __init__(self, directory: Path, states: Run) -> None:
         with RequestLogs(directory) as made:
@@ -317,7 +314,7 @@ class Written(Telling):
             first = states[0][1]
             partition = first["partition"]
             brokers = range(len(first["brokers"]))
-            idle(made, brokers)  # so that the logs go back to before the partition was created
+            idle(made, brokers)  # so that the logs begin before the partition was created
             begun = made.begin(brokers, partition["replicas"], partition["isr"], first["min_insync_replicas"])
             self.epochs |= {(b, 0): epoch for b, epoch in begun.items()}
             for (_, before), (step, after) in itertools.pairwise(states):
@@ -329,6 +326,6 @@ class Written(Telling):
 
 
 def idle(made: RequestLogs, brokers: Iterable[int]) -> None:
-    """A request to each broker that says nothing of a partition."""
+    """Log one request at each broker that names no existing partition."""
     for broker in brokers:
         made.produce(broker, -1, error=45)

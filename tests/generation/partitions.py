@@ -1,8 +1,8 @@
-"""The controller's decisions about a partition, computed once for each state and cached.
+"""The controller's decisions about a partition, computed once for each partition state and cached.
 
-A node is a state of a partition without epochs. The answer to a question is a step: the record that the controller
-writes, and the node after it. The rules (``highwater.traces.rules.decisions``) get slots, brokers numbered by their
-place in the partition, so that partitions with other brokers share the answers.
+A ``Node`` is a partition state without epochs. A ``Step`` is the controller's record and the node after it.
+The rules (``highwater.traces.rules.decisions``) use slots (places of brokers in the partition), so partitions
+with other brokers share the results.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from highwater.traces.rules.decisions import decisions
 
 Ids = tuple[int, ...]
 NAMED_TO = 23
-"""So many bytes of a record about a partition say that it is one, and which partition it is about."""
+"""The length of a record's prefix that names its type and partition."""
 
 
 class State(NamedTuple):
-    """A partition without epochs. ``isr`` is in the order in which members came; ``last_known`` is LastKnownElr."""
+    """A partition without epochs. ``isr`` is in the order of joining; ``last_known`` is LastKnownElr."""
 
     replicas: Ids
     isr: Ids
@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 
 class Node:
-    """A state, with what is often asked of it. Sets of brokers are bit masks."""
+    """A partition state with derived values. Sets of brokers are bit masks."""
 
     __slots__ = ("balanced", "elr_mask", "full", "isr_mask", "leader", "mask", "state", "steps")
 
@@ -49,7 +49,7 @@ class Node:
 
 
 class Step(NamedTuple):
-    """An answer: the record's bytes behind the partition's name, None where none is written; and what is then."""
+    """The record's bytes after the partition's name (None: no record), and the state afterwards."""
 
     tail: bytes | None
     after: Node
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A decision by its name, about a broker (``of``) or with a list of brokers (``members``)."""
+    """A decision's name, and its broker (``of``) or list of brokers (``members``)."""
 
     decision: str
     min_isr: int
@@ -67,7 +67,7 @@ class Question(NamedTuple):
 
 
 class Rules:
-    """The answers of one controller. ``version`` is that of PartitionChangeRecord."""
+    """The cached decisions of one controller. ``version`` is that of PartitionChangeRecord."""
 
     def __init__(self, rules: frozenset[str], version: int, directories: Sequence[str]) -> None:
         self._rules, self._version, self._directories = rules, version, directories
@@ -75,25 +75,23 @@ class Rules:
         self._answers: dict[Any, tuple[dict[str, Any], frozenset[str]] | None] = {}
 
     def __len__(self) -> int:
-        """How many states there were so far."""
         return len(self._nodes)
 
     def node(self, state: State) -> Node:
-        """The one node of a state."""
+        """The only node of a state."""
         found = self._nodes.get(state)
         if found is None:
             found = self._nodes[state] = Node(state)
         return found
 
     def step(self, node: Node, question: Question, active: int) -> Step | None:
-        """The answer, where the brokers of the mask ``active`` are active; None where the request is refused."""
+        """The step for a question, given the mask of active brokers; None if the request is refused."""
         key = (question, active & (node.mask | mask_of(question.members)))
         if key not in node.steps:
             node.steps[key] = self._step(node, question, active)
         return node.steps[key]
 
     def created(self, replicas: Ids, active: int) -> Node:
-        """A new partition."""
         flags = [_registration(bool(active >> b & 1)) for b in replicas]
         slots = list(range(len(replicas)))
         new = decisions(len(slots), self._rules).new_partition(replicas=slots, registrations=flags)
@@ -146,7 +144,7 @@ class Rules:
     def _ask(
         self, state: State, asked: Question, flags: tuple[bool, ...]
     ) -> tuple[dict[str, Any], frozenset[str]] | None:
-        """The partition after a decision and the fields that it writes, in slots; None where it is refused."""
+        """The partition after a decision and the written fields, in slots; None if it is refused."""
         rules = decisions(len(flags), self._rules)
         last_known = state.last_known[0] if state.last_known else None
         inputs: dict[str, Any] = {
@@ -221,7 +219,6 @@ class Rules:
 
 
 def mask_of(brokers: Iterable[int]) -> int:
-    """A set of brokers as a bit mask."""
     mask = 0
     for broker in brokers:
         mask |= 1 << broker
@@ -229,9 +226,9 @@ def mask_of(brokers: Iterable[int]) -> int:
 
 
 def _brokers(state: State, question: Question) -> list[int]:
-    """The brokers of the slots: the replicas in their order, then the others.
+    """The brokers of the slots: the replicas in order, then the others.
 
-    A reassignment writes the removed replicas in the order of their numbers, so slots go by that, too.
+    Reassignments write removed replicas in numeric order, so their slots are in numeric order too.
     """
     others = {*state.isr, *state.elr, *state.last_known, *question.members, state.leader, question.of}
     brokers = [*state.replicas, *sorted(others - {*state.replicas, NO_LEADER})]

@@ -1,7 +1,7 @@
-"""Made request logs, in the form that Kafka's request logger writes, beside the metadata log that they belong to.
+"""Generated request logs in the form of Kafka's request logger, with their metadata log.
 
-``RequestLogs`` writes any lines, right or wrong. ``write_fetches`` is a cluster that goes on as it should, for as
-many fetches as one likes.
+``RequestLogs`` writes any lines, valid or not. ``write_fetches`` writes a healthy cluster with any number of
+fetches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.generation.writing import LogWriter
 
 TOPIC, TOPIC_ID = "t1", "AAAAAAAAAAAAAAAAAAAABQ"
 NODES = 9000
-"""Broker N listens at this port and N; its controller's is CONTROLLER."""
+"""Broker N listens at port NODES + N, and its controller listener is CONTROLLER."""
 CONTROLLER = 100
 START_MS = 1_795_300_000_000
 _NAMES = {0: "PRODUCE", 1: "FETCH", 56: "ALTER_PARTITION", 62: "BROKER_REGISTRATION", 63: "BROKER_HEARTBEAT"}
@@ -29,8 +29,6 @@ Members = Sequence[tuple[int, int]]
 
 
 class Partition(NamedTuple):
-    """A partition: its topic, by name and by id, and its number."""
-
     topic: str = TOPIC
     topic_id: str = TOPIC_ID
     number: int = 0
@@ -40,10 +38,10 @@ FIRST = Partition()
 
 
 class RequestLogs:
-    """A cluster's metadata log and request logs in a directory: a context manager, which writes them.
+    """A context manager that writes a cluster's metadata log and request logs into a directory.
 
-    ``now`` is the time in ms, which the caller moves on. Requests take ``took`` ms, all of it before they are answered;
-    ``waited`` is how long of it they were parked.
+    ``now`` is the time in ms, which the caller advances. A request is answered ``took`` ms after it arrived;
+    ``waited`` of them are purgatory time.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -53,7 +51,7 @@ class RequestLogs:
         self._numbers: dict[str, int] = {}
         self._sessions: dict[tuple[int, int], int] = {}
         self.counts: Counter[int] = Counter()
-        """So many lines were written of each kind of request."""
+        """API key → number of written lines."""
 
     def __enter__(self) -> RequestLogs:
         self.metadata.__enter__()
@@ -69,13 +67,13 @@ class RequestLogs:
     # --- metadata -------------------------------------------------------------------------------------
 
     def records(self, *records: tuple[str, Mapping[str, Any]]) -> None:
-        """Records of one decision."""
+        """Append the records of one decision."""
         values = [encode(name, LATEST[name], dict(data), lenient=True) for name, data in records]
         self.metadata.append(values, self.now)
         self.metadata.flush()
 
     def register(self, broker: int) -> int:
-        """A broker registers, and is unfenced; its epoch, which is the offset of the record."""
+        """Register and unfence a broker; returns its broker epoch, the registration's offset."""
         epoch = self.metadata.offset
         self.records(("REGISTER_BROKER_RECORD", registration(broker, epoch)))
         self.records(
@@ -86,7 +84,7 @@ class RequestLogs:
     def begin(
         self, brokers: Iterable[int], replicas: Sequence[int], isr: Sequence[int], min_isr: int
     ) -> dict[int, int]:
-        """A cluster of Kafka 4.2 with one partition, which the first replica leads; the broker epochs."""
+        """Start a Kafka 4.2 cluster with one partition, led by the first replica; returns broker → epoch."""
         epochs = self.start(brokers)
         self.now += 1000
         self.create(FIRST, replicas, isr, min_isr)
@@ -94,14 +92,14 @@ class RequestLogs:
         return epochs
 
     def start(self, brokers: Iterable[int]) -> dict[int, int]:
-        """A cluster of Kafka 4.2 without partitions; the broker epochs."""
+        """Start a Kafka 4.2 cluster without partitions; returns broker → epoch."""
         features = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
         levels = [("FEATURE_LEVEL_RECORD", {"name": n, "featureLevel": v}) for n, v in features.items()]
         self.records(*levels, ("CONFIG_RECORD", setting(4, "", "2")))
         return {broker: self.register(broker) for broker in brokers}
 
     def create(self, of: Partition, replicas: Sequence[int], isr: Sequence[int], min_isr: int) -> None:
-        """A topic with one partition, which the first replica leads."""
+        """Create a topic with one partition, led by the first replica."""
         partition = {
             "partitionId": of.number, "topicId": of.topic_id, "replicas": list(replicas), "isr": list(isr),
             "removingReplicas": [], "addingReplicas": [], "leader": replicas[0], "leaderEpoch": 0, "partitionEpoch": 0,
@@ -120,7 +118,7 @@ class RequestLogs:
         self, node: int, api: int, client: str, request: Mapping[str, Any], response: Mapping[str, Any],
         took: float | None = None,
     ) -> None:  # fmt: skip
-        """A request of this kind to a node, answered now."""
+        """Write a request to a node, answered now."""
         took = self.took if took is None else took
         self.counts[api] += 1
         number = self._numbers[client] = self._numbers.get(client, -1) + 1
@@ -140,7 +138,7 @@ class RequestLogs:
         self.text(node, json.dumps(body, separators=(",", ":")))
 
     def text(self, node: int, body: str) -> None:
-        """A request as it is, with the head of its line."""
+        """Write any text as a line at the current time."""
         at = datetime.fromtimestamp(self.now // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         head = f"[{at},{self.now % 1000:03}] DEBUG Completed request:"
         self._file(node).write(f"{head}{body} (kafka.request.logger)\n")
@@ -155,7 +153,6 @@ class RequestLogs:
         self, leader: int, follower: int, broker_epoch: int, leader_epoch: int, offset: int, last_epoch: int, hwm: int,
         size: int = 0, diverging: tuple[int, int] | None = None, error: int = 0, of: Partition = FIRST,
     ) -> None:  # fmt: skip
-        """A fetch of a follower, and its answer."""
         session = self._sessions[(leader, follower)] = self._sessions.get((leader, follower), -1) + 1
         asked = {
             "partition": of.number, "currentLeaderEpoch": leader_epoch, "fetchOffset": offset,
@@ -183,7 +180,6 @@ class RequestLogs:
         self, leader: int, offset: int, error: int = 0, acks: int = -1, took: float | None = None,
         transaction: str | None = None, of: Partition = FIRST,
     ) -> None:  # fmt: skip
-        """A write of a batch, and its answer."""
         request = {"transactionalId": transaction, "acks": acks, "timeoutMs": 2000, "topicData": [
             {"topicId": of.topic_id, "partitionData": [{"index": of.number, "recordsSizeInBytes": 70}]}]}  # fmt: skip
         answer = {"index": of.number, "errorCode": error, "baseOffset": offset, "logStartOffset": 0}
@@ -198,7 +194,7 @@ class RequestLogs:
         answer: tuple[int, int, Sequence[int], int] | int, took: float | None = None, recovering: bool = False,
         of: Partition = FIRST,
     ) -> None:  # fmt: skip
-        """An AlterPartition, and its answer: leader, leader epoch, ISR and partition epoch; or an error."""
+        """An AlterPartition and its response: (leader, leader epoch, ISR, partition epoch), or an error."""
         proposed = {
             "partitionIndex": of.number, "leaderEpoch": leader_epoch, "partitionEpoch": partition_epoch,
             "leaderRecoveryState": int(recovering),
@@ -239,12 +235,11 @@ def _made(directory: Path) -> Path:
 
 
 def setting(kind: int, resource: str, min_isr: str) -> dict[str, Any]:
-    """The data of a record that sets min.insync.replicas."""
     return {"resourceType": kind, "resourceName": resource, "name": "min.insync.replicas", "value": min_isr}
 
 
 def registration(broker: int, epoch: int) -> dict[str, Any]:
-    """The data of a record that registers a broker, fenced."""
+    """The data of a record that registers a fenced broker."""
     supported = {"metadata.version": (7, 29), "eligible.leader.replicas.version": (0, 1)}
     return {
         "brokerId": broker, "isMigratingZkBroker": False, "incarnationId": uuid_text(epoch.to_bytes(16)),
@@ -258,7 +253,7 @@ def registration(broker: int, epoch: int) -> dict[str, Any]:
 
 
 def write_fetches(directory: Path, fetches: int, followers: Iterable[int] = (2, 3)) -> int:
-    """A leader's log of so many fetches, of one batch each, with the writes between them; its number of lines."""
+    """Write a leader's log with fetches of one batch each, and the writes; returns the line count."""
     chosen, leader, lines = list(followers), 1, 0
     with RequestLogs(directory) as made:
         epochs = made.begin([leader, *chosen], [leader, *chosen], [leader, *chosen], 2)
@@ -266,7 +261,7 @@ def write_fetches(directory: Path, fetches: int, followers: Iterable[int] = (2, 
         while done < fetches:
             for follower in chosen:
                 made.now += 3
-                # The last one to come moves the HWM.
+                # The last follower's fetch advances the HWM.
                 hwm = offset if follower == chosen[-1] else max(0, offset - 1)
                 made.fetch(leader, follower, epochs[follower], 0, offset, -1 if offset == 0 else 0, hwm, 70)
                 done += 1

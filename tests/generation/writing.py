@@ -1,4 +1,4 @@
-"""Segments and snapshots, written as Kafka's controller writes them."""
+"""Segments and snapshots in the form of Kafka's controller."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ LINGER_MS = 25
 SNAPSHOT_RECORDS = 1024
 """The most records of a batch of a snapshot."""
 _CACHED = 4096
-"""Up to this number in a batch, what stands between two values is kept."""
+"""The bytes between two values are cached for this many records of a batch."""
 _HEAD = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
 
 
 class LogWriter:
-    """The end of a metadata log: a context manager, which writes what is still open when it is left.
+    """A context manager that appends to a metadata log; leaving it writes the open batch.
 
-    Segments are named for their first offset and end after ``segment_bytes``. ``offset`` is that of the next record
-    that is appended. ``batches`` counts batches of records.
+    A segment is named after its first offset and ends after ``segment_bytes``. ``offset`` is the next
+    record's; ``batches`` counts record batches.
     """
 
     def __init__(self, directory: Path, segment_bytes: int) -> None:
@@ -58,7 +58,7 @@ class LogWriter:
                 self._file.close()
 
     def append(self, values: Sequence[bytes], time: int) -> None:
-        """Append the records of a decision at a time in ms, which is not before the last one."""
+        """Append a decision's records. ``time`` (ms) must not decrease."""
         if self._open and (time - self._since > LINGER_MS or len(self._open) + len(values) > MAX_RECORDS):
             self.flush()
         if not self._open:
@@ -69,7 +69,7 @@ class LogWriter:
             self._write_records(MAX_RECORDS)
 
     def new_epoch(self, controller: int, time: int) -> None:
-        """A controller is elected: the record with which its leader epoch begins."""
+        """Elect a controller: append the record that begins its leader epoch."""
         self.flush()
         self.epoch += 1
         voters = [
@@ -85,12 +85,11 @@ class LogWriter:
         self.offset += 1
 
     def flush(self) -> None:
-        """Write what is open, so that everything before ``offset`` is in the log."""
         if self._open:
             self._write_records(len(self._open))
 
     def snapshot(self, records: Iterable[bytes], time: int) -> None:
-        """Write a snapshot of all before ``offset``."""
+        """Write a snapshot of all records before ``offset``."""
         self.flush()
         path = self.directory / f"{self.offset:020d}-{self.epoch:010d}.checkpoint"
         with path.open("wb") as file:
@@ -116,7 +115,7 @@ class LogWriter:
         self._write(self.encode(first, values), first)
 
     def encode(self, first: int, values: Sequence[bytes]) -> bytes:
-        """The same as ``encode_batch``, at a fraction of the time."""
+        """Same result as ``encode_batch``, but faster."""
         between, parts = self._between, []
         for i, value in enumerate(values):
             key = len(value) << 14 | i
@@ -144,7 +143,7 @@ class LogWriter:
 
 
 def _before(number: int, size: int) -> bytes:
-    """The bytes between the values of two records: the end of the first and the beginning of the second."""
+    """The bytes between two values: the end of one record and the beginning of the next."""
     tail = bytearray(2)
     put_varint(tail, number << 1)
     tail.append(1)

@@ -1,4 +1,4 @@
-"""`Any` stands at the edges: each place that names it is listed with what is beyond the edge, and does not grow."""
+"""Uses of `Any` are listed by place (``any.toml``), each with a reason, and must not grow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRODUCT = ("model", "invariants", "traces", "checker")
 
 
 def naming_any(text: str) -> int:
-    """The lines of a source that name it, but for imports."""
+    """The number of lines that name `Any`, imports left out."""
     if "Any" not in text:
         return 0
     lines, imports = set(), set()
@@ -32,7 +32,7 @@ def naming_any(text: str) -> int:
 
 
 def place(name: str) -> str:
-    """The edge that a file belongs to: the longest entry that it lies in, or itself."""
+    """The longest entry of the list that contains the file, else the file."""
     within = [edge for edge in LISTED if name == edge or name.startswith(edge.rstrip("/") + "/")]
     return max(within, key=len, default=name)
 
@@ -55,7 +55,7 @@ def test_the_number_of_lines_with_any_does_not_grow(found: Counter[str]) -> None
     assert {edge: pair for edge, pair in grown.items() if pair[0] > int(str(pair[1]))} == {}
 
 
-def test_each_edge_says_what_is_beyond_it(found: Counter[str]) -> None:
+def test_each_entry_has_a_reason_and_is_used(found: Counter[str]) -> None:
     for edge, entry in LISTED.items():
         assert set(entry) == {"lines", "why"}, edge
         assert len(str(entry["why"]).split()) > 3, edge

@@ -1,4 +1,4 @@
-"""A public class name means one thing: those that several classes share are listed with a reason."""
+"""A public class name is used once; exceptions are listed with a reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LISTED = tomllib.loads((Path(__file__).parent / "names.toml").read_text(encoding
 
 
 def classes(text: str) -> set[str]:
-    """The public classes of a source; what stands inside of a function or a class is not."""
+    """The public top-level classes of a source."""
     return {
         n.name for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")
     }

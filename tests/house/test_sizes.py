@@ -1,4 +1,4 @@
-"""Files of at most 700 lines, functions of at most 60: longer ones are listed with a reason, and do not grow."""
+"""Files have at most 700 lines and functions at most 60; longer ones are listed, and must not grow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def long_files() -> dict[str, int]:
 
 
 def functions(text: str, prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Each function with the lines that it takes, those of functions inside it included."""
+    """Each function's name and number of lines, nested functions included."""
 
     def inside(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, int]]:
         for node in body:
@@ -40,7 +40,7 @@ def functions(text: str, prefix: str = "") -> Iterator[tuple[str, int]]:
 
 
 def long_functions() -> dict[str, int]:
-    """Of the product: a test may be a long list of what is to come out."""
+    """Functions of the product only: a test may be a long list of expected values."""
     return {
         f"{name}:{function}": lines
         for name, text in sources()
@@ -60,7 +60,7 @@ def test_a_longer_file_or_function_is_listed_and_does_not_grow(found: object, ta
     assert grown == {}, "it grew"
 
 
-def test_a_function_is_measured_with_what_is_in_it() -> None:
+def test_the_length_of_a_function_includes_nested_ones() -> None:
     text = "class A:\n    def f(self):\n        def g():\n            pass\n        return g\n\n\ndef h():\n    pass\n"
     assert dict(functions(text)) == {"A.f": 4, "h": 2}
 

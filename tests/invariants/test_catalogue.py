@@ -1,4 +1,4 @@
-"""One name, one meaning, one statement, whoever checks a property; what a replay can find is in the catalogue."""
+"""Each property has one name, one meaning and one statement; the catalogue has every property of a replay."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_every_goal_is_expected_by_a_scenario() -> None:
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
-def test_no_name_stands_twice_in_a_protocol(name: str) -> None:
+def test_names_of_a_protocol_are_unique(name: str) -> None:
     names = [one.name for one in everything(stated(name))]
     assert sorted(names) == sorted(set(names))
 
 
 def test_one_name_for_two_meanings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def other(m: Any, s: Any) -> Any:
-        """Something else."""
+        pass
 
     stray = Invariant("leader_completeness", other, "B4")
     monkeypatch.setattr(observed, "CONDITIONS", (*observed.CONDITIONS, stray))
@@ -81,7 +81,7 @@ def test_one_name_for_two_meanings_is_refused(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_shared_properties_are_checked_by_these_protocols_and_replays() -> None:
-    """The ideas that had several names, or a name that had several."""
+    """Properties that used to have several names, or shared a name."""
     assert set(KNOWN["leader_completeness"].checked_by) == {
         "quorum", "replication", "replication.controller", "replication.topic", METADATA_LOG, BROKER_LOGS,
     }  # fmt: skip
@@ -95,10 +95,7 @@ def test_shared_properties_are_checked_by_these_protocols_and_replays() -> None:
 
 
 def test_a_property_of_several_protocols_is_a_statement() -> None:
-    """But for a step property, which is one function for both protocols that have the controller in them.
-
-    A topic's properties are those of its partitions: the controller's, asked of each.
-    """
+    """Exceptions: step properties that two protocols share, and a topic's properties."""
     steps = {
         step
         for name in registry.NAMES
@@ -119,7 +116,7 @@ def test_a_property_of_several_protocols_is_a_statement() -> None:
 
 
 def traced(protocol: Protocol, one: Invariant) -> Node | None:
-    """Its expression on the states of a protocol; None where it asks for what that protocol does not have."""
+    """The property's expression on the protocol's state; None if it uses a missing field or function."""
     inputs = state_inputs(protocol.state.leaves(""))
     with tracing():
         try:
@@ -130,7 +127,7 @@ def traced(protocol: Protocol, one: Invariant) -> Node | None:
 
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_no_two_properties_of_a_protocol_are_equal(name: str) -> None:
-    """By the fingerprints of their expressions. What other protocols state is asked too, as far as it can be."""
+    """Compares fingerprints of the expressions, also those of other protocols' properties if they apply."""
     protocol, prints = registry.protocol_of(name)(), Fingerprints()
     found: dict[str, set[str]] = defaultdict(set)
     foreign = 0
@@ -146,11 +143,11 @@ def test_no_two_properties_of_a_protocol_are_equal(name: str) -> None:
         assert foreign > 5, "the controller's properties are asked of its states"
 
 
-# --- what a replay can find -----------------------------------------------------------------------------------
+# --- properties of a replay -----------------------------------------------------------------------------------
 
 
 def test_the_catalogue_has_every_property_that_a_metadata_log_can_violate() -> None:
-    """The names that findings have come from here, and for each it is said what is at risk."""
+    """Every violation's name is in the catalogue, with the risk that it means."""
     names = {p.name for p in PROPERTIES} - MEASURED
     assert {n for n in names if METADATA_LOG not in KNOWN[n].checked_by} == set()
     assert set(_AT_RISK) == names
@@ -172,7 +169,7 @@ def test_the_catalogue_has_every_property_that_broker_logs_can_violate() -> None
     assert {name for name, known in KNOWN.items() if BROKER_LOGS in known.checked_by} == used
 
 
-# --- where it is looked for -----------------------------------------------------------------------------------
+# --- places of properties -------------------------------------------------------------------------------------
 
 
 def test_the_protocols_that_are_named_are_those_that_are_there() -> None:

@@ -1,4 +1,4 @@
-"""Every property was seen to fail: in a scenario that expects its violation, in a mutant, or there is a reason."""
+"""Every property fails in a sanity scenario or in a mutant, or is listed with a reason."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ REASONED: dict[str, dict[str, str]] = {
         "replication": "truncation_ends_where_both_logs_agree",
     },
 }  # fmt: skip
-"""Properties that no scenario violates: by reason, then by protocol."""
+"""Reason → protocol → properties that no scenario violates."""
 
 OF_ONE_PARTITION = "replication.topic"
-"""It states no property of its own: those of the controller, of two partitions."""
+"""This protocol's properties are the controller's, for two partitions."""
 
 
 def violated() -> dict[str, set[str]]:

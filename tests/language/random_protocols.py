@@ -1,8 +1,8 @@
-"""Random small protocols, each stated twice: in the language, and on plain Python values by nothing but Python.
+"""Random small protocols, each written twice: in the language, and in plain Python.
 
-An expression is a pair of functions, one of symbolic values and one of plain ones (int, bool, str, frozenset, None,
-dict, list), which know nothing of each other. A value that leaves its type in the
-middle of an expression raises Overflow on plain values: the language only promises to notice it when it is written.
+An expression is a pair of independent functions, of symbolic values and of plain ones (int, bool, str,
+frozenset, None, dict, list). On plain values, an intermediate value outside its type raises Overflow: the
+language checks types only on write.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ from highwater.model.language.types import BoolType, IntType, Type
 
 
 class Overflow(Exception):
-    """A value in the middle of an expression is none of its type."""
+    """An intermediate value is outside its type."""
 
 
 class Outside(Exception):
-    """A write outside an array, or past the end of a sequence."""
+    """A write outside an array or past the end of a sequence."""
 
 
 @dataclass(frozen=True)
 class Expression:
-    """The same thing twice: of an object with fields as attributes, and of a dict of plain fields."""
+    """The same expression twice: on an object with fields as attributes, and on a dict of plain fields."""
 
     text: str
     symbolic: Callable[[Any], Any]
@@ -73,8 +73,6 @@ COLOUR, SHAPE = Enum("Colour", "RED GREEN BLUE"), Enum("Shape", "ROUND LONG")
 
 
 def a_type(rng: Random, depth: int = 2) -> Type:
-    """A type, nested at most so deep."""
-
     def inner() -> Type:
         return a_type(rng, depth - 1)
 
@@ -103,7 +101,6 @@ def a_type(rng: Random, depth: int = 2) -> Type:
 
 
 def a_plain(rng: Random, type: Type) -> Any:
-    """A plain value of a type."""
     match type:
         case BoolType():
             return rng.random() < 0.5
@@ -125,18 +122,16 @@ def a_plain(rng: Random, type: Type) -> Any:
 
 
 def keys(index: Index | Enum) -> list[Any]:
-    """The keys of an array over this index: numbers, or names."""
     return list(index.members) if isinstance(index, Enum) else list(range(index.size))
 
 
 def each(type: Array, element: Callable[[Any], Any]) -> Any:
-    """An array with this element for each key: a list, or over an enumeration a dict."""
+    """The array of ``element(key)``: a list, or a dict if the index is an enumeration."""
     found = {key: element(key) for key in keys(type.index)}
     return found if isinstance(type.index, Enum) else list(found.values())
 
 
 def elements(value: Any) -> list[Any]:
-    """The elements of an array or a sequence."""
     return list(value.values()) if isinstance(value, dict) else value
 
 
@@ -181,7 +176,7 @@ def shown(type: Type, value: Any) -> Any:
 
 
 def left(type: Type, value: Any) -> Iterator[str | None]:
-    """The bounds (None: none was declared) of those parts of a value that leave its type."""
+    """The declared bound (or None) of each part of a value that is outside its type."""
     match type:
         case IntType():
             if not type.low <= value <= type.high:
@@ -209,17 +204,16 @@ def left(type: Type, value: Any) -> Iterator[str | None]:
 
 
 class Expressions:
-    """Draws expressions over some fields."""
+    """Draws random expressions over some fields."""
 
     def __init__(self, rng: Random, fields: Mapping[str, Type]) -> None:
         self.rng, self.fields = rng, fields
 
     def one_of(self, options: list[Callable[[], Expression]]) -> Expression:
-        """One of several ways to make an expression."""
         return self.rng.choice(options)()
 
     def routes(self, type: Type) -> Iterator[tuple[tuple[Any, ...], Type]]:
-        """The ways into a value, and the types of what is found there."""
+        """Each path into a value of the type, with the type found there."""
         yield (), type
         inner: list[tuple[Any, Type]] = []
         match type:
@@ -236,7 +230,7 @@ class Expressions:
                 yield (step, *steps), found
 
     def reads(self, wanted: Callable[[Type], bool], depth: int) -> list[Callable[[], Expression]]:
-        """Reads of the fields, and of what is inside them, of a wanted type."""
+        """Reads, also inside of fields, of types that satisfy ``wanted``."""
         return [
             partial(self._read, name, steps, depth)
             for name, type in self.fields.items()
@@ -288,13 +282,13 @@ class Expressions:
         return Expression(f"{of.text}.value", lambda s: of.symbolic(s).value, plain)
 
     def index(self, index: Index | Enum, depth: int) -> Expression:
-        """Something that an array over this index is indexed with."""
+        """An expression that can index an array over ``index``."""
         if isinstance(index, Enum):
             return self.value(index, depth)
         return self.one_of([lambda: self.value(index, depth)] * 3 + [lambda: self.number(depth)])
 
     def number(self, depth: int) -> Expression:
-        """A whole number, of any size."""
+        """An integer expression of any size."""
         if depth <= 0:
             n = self.rng.randint(0, 3)
             reads = self.counts(0)[:3]
@@ -319,14 +313,14 @@ class Expressions:
         return self.one_of(options)
 
     def counts(self, depth: int) -> list[Callable[[], Expression]]:
-        """Reads of numbers; an index plus 0 is a number like any, that goes with values of other indices."""
+        """Reads of numbers. ``0 + index`` is a number that combines with other indices."""
         return self.reads(lambda t: isinstance(t, IntType), depth) + [
             lambda read=read: _one(read(), "0 +", lambda x: 0 + x, lambda x: x)
             for read in self.reads(lambda t: isinstance(t, Index), depth)
         ]
 
     def counted(self, depth: int) -> Expression:
-        """A number that is not known while tracing, where there is one: to divide by."""
+        """A number that tracing does not know, if there is one; used as divisor."""
         return self.one_of(self.counts(depth) or [lambda: self.number(depth)])
 
     def _total(self, depth: int) -> Expression:
@@ -334,14 +328,12 @@ class Expressions:
         return _two(a, b, "total", lambda x, y: total([x, y]), lambda x, y: int(x) + int(y))
 
     def all_types(self, kinds: tuple[Any, ...]) -> list[Type]:
-        """The types of these kinds that occur somewhere in the fields."""
         found: dict[Type, None] = {}
         for type in self.fields.values():
             found |= {t: None for _, t in self.routes(type) if isinstance(t, kinds)}
         return list(found)
 
     def condition(self, depth: int) -> Expression:
-        """A truth value."""
         reads = self.reads(lambda t: isinstance(t, BoolType), depth)
         if depth <= 0:
             b = self.rng.random() < 0.5
@@ -370,11 +362,10 @@ class Expressions:
         return self.one_of(options)
 
     def lifted(self, of: Expression) -> Expression:
-        """The same, a symbolic value even where it is a constant."""
+        """The same expression, symbolic even if constant."""
         return Expression(of.text, lambda s: Bool.lift(of.symbolic(s)), of.plain)
 
     def _about(self, type: Type, depth: int) -> list[Callable[[], Expression]]:
-        """Conditions on values of a type."""
         v = partial(self.value, type, depth - 1)
         options: list[Callable[[], Expression]] = [
             lambda: _two(v(), v(), "==", lambda x, y: type.lift(x) == y, lambda x, y: x == y),
@@ -425,7 +416,7 @@ class Expressions:
         return options
 
     def value(self, type: Type, depth: int, *, whole: bool = False) -> Expression:
-        """A value of a type; ``whole``: it is what is written, so that it may leave its type."""
+        """An expression of a type. ``whole``: it is written as a whole, so it may leave its type."""
         if isinstance(type, BoolType):
             return self.condition(depth)
         constant = a_plain(self.rng, type)
@@ -511,7 +502,7 @@ class Expressions:
         return options
 
     def _first(self, index: Index | Enum, depth: int) -> Expression:
-        """The first that equals one value or is in a set."""
+        """``first``: the first index value that equals ``x`` or is in a set."""
         x, among = self.value(index, depth - 1), self.value(Set(index), depth - 1)
         return _two(
             x,
@@ -522,7 +513,7 @@ class Expressions:
         )
 
     def _least_by(self, index: Index | Enum, depth: int) -> Expression:
-        """The one in a set whose number is the least."""
+        """``least_by``: the element of a set with the least number."""
         numbers, among = [self.number(depth - 1) for _ in keys(index)], self.value(Set(index), depth - 1)
         order = keys(index)
         return Expression(
@@ -581,7 +572,7 @@ def _three(a: Expression, b: Expression, c: Expression, name: str, symbolic: Any
 
 
 def _divided(operation: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    """The operation; Overflow where it divides by zero: the language notices only where the value is needed."""
+    """The operation; division by zero raises Overflow, whereas the language raises only if the value is used."""
 
     def plain(x: int, y: int) -> int:
         if y == 0:
@@ -622,36 +613,32 @@ def _truncated(items: list[Any], length: int) -> list[Any]:
 
 @dataclass(frozen=True)
 class Assignment:
-    """``s.next`` at a place, and what is written there."""
+    """An assignment to a place of ``s.next``."""
 
     field: str
     steps: tuple[tuple[str, Any], ...]  # ("field", name) or ("at", Expression)
     type: Type
     value: Expression
     condition: Expression | None = None
-    """Where it is made; None: everywhere."""
+    """The assignment is made only under this condition, if any."""
 
     @property
     def text(self) -> str:
-        """As it would be written."""
         path = "".join(f".{x}" if kind == "field" else f"[{x.text}]" for kind, x in self.steps)
         under = f"when({self.condition.text}): " if self.condition else ""
         return f"{under}s.next.{self.field}{path} = {self.value.text}"
 
     def is_made(self, before: Mapping[str, Any]) -> bool:
-        """Whether the step makes it."""
         return self.condition is None or self.condition.plain(before)
 
     def places(self, before: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The way to what it writes."""
+        """The path of the written place."""
         return self.field, *(x if kind == "field" else x.plain(before) for kind, x in self.steps)
 
     def made(self, before: Mapping[str, Any]) -> list[Assignment]:
-        """Itself, where the step makes it."""
         return [self] if self.is_made(before) else []
 
     def write(self, s: State) -> None:
-        """In the language."""
         if self.condition is None:
             self._write(s)
         else:
@@ -669,7 +656,7 @@ class Assignment:
             target[last[1].symbolic(s)] = self.value.symbolic(s)
 
     def apply(self, before: Mapping[str, Any], after: dict[str, Any]) -> None:
-        """On plain values; Outside where there is no such place."""
+        """Apply to plain values. Raises Outside if the place does not exist."""
         places = self.places(before)
         target: Any = after
         for place in places[:-1]:
@@ -679,21 +666,19 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Chain:
-    """``when … otherwise …``: the first assignment whose condition holds is made; one without any comes last."""
+    """``when … otherwise …``: the first branch whose condition holds; only the last may lack one."""
 
     branches: tuple[Assignment, ...]
 
     @property
     def text(self) -> str:
-        """As it would be written."""
         return " otherwise ".join(a.text for a in self.branches)
 
     def made(self, before: Mapping[str, Any]) -> list[Assignment]:
-        """The assignment that the step makes, if any."""
+        """The chosen branch, if any."""
         return [a for a in self.branches if a.is_made(before)][:1]
 
     def write(self, s: State) -> None:
-        """In the language."""
         for number, branch in enumerate(self.branches):
             condition = True if branch.condition is None else branch.condition.symbolic(s)
             with otherwise(condition) if number else when(condition):
@@ -708,13 +693,13 @@ def _there(target: Any, place: Any) -> Any:
 
 @dataclass(frozen=True)
 class Stated:
-    """A protocol in the language, and all that it says, to be asked of plain values."""
+    """A protocol in the language, with its parts as plain expressions."""
 
     protocol: type[Protocol]
     state: Struct
     guards: tuple[Expression, ...]
     ways: Mapping[tuple[tuple[str, Any], ...], tuple[Assignment | Chain, ...]]
-    """For what the step chooses itself, by name and value, what it writes."""
+    """The step's choices, by name and value → its writes."""
     invariant: Expression
     functions: tuple[tuple[Type | None, Expression], ...]
 
@@ -728,7 +713,6 @@ class Stated:
 
 
 def a_protocol(rng: Random, depth: int = 3) -> Stated:
-    """A protocol of one action over some fields."""
     fields = {f"f{i}": a_type(rng) for i in range(rng.randint(1, 4))}
     fields["count"] = Int(0, 3)
     make = Expressions(rng, fields)
@@ -774,11 +758,11 @@ WAYS: list[list[tuple[tuple[str, Any], ...]]] = [
     [(("which", "a"),), (("which", "b"),)],
     [(("which", 0), ("then", False)), (("which", 0), ("then", True)), (("which", 1),)],
 ]
-"""The choices of a step; in the last, only one answer to the first choice leads to a second."""
+"""Possible sets of choices of a step. In the last, one value of the first choice leads to a second choice."""
 
 
 def _written(make: Expressions, fields: Mapping[str, Type], depth: int) -> tuple[Assignment | Chain, ...]:
-    """The writes of a step: to some fields, some of them twice, at other indices or in other branches."""
+    """A step's writes: some fields twice, at other indices or in other branches."""
     written = [name for name in fields if make.rng.random() < 0.6]
     written += [name for name in written if make.rng.random() < 0.3]
     return tuple(
@@ -790,7 +774,7 @@ def _written(make: Expressions, fields: Mapping[str, Type], depth: int) -> tuple
 
 
 def _chain(make: Expressions, fields: Mapping[str, Type], name: str, depth: int) -> Chain:
-    """The field itself in the first branch, it or others in the next ones; sometimes the last one has no condition."""
+    """The first branch writes the field, further ones it or another; the last may lack a condition."""
     names = [name, *(make.rng.choice([name, *fields]) for _ in range(make.rng.randint(1, 2)))]
     branches = [
         replace(_assignment(make, n, fields[n], depth - 1), condition=make.condition(depth - 1))
@@ -821,7 +805,7 @@ def _assignment(make: Expressions, name: str, type: Type, depth: int) -> Assignm
 
 
 def _meet(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether one of two ways leads to the same place as the other, or to a part of it."""
+    """True if one path is a prefix of the other."""
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
@@ -836,7 +820,7 @@ def _is_out(assignment: Assignment, before: Mapping[str, Any]) -> bool:
 def expected(stated: Stated, before: Mapping[str, Any], way: tuple[tuple[str, Any], ...]) -> tuple[str, Any]:
     """The result of a step with these choices: ``refused``, ``cut``, ``error``, or ``leads`` with the state.
 
-    ``cut or error``: the place is outside, and the value would have left its type.
+    ``cut or error``: the place is outside, and the value would also have left its type.
     """
     if not all(guard.plain(before) for guard in stated.guards):
         return "refused", None
@@ -864,7 +848,7 @@ MOST_STATES = 500
 
 
 def every(type: Type) -> list[Any]:
-    """All plain values of a type; Overflow where they are many."""
+    """All plain values of a type. Raises Overflow if there are too many."""
     match type:
         case BoolType():
             found: list[Any] = [False, True]
@@ -903,7 +887,7 @@ def _few(values: Iterator[Any]) -> Iterator[Any]:
 
 
 def a_start(rng: Random, type: Type) -> tuple[Any, list[Any]]:
-    """A possible value in ``initial`` for a type, and all plain values that it can become."""
+    """A random value of ``initial`` for a type, with all plain values that it stands for."""
     kind = rng.choice(["free", "free", "some", "one", "inside", "inside", "inside"])
     if kind == "inside" and isinstance(type, Struct):
         told = {n: a_start(rng, t) for n, t in type.fields.items() if rng.random() < 0.8}
@@ -930,7 +914,7 @@ def a_start(rng: Random, type: Type) -> tuple[Any, list[Any]]:
 
 @dataclass(frozen=True)
 class Begun:
-    """A protocol that begins in some states, and these as plain values."""
+    """A protocol with its expected initial states as plain values."""
 
     protocol: type[Protocol]
     state: Struct
@@ -940,7 +924,7 @@ class Begun:
 
 
 def a_beginning(rng: Random) -> Begun:
-    """Fields, what ``initial`` gives for them, once or twice, and what ``initially`` says; Overflow: of too many."""
+    """Random ``initial`` and ``initially``. Raises Overflow if there are too many initial states."""
     fields = {f"f{i}": a_type(rng) for i in range(rng.randint(1, 3))}
     state = Struct("State", **fields)
     condition = Expressions(rng, fields).condition(2)

@@ -1,4 +1,4 @@
-"""Products, quotients and what they leave: Python's, and dividing by zero is found wherever its value is needed."""
+"""Products, quotients and remainders equal Python's; a used division by zero is an error."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_numbers_compute_as_pythons(low: int, high: int, least: int, most: int) 
 
 
 def model(step: Callable[[State], None], holds: Callable[[State], Any] = lambda s: s.n >= 0) -> Model:
-    """A protocol of two numbers and one step."""
+    """A protocol with two numbers and one step."""
 
     @invariant("test")
     def property(m: Any, s: State) -> Any:
@@ -79,7 +79,7 @@ def model(step: Callable[[State], None], holds: Callable[[State], Any] = lambda 
 
 
 def both(*stated: None) -> None:
-    """Two statements of one step."""
+    """Join two statements in one expression."""
 
 
 ENGINES = [reference.search, search]
@@ -163,7 +163,7 @@ def test_a_premise_that_divides_by_zero_counts_as_met() -> None:
 
 
 def meaning(node: Node, state: Sequence[int]) -> int | None:
-    """A node's value, None where it has none: `and` and `or` by the side that decides, a choice by what is chosen."""
+    """A node's value or None if undefined. `and`, `or` and choices need only the side that decides."""
     if node.op in ("and", "or"):
         sides = [meaning(a, state) for a in node.args]
         decides = node.op == "or"
@@ -189,7 +189,7 @@ def test_undefined_agrees_with_a_plain_evaluation(seed: int) -> None:
     make = Expressions(rng, stated.state.fields)
     try:
         conditions = [condition_of(make.condition(4), stated.state.wrap(inputs)) for _ in range(4)]
-    except LanguageError:  # a constant outside its type
+    except LanguageError:  # a constant is outside its type
         return
     for node in conditions:
         asked = compile_nodes([undefined(node), node])
@@ -208,7 +208,7 @@ def condition_of(expression: Any, state: Any) -> Node:
 
 
 def test_without_undefined_a_division_by_zero_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without `partial` a division by zero would be a 0 that nobody asks about."""
+    """Without `undefined`, a division by zero would silently give 0."""
     monkeypatch.setattr(tracing, "undefined", lambda node: graph.FALSE)
     monkeypatch.setattr(tracing, "undefined_any", lambda nodes: graph.FALSE)
     assert reference.search(model(lambda s: setattr(s.next, "n", s.n // s.d)), SearchOptions()).complete

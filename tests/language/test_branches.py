@@ -62,7 +62,7 @@ def model(body: Body) -> Model:
 
 
 def after(body: Body, **before: Any) -> dict[str, Any]:
-    """The state after the step; BoundError if it is an error. A field that is not given is zero."""
+    """The state after the step. Raises BoundError if it leaves a type. Omitted fields are zero."""
     traced = model(body)
     start = traced.decode(traced.initial[0]) | before
     (step,) = Interpreter(traced).steps(traced.protocol.state.encode(start))

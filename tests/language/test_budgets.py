@@ -1,4 +1,4 @@
-"""A budget grants a step just so often, whatever else happens."""
+"""A budget limits the number of steps in a run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUDGETS = Budgets({"falls": "falls of the tower", "winds": "gusts of wind"}, mos
 
 
 class Tower(Protocol):
-    """Stones are put on each other; the tower falls, and the wind takes a stone, only so often."""
+    """Stones are piled up; budgets limit how often the tower falls and the wind takes a stone."""
 
     name = "tower"
     parameters = {**BUDGETS.parameters, "winds": BUDGETS.parameter("winds", default=1, low=1)}
@@ -54,7 +54,7 @@ class Tower(Protocol):
 
 
 def most_in_a_run(model: Model, name: str) -> int:
-    """The most times that one run takes an action, found by taking every run."""
+    """The most times that one run takes an action, over all runs."""
     interpreter = Interpreter(model)
     known: dict[tuple[tuple[int, ...], int], int] = {}
 
@@ -81,7 +81,7 @@ def test_a_step_happens_as_often_as_is_granted_and_no_more(falls: int, winds: in
     assert ("fall" in model.ruled_out) == (falls == 0)
 
 
-def test_a_refusal_says_which_budget_is_used_up_and_where_it_is_spent() -> None:
+def test_a_refusal_names_the_exhausted_budget_and_where_it_is_spent() -> None:
     model = Model(Tower({"falls": 1}))
     interpreter = Interpreter(model)
     by_name = {instance.action.name: instance for instance in model.instances}
@@ -91,7 +91,7 @@ def test_a_refusal_says_which_budget_is_used_up_and_where_it_is_spent() -> None:
     assert "test_budgets.py:" in (by_name["fall"].guards[0].place or "")
 
 
-def test_a_scenario_grants_none_unless_it_says_so_and_so_many_at_the_most() -> None:
+def test_a_budget_is_zero_by_default_and_bounded() -> None:
     assert BUDGETS.granted(Tower().p) == {"falls": 0, "winds": 1}
     assert Tower.parameters["falls"].meaning == "budget: falls of the tower"
     with pytest.raises(LanguageError, match="parameter falls of tower is 0 to 2, not 3"):

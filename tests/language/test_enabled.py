@@ -1,4 +1,4 @@
-"""Properties that ask whether an action can be taken."""
+"""Properties with ``enabled``: whether an action can be taken."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Door(Protocol):
 
 
 def asked(question: Any) -> list[bool]:
-    """The answer for each set of those inside."""
+    """The property's value for each of the 8 sets of persons inside."""
 
     @invariant("test")
     def property(m: Any, s: State) -> Any:

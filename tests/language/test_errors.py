@@ -1,4 +1,4 @@
-"""A mistake in an action is an error with its place, also where Python alone would give a wrong answer."""
+"""A mistake in an action is an error with its place, even where Python itself would give a wrong answer."""
 
 # The tests write code that a careful author would not write.
 # ruff: noqa: C416, E712, SIM201, SIM300, UP031
@@ -36,7 +36,7 @@ Body = Callable[[Any, Any], object]
 
 
 def cases(*bodies: tuple[Body, str]) -> pytest.MarkDecorator:
-    """A test for each pair of a body and its error message. The ids are numbered because lambdas have no names."""
+    """One test for each pair of body and error message. Numbered ids: lambdas have no names."""
     return pytest.mark.parametrize(
         ("body", "message"), bodies, ids=[f"{i}-{message[:24]}" for i, (_, message) in enumerate(bodies)]
     )
@@ -234,7 +234,7 @@ def test_an_index_that_is_outside_in_every_state_is_an_error(body: Body, message
 
 
 def after(body: Body, **fields: Any) -> dict[str, Any]:
-    """The only successor, by an action with this body, of a state with these fields."""
+    """The only successor of a state with these fields, by an action with this body."""
     model = Model(stepping(Base, body)())
     start = model.protocol.state.encode({**model.decode(model.initial[0]), **fields})
     (reached,) = Interpreter(model).successors(start)
@@ -339,22 +339,20 @@ def test_operators_on_sets_have_pythons_meaning() -> None:
 def test_states_are_compared_field_by_field() -> None:
     @step_property("test")
     def nothing_changes(m: Any, before: State, after: State) -> Any:
-        """The two states are the same."""
         return before == after
 
     @step_property("test")
     def something_changes(m: Any, before: State, after: State) -> Any:
-        """The two states differ."""
         return before != after
 
     model = Model(stepping(Base, past_the_end)(), step_properties=[nothing_changes, something_changes])
     interpreter, (state,) = Interpreter(model), model.initial
-    assert interpreter.broken(state, state) == []  # a step that changes nothing is none
+    assert interpreter.broken(state, state) == []  # a step that changes nothing violates no step property
     assert interpreter.broken(state, (1 - state[0], *state[1:])) == ["nothing_changes"]
 
 
 def test_a_step_past_a_declared_bound_is_pruned_and_its_target_not_checked() -> None:
-    """The semantics in docs/language/types.md; TLC's CONSTRAINT would check the target."""
+    """As in docs/language/types.md; TLC's CONSTRAINT would check the target."""
 
     class Cut(Protocol):
         name = "cut"
@@ -395,7 +393,6 @@ def test_an_index_outside_reads_zero() -> None:
 def test_an_invariant_that_writes_is_refused() -> None:
     @invariant("test")
     def writes(m: Any, s: State) -> Any:
-        """Not allowed."""
         s.next.n = 1
         return s.f
 

@@ -1,4 +1,4 @@
-"""Initial states from free fields and a condition: every engine lists the same, and random ones agree with Python."""
+"""Initial states from free fields and a condition: engines agree, and random ones agree with Python."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ GIVEN: list[Any] = [
         5 + 16,
     ),
 ]
-"""A result of ``initial``, and the number of its states."""
+"""Values of ``initial``, each with the number of its states."""
 
 
 @pytest.mark.parametrize(("given", "count"), GIVEN)
@@ -148,7 +148,7 @@ def test_a_counterexample_starts_in_its_initial_state() -> None:
     traced = model([{"row": free, "paint": free, "n": free(-1, 0)}], odd)
     traced = Model(traced.protocol, [low])
     (violation,) = search(traced, SearchOptions(workers=1)).violations
-    assert "initial" not in vars(traced)  # no list of them was made
+    assert "initial" not in vars(traced)  # the list of initial states was not built
     assert follow(traced, Interpreter(traced), violation).depth == 3
 
 
@@ -226,7 +226,7 @@ def test_too_many_candidates_are_refused() -> None:
         _ = Model(Many()).start
 
 
-def test_a_planted_gap_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_gap_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = initial._blocks
     monkeypatch.setattr(initial, "_blocks", lambda f, layout: (words[1:] for words in honest(f, layout)))
     with pytest.raises(AssertionError):

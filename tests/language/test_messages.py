@@ -1,4 +1,4 @@
-"""Sets of messages against Python's own sets and counters, and what is refused of them."""
+"""Message sets agree with Python's sets and counters; wrong uses are refused."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def key(kind: str, message: Any) -> tuple[str, str]:
 
 
 def after(stated: Any, duplicates: int = 0, **before: Any) -> Any:
-    """The state after the step; None where it is refused."""
+    """The state after the step; None if the step is refused."""
     traced = model(stated, duplicates)
     state = traced.protocol.state.encode(traced.decode(traced.initial[0]) | before)
     steps = list(Interpreter(traced).steps(state))
@@ -102,7 +102,7 @@ def test_messages_behave_as_pythons_sets_and_counters(seed: int, duplicates: int
             plain[kind].append(message)
     fields = {"who": rng.randrange(3), "much": rng.randint(-1, 5), "of": rng.choice([None, "RED", "BLUE"])}
     up, chosen = rng.random() < 0.5, a_message(rng, "ask")
-    known = rng.random() < 0.5  # fields that are known while tracing, or read from the state
+    known = rng.random() < 0.5  # fields that tracing knows, or that it reads from the state
     operations = [(rng.choice(["send", "discard", "receive"]), rng.choice(list(KINDS))) for _ in range(4)]
 
     def of(s: Any, kind: str) -> dict[str, Any]:
@@ -311,7 +311,7 @@ def test_a_planted_mistake_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str
     assert any(map(is_noticed, range(60)))
 
 
-def test_one_number_for_two_messages_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_number_for_two_messages_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = number_of
     low = graph.const(80, "int")
     monkeypatch.setattr(messages, "number_of", lambda t, n: graph.min_(honest(t, n), low))

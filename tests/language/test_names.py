@@ -44,23 +44,22 @@ def public(*classes: type) -> list[str]:
 
 
 def step(self: Any, s: State) -> None:
-    """An action without parameters."""
+    """A valid action."""
 
 
 def step_of(self: Any, s: State, who: Any) -> None:
-    """An action with a parameter."""
+    """A valid action."""
 
 
 def without_state(self: Any) -> None:
-    """A function without a state, which is no action."""
+    """Not an action: no state parameter."""
 
 
 def on(self: Any, s: State) -> None:
-    """Every protocol has an attribute of this name."""
+    """A name that every protocol already has."""
 
 
 def holds(m: Any, s: State) -> Any:
-    """A property."""
     return s.f
 
 
@@ -80,7 +79,7 @@ def sets(**attributes: Any) -> Any:
 
 
 def starting(states: Any) -> Any:
-    """The initial states of a protocol whose ``initial`` returns these."""
+    """The initial states of a protocol whose ``initial`` returns ``states``."""
     fields = {"f": Bool, "pair": Struct("Pair", n=Int(0, 3))}
     wrong = protocol(define=lambda self: Struct("State", **fields), initial=lambda self: states)
     return Model(wrong()).initial
@@ -214,7 +213,7 @@ def test_a_member_with_the_name_of_an_attribute_is_refused() -> None:
     "name", ["self", "fields", "name", "next", "last", "length", "value", "set", "at", "low"]
 )
 def test_a_struct_can_have_any_other_field(name: str) -> None:
-    """The name can be written, read and compared."""
+    """The field can be written, read and compared."""
 
     class Holds(Base):
         def define(self) -> Struct:

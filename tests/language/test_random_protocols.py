@@ -1,7 +1,7 @@
-"""Random protocols do in the language what they do in plain Python: steps, invariants, functions.
+"""Random protocols behave the same in the language and in plain Python: steps, invariants, functions.
 
-A protocol is drawn from a seed, by which a failure can be repeated; Hypothesis draws the seeds, and tells the protocol.
-By hand, with many more: ``HIGHWATER_RANDOM_PROTOCOLS=5000 pytest tests/language/test_random_protocols.py``.
+Hypothesis draws the seed of each protocol and prints the protocol of a failure. For more:
+``HIGHWATER_RANDOM_PROTOCOLS=5000 pytest tests/language/test_random_protocols.py``.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from tests.language import random_protocols
 from tests.language.random_protocols import Overflow, Stated, a_plain, a_protocol, expected, left, shown
 
 EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "60"))
-"""The number of protocols; the environment variable sets thousands."""
+"""The number of protocols."""
 
 KNOWN_WHILE_TRACING = re.compile(
     r"is no index of|write \.last|is not a value of|is no position of|needs at least|type by|a second time"
 )
-"""Errors that tracing always raises, and plain Python only on some states."""
+"""Errors that tracing raises always, and plain Python only in some states."""
 
 
 def traced(make: Any) -> Any:
-    """The result; an example that is refused for a constant outside its type is none."""
+    """The result of ``make``; an example that tracing refuses is discarded."""
     try:
         return make()
     except LanguageError as wrong:
@@ -59,7 +59,7 @@ def traced(make: Any) -> Any:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
-@example(seed=1966)  # an element past the end, and outside its type
+@example(seed=1966)  # an element past the end and outside its type
 def test_steps_and_invariants_agree_with_plain_python(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
@@ -80,7 +80,7 @@ def test_steps_and_invariants_agree_with_plain_python(seed: int) -> None:
 
 
 def _step(stated: Stated, model: Model, interpreter: Interpreter, before: Any, way: Any) -> None:
-    """The step that chooses this way is what plain Python says of it."""
+    """Compare the step with these choices with plain Python."""
     state = stated.state.encode(shown(stated.state, before))
     try:
         kind, after = expected(stated, before, way)
@@ -174,7 +174,7 @@ def test_no_value_is_outside_the_interval_that_its_node_claims(seed: int) -> Non
             assert node.low <= int(value) <= node.high, node
 
 
-# --- the comparison is not blind ------------------------------------------------------------------------
+# --- planted errors are detected ------------------------------------------------------------------------
 
 EVERY = initial._every
 PLANTED: dict[str, tuple[Any, str, Any]] = {
@@ -212,16 +212,16 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
 
 
 KNOWN = {"first": 56, "least_by": 473, "tail": 195, "what comes otherwise": 96}
-"""A seed by which one that is seldom noticed was noticed: it is tried first, and should it be another one, all are."""
+"""Seeds that detect rarely detected errors; they are tried first, then all others."""
 
 
 def noticed(monkeypatch: pytest.MonkeyPatch, seeds: Iterable[int]) -> bool:
-    """Whether one of these random protocols fails the tests above."""
+    """True if one of these random protocols fails the tests above."""
 
     def skip() -> None:
         raise UnsatisfiedAssumption
 
-    for word in ("note", "event"):  # no test of Hypothesis runs here
+    for word in ("note", "event"):  # they need a running Hypothesis test
         monkeypatch.setattr(sys.modules[__name__], word, lambda _: None)
     monkeypatch.setattr(sys.modules[__name__], "reject", skip)
     for seed in seeds:

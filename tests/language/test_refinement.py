@@ -1,4 +1,4 @@
-"""Refinements: what is a step of the abstract protocol and what is none, and what is no mapping."""
+"""Refinements: which steps the abstract protocol allows, and which mappings are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from highwater.model.promise import Promise
 
 
 class Light(Protocol):
-    """The abstract one: a light goes from one colour to the next, and may fail."""
+    """The abstract protocol: a light changes colour in order, and may fail."""
 
     name = "light"
     parameters = {"fails": Parameter(1, 0, 1, "whether it can fail")}
@@ -64,7 +64,7 @@ class Light(Protocol):
 
 
 class Clockwork(Protocol):
-    """An implementation: a cyclic counter, with three ticks for each colour; it stops if it fails."""
+    """The implementation: a cyclic counter with three ticks per colour, which stops on failure."""
 
     name = "clockwork"
     parameters = {"length": Parameter(3, 1, 5, "ticks of a colour"), "last": Parameter(8, 0, 20, "")}
@@ -88,7 +88,6 @@ COLOUR = Enum("Colour", "red green yellow")
 
 @refines(Light, "example")
 def is_a_light(m: Clockwork, s: State) -> dict[str, Any]:
-    """It is a light."""
     shown = where(
         s.tick < m.p.length, COLOUR.red, where(s.tick < 2 * m.p.length, COLOUR.green, COLOUR.yellow)
     )
@@ -96,7 +95,7 @@ def is_a_light(m: Clockwork, s: State) -> dict[str, Any]:
 
 
 def broken(refinement: Refinement, protocol: Protocol) -> set[tuple[Any, ...]]:
-    """The steps of a protocol, of all that it can take, that are none of the abstract one's."""
+    """The reachable steps of a protocol that the abstract protocol forbids."""
     interpreter = Interpreter(Model(protocol, step_properties=[refinement]))
     seen, found = set(interpreter.model.initial), set()
     left = list(seen)
@@ -117,13 +116,13 @@ def test_a_refinement_holds_for_an_implementation() -> None:
 
 def test_a_rule_that_is_off_breaks_it() -> None:
     steps = broken(is_a_light, Clockwork(rules=[]))
-    # It goes on after it has failed: three changes of colour, and the steps between them are none there.
+    # After a failure it still changes colour three times; steps within a colour are stuttering steps.
     assert steps == {((2, 1), (3, 1)), ((5, 1), (6, 1)), ((8, 1), (0, 1))}
 
 
-def test_a_step_that_two_abstract_ones_would_take_is_none() -> None:
+def test_a_step_that_needs_two_abstract_steps_is_forbidden() -> None:
     assert {a for a, _ in broken(is_a_light, Clockwork({"length": 3, "last": 6}))} == set()
-    # The last tick is green's: from there it is red again, and that takes two changes.
+    # The last tick is green, so red follows green: that takes two changes.
     assert broken(is_a_light, Clockwork({"length": 3, "last": 5})) == {((5, 0), (0, 0))}
 
 
@@ -177,7 +176,7 @@ def test_leaving_an_abstract_type_is_no_step() -> None:
     assert broken(goes_up, Further()) == {((2,), (3,)), ((3,), (4,))}
 
 
-def test_a_step_that_the_abstract_protocol_cuts_is_none_of_its_steps() -> None:
+def test_a_step_beyond_an_abstract_bound_is_forbidden() -> None:
     class Queue(Protocol):
         parameters = {"most": Parameter(1, 1, 3, "")}
 
@@ -201,7 +200,7 @@ def test_a_step_that_the_abstract_protocol_cuts_is_none_of_its_steps() -> None:
 
 
 def pairs(implementation: Implementation) -> Callable[[Any, Any], bool]:
-    """Whether a refinement allows a step from one state to another, by the expression that engines get."""
+    """A function: True if the refinement's expression allows the step."""
     model = Model(implementation.concrete, step_properties=[implementation.refinement])
     interpreter = Interpreter(model)
     return lambda before, after: not interpreter.broken(before, after)
@@ -209,12 +208,11 @@ def pairs(implementation: Implementation) -> Callable[[Any, Any], bool]:
 
 @refines(Promise, "P1", parameters=lambda m: vars(m.p))
 def itself(m: Promise, s: State) -> dict[str, Any]:
-    """Every protocol implements itself."""
     return {name: getattr(s, name) for name in m.state.fields}
 
 
 def differing_pairs(parameters: dict[str, int]) -> set[tuple[Any, Any]]:
-    """Pairs of states on which a refinement differs from the interpreter, which takes every step."""
+    """Pairs of states on which a refinement differs from the interpreter's steps."""
     protocol = Promise(parameters)
     interpreter = Interpreter(Model(protocol))
     states = list(interpreter.model.initial)
@@ -234,13 +232,13 @@ def test_a_refinement_allows_exactly_the_interpreter_s_steps(parameters: dict[st
     assert differing_pairs(parameters) == set()
 
 
-def test_a_disjunct_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_missing_disjunct_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = Implementation._taken
     monkeypatch.setattr(Implementation, "_taken", lambda self, old, new: honest(self, old, new)[:-1])
     assert differing_pairs(SMALL)
 
 
-def test_a_field_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_missing_field_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = vars(Implementation)["fields"].fget
     assert honest is not None
     for name in ("writes", "log", "shown", "lost", "void"):
@@ -249,13 +247,13 @@ def test_a_field_that_is_not_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatc
         assert differing_pairs(SMALL), name
 
 
-def test_a_refinement_without_guards_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_refinement_without_guards_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Instance, "leads_on", TRUE)
     assert differing_pairs(SMALL)
 
 
 @pytest.mark.parametrize("gone", [a.name for a in Promise.actions()])
-def test_an_abstract_action_that_is_missing_is_noticed(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_abstract_action_is_detected(gone: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rest = [a for a in Promise.actions() if a.name != gone]
     whole = Model(Promise({"unclean": 1}))
     monkeypatch.setattr(Promise, "actions", classmethod(lambda cls: rest))
@@ -275,11 +273,11 @@ def test_an_abstract_action_that_is_missing_is_noticed(gone: str, monkeypatch: p
     assert names == {gone}
 
 
-# --- what is no refinement ------------------------------------------------------------------------------
+# --- refused mappings -----------------------------------------------------------------------------------
 
 
 def wrong(mapping: Callable[..., Any], says: str, **given: Any) -> None:
-    """That a mapping is refused with this message and its line."""
+    """Check that a mapping is refused with this message at its line."""
     marked = refines(Light, "example", **given)(mapping)
     line = mapping.__code__.co_firstlineno
     with pytest.raises(LanguageError, match=rf"test_refinement\.py:{line}: .*{re.escape(says)}"):

@@ -1,4 +1,4 @@
-"""Guards, checks, conditions and fields that are there under a rule; cases(); protocols of several modules."""
+"""Guards, checks, conditions and fields under a rule; cases(); protocols of several modules."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COLOUR = Enum("Colour", "RED GREEN BLUE")
 
 
 class Counter(Protocol):
-    """It counts to 3 in a field; under a rule not past 1, and in another field how often it has."""
+    """Counts to 3; a rule limits it to 1, and another adds a field that counts the steps."""
 
     name = "counter"
     rules = {"small": Rule("example", "It stops at 1."), "kept": Rule("example", "It counts its steps.")}
@@ -76,7 +76,6 @@ class Counter(Protocol):
 
 @invariant("example")
 def stays_small(m: Counter, s: State) -> Truth:
-    """Under the rule no more than 1."""
     return under("small", s.n <= 1) & (s.n <= 3)
 
 
@@ -109,7 +108,6 @@ class TestUnderARule:
     def test_an_unknown_rule_of_a_condition_is_an_error_too(self) -> None:
         @invariant("example")
         def wrong(m: Counter, s: State) -> Truth:
-            """It names a rule that there is not."""
             return under("smal", s.n <= 1)
 
         with pytest.raises(LanguageError, match=r"test_rules_in_text\.py:\d+: counter has no rule 'smal'"):

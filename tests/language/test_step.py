@@ -1,4 +1,4 @@
-"""Single steps of a protocol on plain values: the same as the interpreter's, traced one by one."""
+"""``Step`` on plain values agrees with the interpreter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_steps_are_those_of_the_interpreter() -> None:
     model, stepper = Model(protocol), Stepper(protocol)
     interpreter, state = Interpreter(model), model.initial[0]
     assert stepper.encode(stepper.decode(state)) == state
-    for _ in range(2):  # evaluated once, and compiled
+    for _ in range(2):  # interpreted, then compiled
         for number, instance in enumerate(model.instances):
             step = stepper.named(instance.action.name, instance.parameters)
             assert step is not None

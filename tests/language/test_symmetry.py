@@ -1,4 +1,4 @@
-"""Renaming a state's index values is renaming them in the plain state; and who tells values apart is found out."""
+"""Renaming index values in a state equals renaming in the plain state; asymmetric protocols are detected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.language.random_protocols import a_plain
 
 
 class Nested(Protocol):
-    """Two symmetric indices and one that is not, in every type and inside each other."""
+    """Two symmetric indices and an asymmetric one, in every type and nested."""
 
     name = "nested"
     symmetric = ("node", "disk")
@@ -70,8 +70,6 @@ class Nested(Protocol):
 
 
 def plainly(type_: Type, plain: Any, renaming: Renaming) -> Any:
-    """The plain value, renamed."""
-
     def name(index: Index | Enum, old: int) -> int:
         return renaming.get(index.name, range(index.size))[old]
 
@@ -125,11 +123,9 @@ Body = Callable[[Any, State, Any], None]
 
 
 def counters(*bodies: Body, marked: int = 0) -> type[Protocol]:
-    """Three counters of which one is marked; an action of each body, asked of every counter."""
+    """Three counters, one of them marked, and an action for each body with a counter as parameter."""
 
     class Counters(Protocol):
-        """Counters."""
-
         name = "counters"
         symmetric = ("counter",)
 
@@ -148,19 +144,18 @@ def counters(*bodies: Body, marked: int = 0) -> type[Protocol]:
 
 
 def up(self: Any, s: State, c: Any) -> None:
-    """Any counter, below 4."""
     require("below", s.values[c] < 4)
     s.next.values[c] = s.values[c] + 1
 
 
 def mark(self: Any, s: State, c: Any) -> None:
-    """The mark goes to a larger counter."""
+    """Moves the mark to a larger counter."""
     require("larger", s.values[c] > s.values[s.marked])
     s.next.marked = c
 
 
 def only(*chosen: int) -> Body:
-    """Some counters go up."""
+    """An action for the chosen counters only: asymmetric."""
 
     def body(self: Any, s: State, c: Any) -> None:
         require("chosen", any_of(c == i for i in chosen))
@@ -170,14 +165,14 @@ def only(*chosen: int) -> Body:
 
 
 def late(self: Any, s: State, c: Any) -> None:
-    """The last counter stops before the others do."""
+    """Asymmetric: the last counter stops earlier."""
     require("below", s.values[c] < 4)
     require("not the last", (s.values[c] < 3) | (c != 2))
     s.next.values[c] = s.values[c] + 1
 
 
 def while_marked(number: int) -> Body:
-    """One counter, and only while it is marked: no run marks another."""
+    """An action for one counter, while it is marked; no step moves the mark."""
 
     def body(self: Any, s: State, c: Any) -> None:
         require("marked", s.marked == number)
@@ -212,7 +207,6 @@ def test_an_asymmetric_action_is_found(bodies: list[Body], marked: int, message:
 
 @invariant("test")
 def the_last_is_below_three(m: Any, s: State) -> Any:
-    """Of one counter alone."""
     return s.values[2] < 3
 
 

@@ -1,4 +1,4 @@
-"""Encoding of plain values, and equal expressions. Random protocols compare the operations with Python's own."""
+"""Encoding of plain values, and equal expressions. Random protocols compare operations with Python's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLOUR = Enum("Colour", "RED GREEN BLUE")
 
 
 def symbolic(type_: Type, first: int = 0) -> Any:
-    """An input of a type, unknown while tracing."""
+    """A value of a type that is unknown while tracing."""
     return type_.wrap([graph.leaf(first + i, x.sort, x.low, x.high) for i, x in enumerate(type_.leaves(""))])
 
 

@@ -1,4 +1,4 @@
-"""A proposal's author outside the repository: a variant of a protocol, with rules and a rulebook of its own."""
+"""A proposal's author outside of the repository: a variant of a protocol with its own rules and rulebook."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def checked(*arguments: str) -> dict[str, object]:
 
 
 def test_an_action_calls_the_one_that_it_overrides(author: Path) -> None:
-    """Where the new rule is off the variant has the states of the base; where it is on it has fewer."""
+    """With the new rule off, the variant has the base protocol's states; with it on, fewer."""
     text = 'protocol = "{}"\nproperties = ["leader_completeness"]\n[parameters]\nappends = 2\n'
     for name, protocol in (("base", "quorum"), ("own", "slow.py")):
         (author / f"{name}.toml").write_text(text.format(protocol), encoding="utf-8")
@@ -109,7 +109,7 @@ def test_show_of_a_name_that_the_file_lacks(author: Path) -> None:
     assert "highwater show" in result.output
 
 
-def test_the_error_says_how_to_add_a_rule(author: Path) -> None:
+def test_the_error_explains_how_to_add_a_rule(author: Path) -> None:
     path = author / "slow.py"
     path.write_text(VARIANT.replace("    rulebook =", "    # rulebook ="), encoding="utf-8")
     result = run("check", "slow.py")
@@ -138,15 +138,11 @@ def test_every_field_of_a_state_has_a_meaning() -> None:
 def test_modules_of_a_subclass_take_the_place_of_those_of_its_base() -> None:
 
     class Bare(PROTOCOL):
-        """Without its steps."""
-
         name = "bare"
         modules = ()  # type: ignore[assignment]
         liveness = ()
 
     class Same(PROTOCOL):
-        """With them."""
-
         name = "same"
 
     assert Bare.actions() == []

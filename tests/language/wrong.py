@@ -1,4 +1,4 @@
-"""A protocol with a field of each type, and checks that a mistake in it is one line with its place."""
+"""A protocol with a field of each type; checks that an error is one line with its place."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ Shape = Enum("Shape", "ROUND SQUARE LONG")
 
 
 class Base(Protocol):
-    """Two fields of most types, so that a test can mix them up; everything is zero at first."""
+    """Two fields of most types, to mix up in tests. Initially everything is zero."""
 
     name = "wrong"
 
     def define(self) -> Struct:
-        """One field of each type."""
         self.node, self.disk = Index("node", 3), Index("disk", 3)
         self.pair = Struct("Pair", who=self.node, up=Bool)
         self.other_pair = Struct("OtherPair", who=self.node, up=Bool)
@@ -63,7 +62,7 @@ class Base(Protocol):
 
 
 def at_its_place(wrong: LanguageError, stated: Callable[..., object]) -> None:
-    """The error is one line, and its place lies in this function's source."""
+    """Check that the error is one line whose place is in this function's source."""
     lines, first = inspect.getsourcelines(stated)
     assert "\n" not in str(wrong)
     assert wrong.place is not None, wrong
@@ -73,7 +72,7 @@ def at_its_place(wrong: LanguageError, stated: Callable[..., object]) -> None:
 
 
 def refused(body: Callable[[Any, State], object], message: str) -> None:
-    """An action with this body is refused, with this message at a line of the body."""
+    """Check that an action with this body is refused, with this message at a line of the body."""
     with pytest.raises(LanguageError, match=message) as error:
         Model(stepping(Base, body)())
     at_its_place(error.value, body)

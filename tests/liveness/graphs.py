@@ -1,4 +1,4 @@
-"""Random small graphs with random fairness, as models; and a search of its own for fair runs, by enumeration."""
+"""Random small graphs with random fairness, as models, and an independent search for fair runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CUT = -1
 
 @dataclass(frozen=True)
 class Said:
-    """What a property says for one choice of its parameter; a goal that lasts can have an alternative."""
+    """A property for one parameter value. ``or_goal`` is an alternative goal of "eventually always"."""
 
     premise: frozenset[int]
     goal: frozenset[int]
@@ -26,13 +26,12 @@ class Said:
 
     @property
     def goals(self) -> list[frozenset[int]]:
-        """The alternatives."""
         return [self.goal] if self.or_goal is None else [self.goal, self.or_goal]
 
 
 @dataclass(frozen=True)
 class Graph:
-    """``moves[action][choice][state]`` is the state after a step, CUT beyond the bound, None where there is none."""
+    """``moves[action][choice][state]`` is the next state; CUT: beyond the bound; None: not enabled."""
 
     states: int
     moves: tuple[tuple[tuple[int | None, ...], ...], ...]
@@ -43,7 +42,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Within:
-    """A condition of fairness: the state is one of these, and the choice of parameters, where it is given, is this."""
+    """A fairness condition: the state is in ``states``, and the parameter, if given, equals ``choice``."""
 
     states: frozenset[int]
     choice: int | None = None
@@ -55,13 +54,12 @@ class Within:
         return any_of(s.at == i for i in self.states if chosen)
 
     def holds(self, state: int, choice: int | None) -> bool:
-        """The same of plain values; no choice: that of a group of all of them."""
+        """True for plain values; a choice of None stands for a group of all choices."""
         return state in self.states and (self.choice is None or choice is None or choice == self.choice)
 
 
 @st.composite
 def graphs(draw: st.DrawFn, largest: int = 6) -> Graph:
-    """Graphs of a few states, with up to three actions of two choices each."""
     states = draw(st.integers(1, largest))
     move = st.one_of(st.none(), *[st.integers(0, states - 1)] * 3, st.just(CUT))
     choice = st.tuples(*[move] * states)
@@ -85,7 +83,7 @@ def graphs(draw: st.DrawFn, largest: int = 6) -> Graph:
 
 
 def model_of(graph: Graph) -> Model:
-    """The graph as a protocol. Beyond the last state lies the bound."""
+    """The graph as a protocol. The bound is the last state."""
 
     def one_of(s: State, members: Any) -> Any:
         return any_of(s.at == i for i in members)
@@ -103,8 +101,6 @@ def model_of(graph: Graph) -> Model:
         return step
 
     class Moves(Protocol):
-        """A graph."""
-
         name = "moves"
 
         def define(self) -> Struct:
@@ -132,15 +128,13 @@ def model_of(graph: Graph) -> Model:
 
 
 def violated_cases(graph: Graph) -> set[int]:
-    """The choices of the property's parameter for which it is violated."""
     return {number for number, said in enumerate(graph.cases) if is_violated(graph, said)}
 
 
 def is_violated(graph: Graph, said: Said) -> bool:
-    """Whether some fair run misses the goal: every set of states that a run can stay in is looked at.
+    """True if a fair run misses the goal, by trying every set of states in which a run can stay.
 
-    A run stays in a set of states that reach each other, from some time on; of the steps within it the more it takes,
-    the fairer it is. One state alone is such a set: the run stays there.
+    Such a set is strongly connected, or one state. A run that takes all of its steps is the fairest.
     """
     whole = nx.DiGraph()
     whole.add_nodes_from(range(graph.states))

@@ -1,4 +1,4 @@
-"""Small protocols with livelocks planted, and without."""
+"""Small protocols with planted livelocks, and without."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from highwater.model.language import (
 
 @leads_to("T", fair=weak("deliver"))
 def delivered_weakly(m: Protocol, s: State) -> Any:
-    """What is sent arrives; fails where the link may flap, as delivery is not possible forever."""
+    """Fails if the link flaps: delivery is not enabled continuously."""
     return s.sent, s.arrived
 
 
 @leads_to("T", fair=strong("deliver"))
 def delivered_if_the_link_stays(m: Protocol, s: State) -> Any:
-    """What is sent arrives; fails where the link may stay down."""
+    """Fails if the link stays down."""
     return s.sent, s.arrived
 
 
 @leads_to("T", fair=weak("link_up") + strong("deliver"))
 def delivered_strongly(m: Protocol, s: State) -> Any:
-    """What is sent arrives."""
+    """Holds: the link comes up again, and delivery is strongly fair."""
     return s.sent, s.arrived
 
 
 @eventually("T", fair=weak("link_up") + strong("deliver"))
 def sent(m: Protocol, s: State) -> Any:
-    """Something is sent: nobody has to."""
+    """Fails: no action has to send."""
     return s.sent
 
 
 class Flapping(Protocol):
-    """A link that goes up and down forever."""
+    """A link that can go up and down forever."""
 
     name = "flapping"
     liveness = (delivered_weakly, delivered_if_the_link_stays, delivered_strongly, sent)
@@ -81,12 +81,12 @@ class Flapping(Protocol):
 
 @always_eventually("T", fair=weak("fetch", "answer", "give_up"))
 def progress(m: Protocol, s: State) -> Any:
-    """A fetch ends with a record."""
+    """A fetch must end with a record."""
     return s.offset == m.p.records
 
 
 class ErrorLoop(Protocol):
-    """A follower whose fetches are answered by an error that makes it fetch again; planted: forever."""
+    """A follower whose fetch gets an error and is retried; if ``planted``, forever."""
 
     name = "error-loop"
     parameters = {"records": Parameter(1, 1, 3, "."), "planted": Parameter(1, 0, 1, ".")}
@@ -120,12 +120,12 @@ class ErrorLoop(Protocol):
 
 @eventually("T", fair=weak("count"))
 def high(m: Protocol, s: State) -> Any:
-    """The count leaves what the scenario looks at."""
+    """Undecided: beyond the bound, the count exceeds ``top``."""
     return s.count > m.p.top
 
 
 class Cut(Protocol):
-    """A count that is cut at its bound, where its fair step could still be taken."""
+    """A counter whose fair step is enabled at the bound."""
 
     name = "cut"
     parameters = {"top": Parameter(3, 1, 9, ".")}

@@ -1,4 +1,4 @@
-"""More groups of steps than a word has bits: each keeps its own, weak or strong."""
+"""More fairness groups than a word has bits: each stays distinct, weak or strong."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from highwater.model.language.liveness import FairGroup
 
 
 def groups_of(bits: np.ndarray) -> set[int]:
-    """The numbers of groups that the words of one row name."""
+    """The numbers of the bits that are set in a row of words."""
     return {64 * w + b for w, word in enumerate(bits.tolist()) for b in range(64) if word >> b & 1}
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 130])
-def test_each_group_is_told_apart(count: int) -> None:
-    """A ring of as many states: from each, one step of one instance, which is the group of the state's number."""
+def test_groups_stay_distinct(count: int) -> None:
+    """A ring of states; the step from each state is the only one of its fairness group."""
     groups = tuple(FairGroup(f"group {g}", g % 3 == 0, frozenset({g})) for g in range(count))
     offsets, numbers = np.arange(count + 1), np.arange(count)
     targets = (numbers + 1) % max(count, 2)
@@ -24,7 +24,7 @@ def test_each_group_is_told_apart(count: int) -> None:
     fair = FairGroups(groups, offsets, targets, numbers, none, none[:0], {count - 1: numbers != count - 1})
     strong = {g for g in range(count) if g % 3 == 0}
     assert (groups_of(fair.strong), groups_of(fair.weak)) == (strong, set(range(count)) - strong)
-    # The last group counts from everywhere but the state in which its step is.
+    # The last group counts as enabled everywhere except in its step's state.
     assert [groups_of(row) for row in fair.enabled] == [{g} if g < count - 1 else set() for g in range(count)]
     assert [groups_of(row) for row in fair.of_step(numbers, numbers)] == [
         groups_of(row) for row in fair.enabled

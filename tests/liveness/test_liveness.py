@@ -1,4 +1,4 @@
-"""Planted livelocks are found with a loop that is real; what bounds, limits and requests mean for a verdict."""
+"""Planted livelocks are found with a real loop; how bounds and limits affect the verdict."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_each_assumption_is_needed(flapping: Model) -> None:
     assert "due since state 2" in text
 
 
-def test_a_goal_that_nobody_works_for_is_missed_in_the_initial_state(flapping: Model) -> None:
+def test_a_goal_without_fair_actions_is_missed_in_the_initial_state(flapping: Model) -> None:
     violation = found(flapping, "sent")
     assert violation is not None
     assert violation.loop_start == len(violation.path)
@@ -80,7 +80,7 @@ def test_a_chart_has_the_loop_in_it() -> None:
 
 def test_a_fair_step_that_is_cut_can_be_taken() -> None:
     model = Model(Cut(), (), Cut.liveness)
-    assert found(model, "high") is None  # each loop leaves out a step that could go on outside
+    assert found(model, "high") is None  # each loop omits a fair step that could go on beyond the bound
     unfair = Model(Cut(), (), [replace(protocols.high, fair=())])
     assert found(unfair, "high") is not None
 
@@ -103,7 +103,7 @@ def test_a_step_counts_only_where_its_condition_holds(flapping: Model) -> None:
             assert "weak link_up() where nothing is sent: cannot be taken" in example.loop.fairness
 
 
-def test_what_a_limit_left_unexpanded_takes_no_part(flapping: Model) -> None:
+def test_unexpanded_states_are_ignored(flapping: Model) -> None:
     prop = next(p for p in flapping.liveness if p.name == "delivered_if_the_link_stays")
     explored = engines.explore("interpreter")(flapping, SearchOptions(), None)
     for expanded, violated in ((1, False), (len(explored.states), True)):
@@ -151,7 +151,7 @@ def declared(**fields: Any) -> Liveness:
         (declared(fair=weak("deliver", when=requires_something)), "writes or requires something"),
     ],
 )
-def test_what_is_declared_wrongly_is_said(liveness: Any, message: str) -> None:
+def test_an_invalid_declaration_is_an_error(liveness: Any, message: str) -> None:
     with pytest.raises(LanguageError) as wrong:
         Model(Flapping(), (), [liveness])
     assert message in str(wrong.value)
@@ -160,7 +160,6 @@ def test_what_is_declared_wrongly_is_said(liveness: Any, message: str) -> None:
 def test_actions_that_are_fair_as_one_are_one_group() -> None:
     @leads_to("T", fair=weak(either("link_up", "deliver")) + weak("link_up", "deliver"))
     def some(m: Any, s: State) -> Any:
-        """."""
         return s.sent, s.arrived
 
     (prop,) = Model(Flapping(), (), [some]).liveness
@@ -231,7 +230,7 @@ def test_a_limit_makes_it_inconclusive(highwater: Callable[..., Run], scenario: 
         (("prove",), "Z3 checks states and steps only"),
     ],
 )
-def test_where_it_makes_no_sense_it_is_refused(
+def test_liveness_is_refused_where_it_cannot_be_checked(
     highwater: Callable[..., Run], scenario: Any, arguments: Any, message: str
 ) -> None:
     command, *options = arguments

@@ -1,4 +1,4 @@
-"""Invariants and what must happen are decided by one search: the same as by two. And where that cannot be."""
+"""One search decides invariants and liveness, with the same results as two."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tests.liveness.protocols import Flapping
 from tests.native.on_disk import PARTS, small_batches
 
 SOME = ("quorum/liveness-before-kip-1166", "zookeeper/defect-unseen-bounce", "replication/liveness-rejected")
-"""The last one has an invariant, too."""
+"""The last one has an invariant too."""
 
 
 def apart(model: Model, options: SearchOptions, progress: Any = None) -> SearchResult:
-    """A search without a graph, whatever is asked."""
+    """A search without a state graph, whatever the options say."""
     return search(
         model, SearchOptions(workers=options.workers, stop_at_first=options.stop_at_first), progress
     )
@@ -42,7 +42,7 @@ def nothing_explored(*arguments: Any) -> Any:
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("name", SOME)
-def test_it_finds_what_two_searches_find(name: str, first: bool) -> None:
+def test_one_search_finds_the_results_of_two(name: str, first: bool) -> None:
     model, options = model_of(name), SearchOptions(workers=1, stop_at_first=first)
     found = search_with_liveness(model, search, nothing_explored, options)
     expected = search_with_liveness(model, apart, explore, options)
@@ -52,7 +52,7 @@ def test_it_finds_what_two_searches_find(name: str, first: bool) -> None:
 
 
 def test_where_the_graph_does_not_fit_the_search_goes_on_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All invariants are decided then; what must happen is not."""
+    """The search then decides all invariants, but no liveness property."""
 
     class Full(explored.GraphLevels):
         def _first_level(self) -> None:

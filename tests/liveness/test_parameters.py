@@ -1,4 +1,4 @@
-"""Properties of runs for each value of an index, made in a loop, and of what has to last forever."""
+"""Liveness properties for each index value, made in a loop, and "eventually always"."""
 
 from __future__ import annotations
 
@@ -45,21 +45,19 @@ SCHEMA = Path(counterexample.__file__).with_name("result.schema.json")
 
 @leads_to("T", fair=weak("serve"), to="client")
 def is_served(m: Any, s: State, to: Any) -> Any:
-    """Who waits is served in the end."""
     return s.waits.has(to), ~s.waits.has(to)
 
 
 def made_in_a_loop(client: str) -> Liveness:
     @leads_to("T", fair=weak("serve"), name=f"{client}_is_served")
     def served(m: Any, s: State) -> Any:
-        """A client is served."""
         return s.waits.has(client), ~s.waits.has(client)
 
     return served
 
 
 class Counter(Protocol):
-    """Clients wait and are served; a hasty server takes the first one always."""
+    """Clients wait and are served; a hasty server always serves the first one."""
 
     name = "counter"
     parameters = {"hasty": Parameter(1, 0, 1, "whether it takes the first one always")}
@@ -96,7 +94,7 @@ def found(model: Model, name: str, engine: str = "interpreter") -> counterexampl
 
 
 @pytest.mark.parametrize("engine", ["interpreter", "native"])
-def test_the_value_for_which_it_fails_is_told(engine: str) -> None:
+def test_the_failing_parameter_value_is_reported(engine: str) -> None:
     example = found(Model(Counter(), (), Counter.liveness), "is_served", engine)
     assert example is not None
     assert example.parameters["to"] in ("c2", "c3"), "the first one is always served"
@@ -128,7 +126,7 @@ def test_properties_that_are_made_in_a_loop() -> None:
     assert [p.name for p in model.properties] == ["c1_waits", "c3_waits"]
 
 
-def test_the_command_says_it_and_the_result_has_it(highwater: Any, tmp_path: Path) -> None:
+def test_text_and_json_have_the_failing_parameter_value(highwater: Any, tmp_path: Path) -> None:
     (tmp_path / "counter.py").write_text("from tests.liveness.test_parameters import PROTOCOL\n")
     file = tmp_path / "live.toml"
     file.write_text(
@@ -146,41 +144,37 @@ def test_the_command_says_it_and_the_result_has_it(highwater: Any, tmp_path: Pat
     assert entry["parameters"] == {}
 
 
-# --- what has to last ---------------------------------------------------------------------------------
+# --- eventually always --------------------------------------------------------------------------------
 
 
 @eventually_always("T", fair=weak("settle"))
 def one_leads_for_ever(m: Any, s: State) -> Any:
-    """In the end one node leads, and remains."""
     return [s.leader == n for n in m.node]
 
 
 @eventually_always("T", fair=weak("settle"))
 def somebody_leads(m: Any, s: State) -> Any:
-    """In the end there is always a leader."""
     return any_of(s.leader == n for n in m.node)
 
 
 @leads_to_always("T")
 def settled_for_ever(m: Any, s: State) -> Any:
-    """Once it is settled it remains so."""
     return s.settled, s.settled
 
 
 @eventually_always("T", fair=weak("settle"))
 def settled_in_the_end(m: Any, s: State) -> Any:
-    """It comes to rest."""
     return s.settled
 
 
 @eventually("T", fair=weak("settle"))
 def settled_if_n2_begins(m: Any, s: State) -> Any:
-    """Of runs that begin with the second node leading."""
+    """The premise restricts it to runs that begin with n2 as leader."""
     return s.leader == "n2", s.settled
 
 
 class Election(Protocol):
-    """Leaders change until it is settled; what is settled can be undone."""
+    """Leaders change until the election is settled; ``undone`` can unsettle it."""
 
     name = "election"
     parameters = {"settles": Parameter(1, 0, 1, "."), "undone": Parameter(0, 0, 1, ".")}
@@ -218,11 +212,13 @@ VERDICTS = {
     (0, 0): {"one_leads_for_ever", "settled_in_the_end"},
     (1, 1): {"one_leads_for_ever", "settled_for_ever", "settled_in_the_end"},
 }
-"""TLC says the same of the same in TLA+: `\\E n: <>[](leader = n)`, `settled ~> []settled`, `<>[]settled`."""
+r"""Violated properties for (settles, undone), as TLC finds: `\\E n: <>[](leader = n)`, `settled ~>
+[]settled`, `<>[]settled`.
+"""
 
 
 @pytest.mark.parametrize(("settles", "undone"), VERDICTS)
-def test_what_lasts_and_what_does_not(settles: int, undone: int) -> None:
+def test_eventually_always_has_tlc_s_verdicts(settles: int, undone: int) -> None:
     model = Model(Election({"settles": settles, "undone": undone}), (), Election.liveness)
     assert {p.name for p in model.liveness if found(model, p.name)} == VERDICTS[settles, undone]
 
@@ -242,7 +238,7 @@ def test_a_loop_in_which_each_of_several_fails() -> None:
     assert "what has to last does not: see state 1" in "\n".join(counterexample.plain(model, told))
 
 
-def test_what_is_true_in_every_state_is_said_of_all_choices_together() -> None:
+def test_constant_liveness_is_reported_for_all_parameter_values_together() -> None:
     @always_eventually("T", n="node")
     def nothing(m: Any, s: State, n: Any) -> Any:
         return True
@@ -272,13 +268,13 @@ def wrong(mark: Callable[..., Any], function: Callable[..., Any], **domains: str
         (wrong(eventually_always, lambda m, s: s.leader), "it returns a condition"),
     ],
 )  # fmt: skip
-def test_what_is_declared_wrongly_is_said(declare: Callable[[], object], message: str) -> None:
+def test_an_invalid_declaration_is_an_error(declare: Callable[[], object], message: str) -> None:
     with pytest.raises(LanguageError) as error:
         declare()
     assert message in str(error.value)
 
 
-def test_a_parameter_without_values_says_nothing() -> None:
+def test_a_parameter_without_values_is_an_error() -> None:
     class Empty(Election):
         name = "empty"
         nobody: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Verdicts on random graphs against enumeration; every run that is found is looked at by the interpreter."""
+"""Verdicts on random graphs agree with enumeration; the interpreter confirms each reported run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.slow import often, slow
 
 
 class Plain(Explored):
-    """A graph on which expressions are evaluated by the interpreter: nothing is compiled for a few states."""
+    """A graph whose expressions are interpreted: compiling does not pay for a few states."""
 
     def evaluate_all(self, nodes: list[Node]) -> list[np.ndarray]:
         judge = compile_nodes(nodes)
@@ -34,8 +34,8 @@ class Plain(Explored):
 
 NONE = (None, None, None, None)
 STRAYS = Graph(
-    # Out of 0 ⇄ 1 leads a way to 2 and back; only in 2 the strongly fair step to the goal can be taken. A run that
-    # stays in 0 and 1 is fair, one that comes to 2 again and again is not.
+    # From the loop 0 ⇄ 1 a step leads to 2 and back. The strongly fair step to the goal is enabled only in
+    # 2. A run that stays in 0 and 1 is fair; one that visits 2 again and again is not.
     states=4,
     moves=(((1, 0, None, None), NONE), ((None, None, 3, None), NONE), ((None, 2, 0, None), NONE)),
     kind=Kind.ALWAYS_EVENTUALLY,
@@ -45,7 +45,7 @@ STRAYS = Graph(
 
 
 DETOUR = Graph(
-    # 0 ⇄ 1 ⇄ 2: a short loop between 0 and 1 keeps the goal; one that goes on to 2 does not.
+    # 0 ⇄ 1 ⇄ 2: the loop between 0 and 1 keeps the goal; a loop through 2 does not.
     states=3,
     moves=(((1, 0, None), (None, 2, 1)),),
     kind=Kind.EVENTUALLY_ALWAYS,
@@ -55,7 +55,7 @@ DETOUR = Graph(
 
 
 LATER = Graph(
-    # The premise holds in 1 only, and is asked of 0.
+    # The premise holds only in 1, but matters only in the initial state 0.
     states=2,
     moves=(((1, None), (None, None)),),
     kind=Kind.EVENTUALLY,
@@ -63,7 +63,7 @@ LATER = Graph(
     fair=(),
 )
 EITHER = Graph(
-    # 0 ⇄ 1: what holds in 0 only does not last, the alternative does.
+    # 0 ⇄ 1: the goal holds only in 0 and does not last; the alternative goal does.
     states=2,
     moves=(((1, 0), (None, None)),),
     kind=Kind.EVENTUALLY_ALWAYS,
@@ -78,7 +78,7 @@ def check(graph: Graph) -> None:
     found = violating_run(explored, model.liveness[0]).violation
     assert (set() if found is None else {found.case, *found.others}) == violated_cases(graph)
     if found is not None:
-        (told,) = follow_all(model, [found])  # raises where the run is none, or is not fair
+        (told,) = follow_all(model, [found])  # raises if it is no run, or is not fair
         assert told.loop is not None
         assert told.steps[-1].state == told.steps[told.loop.start].state
         assert told.parameters == {"case": found.case}
@@ -95,7 +95,7 @@ def test_a_run_is_found_where_there_is_one_and_it_is_real(graph: Graph) -> None:
     check(graph)
 
 
-@slow("a thousand random graphs and more; the fast test draws 80")
+@slow("over a thousand random graphs; the fast test draws 80")
 @settings(max_examples=often(1_000, 3_000), deadline=None)
 @given(graphs())
 def test_a_run_is_found_where_there_is_one_on_many_more_graphs(graph: Graph) -> None:
@@ -144,7 +144,7 @@ PLANTED: dict[str, tuple[object, str, object]] = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_planted_error_is_detected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(*PLANTED[name])
     with pytest.raises((AssertionError, BrokenRunError)):
         check_many()

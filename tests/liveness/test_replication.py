@@ -1,4 +1,4 @@
-"""What must happen in replication does, and each assumption of fairness is needed for it."""
+"""Liveness of replication holds, and each fairness assumption is needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.slow import slow
 
 SOME = ("replication/liveness-zombie", "replication/controller/liveness-balanced")
 SOME_STANDARD = ("replication/recovery-first-phase-loss", "replication/controller/small")
-"""The whole page is written anew by a slow test of tests/docs."""
+"""A slow test of tests/docs generates the whole page."""
 
 
 def page() -> str:
@@ -28,7 +28,7 @@ def page() -> str:
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_what_the_page_says_of_a_scenario_is_up_to_date(name: str) -> None:
+def test_the_page_s_section_of_a_scenario_is_up_to_date(name: str) -> None:
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         before = list(needs_section(name))
     with kept.in_mode(kept.Mode.AFRESH):
@@ -36,31 +36,31 @@ def test_what_the_page_says_of_a_scenario_is_up_to_date(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOME_STANDARD)
-def test_what_the_page_says_of_a_standard_scenario_is_up_to_date(name: str) -> None:
+def test_the_page_s_row_of_a_standard_scenario_is_up_to_date(name: str) -> None:
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         before = row(name)
     with kept.in_mode(kept.Mode.AFRESH):
         assert row(name) == before
 
 
-@slow("the whole page of liveness: hundreds of models are traced")
+@slow("traces the hundreds of models of the liveness page")
 def test_every_letter_in_a_table_is_explained_below_it() -> None:
     tables = page().split("## Standard scenarios")[1].split("\n## ")[0].split("\n### ")[1:]
     for table in tables:
         assert sorted(set(re.findall(r"\*\*(\w)\*\*", table))) == re.findall(r"^\* (\w): ", table, re.M)
 
 
-@slow("the whole page of liveness: hundreds of models are traced")
+@slow("traces the hundreds of models of the liveness page")
 def test_every_assumption_is_needed_in_some_scenario() -> None:
-    """Each row of the page comes from a run that the interpreter has confirmed."""
+    """Each row of the page comes from a run that the interpreter confirmed."""
     rows = re.findall(r"^\| `(\w+)` \| (?!nothing)(.*?) \| (\d+) \| \d+ \|$", page(), re.M)
     needed = {(name, fairness) for name, fairness, _ in rows}
     assert needed == {(p.name, str(f)) for p in (*LIVENESS, *CONTROLLER_LIVENESS) for f in p.fair}
 
 
-@slow("the whole page of liveness: hundreds of models are traced")
+@slow("traces the hundreds of models of the liveness page")
 def test_every_property_holds_in_a_scenario_in_which_it_could_fail() -> None:
-    """In a standard one; else in one that is there for liveness, where it fails with less fairness."""
+    """Each property holds in a standard scenario, or in a liveness scenario that needs its fairness."""
     fails_with_less = set(re.findall(r"^\| `(\w+)` \| (?!nothing).*? \| \d+ \| \d+ \|$", page(), re.M))
     tables = page().split("## Standard scenarios")[1].split("\n## ")[0].split("\n### ")[1:]
     for table, properties in zip(tables, (LIVENESS, CONTROLLER_LIVENESS), strict=True):
@@ -74,7 +74,7 @@ def test_every_property_holds_in_a_scenario_in_which_it_could_fail() -> None:
             assert "holds" in found or prop.name in fails_with_less
 
 
-@slow("the whole page of liveness: hundreds of models are traced")
+@slow("traces the hundreds of models of the liveness page")
 def test_every_scenario_of_liveness_is_on_the_page() -> None:
     assert re.findall(r"^### ((?:controller/)?live-.*)$", page(), re.M) == [
         n.partition("/")[2] for n in SCENARIOS
@@ -83,7 +83,7 @@ def test_every_scenario_of_liveness_is_on_the_page() -> None:
 
 @pytest.mark.parametrize("livelock", LIVELOCKS.values(), ids=lambda found: found.property)
 def test_a_planted_livelock_is_found_with_a_loop_that_is_real(livelock: Livelock) -> None:
-    """The interpreter has taken the run, and has seen that the loop closes, is fair and misses the goal."""
+    """The interpreter confirms that the loop closes, is fair and misses the goal."""
     with kept.in_mode(kept.Mode.AFRESH):
         run = livelock.run()
     assert run.loop is not None
@@ -94,7 +94,7 @@ def test_a_planted_livelock_is_found_with_a_loop_that_is_real(livelock: Livelock
 
 
 def in_its_epoch(m: Any, sent: Any, error: Any, partition: Any) -> Any:
-    """The answer to an AlterPartition names its sender's leader epoch, also where the change ended it."""
+    """Planted: the AlterPartition response has the sender's leader epoch even if the change ended it."""
     return ANSWER_TO(m, sent, error, partition.replace(leader_epoch=sent.leader_epoch))
 
 
@@ -116,7 +116,7 @@ def test_a_leader_that_never_hears_of_its_new_leader_epoch_is_found(monkeypatch:
     assert [step.action for step in run.steps[run.loop.start + 1 :]] == ["send_fetch", "refuse_fetch"]
 
 
-def test_a_standard_scenario_checks_its_invariants_beside_what_must_happen() -> None:
+def test_a_standard_scenario_checks_invariants_and_liveness() -> None:
     asked = Request.of(scenario_files.find("replication/large-fencing"), Overrides())
     other = Request.of(scenario_files.find("replication/large-min-isr"), Overrides())
     assert {p.name for p in asked.liveness} == {p.name for p in LIVENESS} - NOT_SHOWN
@@ -129,4 +129,4 @@ NOT_SHOWN = {
     "electable_replicas_lead",
     "hwm_comes_to_cover_what_is_committed",
 }
-"""Nobody is down, moved, without a leader, or back with an old HWM there."""
+"""In that scenario no broker is down or moved, and no partition lacks a leader or has an old HWM."""

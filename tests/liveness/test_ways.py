@@ -1,4 +1,4 @@
-"""Ways through graphs are those that networkx finds: shortest, real, and inside of what they may not leave."""
+"""Paths through graphs agree with networkx: shortest, real, and inside of the allowed states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEEDS = range(250)
 
 
 def a_graph(rng: Random) -> StepTable:
-    """Some states without steps, steps to themselves, and several between the same two."""
+    """A random graph, with dead ends, self-loops and parallel steps."""
     size = rng.randint(1, 12)
     counts = [rng.choice([0, 0, 1, 2, 4]) for _ in range(size)]
     targets = [rng.randrange(size) for _ in range(sum(counts))]
@@ -28,7 +28,6 @@ def size_of(steps: StepTable) -> int:
 
 
 def listed(steps: StepTable) -> list[tuple[int, int]]:
-    """Source and target of each step, by its number."""
     sources = [s for s in range(size_of(steps)) for _ in range(steps.offsets[s], steps.offsets[s + 1])]
     return list(zip(sources, steps.targets.tolist(), strict=True))
 
@@ -49,7 +48,7 @@ def test_the_steps_of_states_and_the_states_of_steps() -> None:
 
 
 def distances(edges: list[tuple[int, int]], within: Flags, start_distance: list[int]) -> list[int]:
-    """How far each state is, by networkx: a way to a start as long as it says comes first."""
+    """Each state's distance by networkx, where a path to a start adds the start's own distance."""
     graph = nx.DiGraph()
     graph.add_nodes_from(np.flatnonzero(within).tolist())
     graph.add_edges_from((s, t) for s, t in edges if within[s] and within[t])
@@ -93,7 +92,7 @@ def test_nothing_is_reached_from_nowhere() -> None:
     assert tree.way(0) == (0, [])
 
 
-def test_a_shortest_way_to_what_is_wanted() -> None:
+def test_a_path_to_a_wanted_state_is_shortest() -> None:
     found = {True: 0, False: 0}
     for seed in SEEDS:
         rng = Random(seed)

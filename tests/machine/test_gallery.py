@@ -1,6 +1,7 @@
-"""Defects of the gallery that take 15 steps or fewer are found: ``python -m tests.machine.test_gallery`` measures all.
+"""The machine finds gallery defects of at most 15 steps; ``python -m tests.machine.test_gallery`` measures
+all.
 
-docs/testing.md sums up what it prints.
+docs/testing.md summarizes the output.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ ROOT = Path(__file__).parents[2]
 MOST_STEPS = 15
 RUNS = 20_000
 RARE = {"reassignment-under-min-isr", "stale-partition-epoch"}
-"""Found in one of many thousand runs, so that it is luck whether they are: measured by hand, not asked of a test."""
+"""Found once in many thousand runs, so no test requires it; measured by hand."""
 QUICK = {"elr-after-election", "join-below-hwm", "removed-replica-joins", "stale-epoch-both"}
 
 
 @dataclass(frozen=True)
 class Found:
-    """When a defect was found: runs and steps until then, and the lengths of the run and of what was told."""
+    """Runs and steps until a defect was found, and the lengths of that run and of the shrunk run."""
 
     runs: int
     steps: int
@@ -43,10 +44,10 @@ class Found:
 
 @cache
 def depths() -> dict[str, int]:
-    """The defects of the gallery with a run of at most MOST_STEPS, each with the shortest one's length.
+    """Gallery defects with a shortest run of at most MOST_STEPS → its length.
 
-    The gate's baseline has the lengths, so collecting these tests traces no model. Violations of liveness are left
-    out: a machine's run is finite.
+    The lengths come from the gate's baseline, so collecting these tests traces no model. Liveness violations
+    are left out: a machine's run is finite.
     """
     live, found = {prop.name for prop in LIVENESS}, {}
     facts = baseline.read(ROOT / baseline.DEFAULT).facts
@@ -58,7 +59,7 @@ def depths() -> dict[str, int]:
 
 
 def search(name: str) -> Found | None:
-    """Look for a defect, the same way every time."""
+    """Search for a defect with fixed seeds; returns None if it is not found."""
     made = machine(galleries.PLACE + name)
     runs, steps, length = 0, 0, 0
 
@@ -90,16 +91,15 @@ def test_the_lengths_are_those_of_the_gallery() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    all_but(QUICK, sorted(depths().keys() - RARE), "up to a thousand runs for each; some of them are quick"),
+    all_but(QUICK, sorted(depths().keys() - RARE), "up to a thousand runs for each defect; fast for some"),
 )
-def test_it_is_found(name: str) -> None:
+def test_a_defect_is_found_and_shrunk(name: str) -> None:
     found = search(name)
     assert found is not None
     assert depths()[name] <= found.shrunk <= found.length
 
 
 def main() -> None:
-    """Print the table."""
     print("| defect | runs | steps | CPU seconds | found with | shrunk to | shortest |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for name, shortest in sorted(depths().items(), key=lambda item: item[1]):

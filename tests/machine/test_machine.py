@@ -1,4 +1,4 @@
-"""Protocols as stateful machines: what is violated is found, shrunk and told; what holds passes."""
+"""Protocols as Hypothesis state machines: violations are shrunk and printed; correct protocols pass."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_machine_is_hypothesis_own_kind() -> None:
     assert made.TestCase.settings.deadline is None
 
 
-def test_what_holds_passes_and_what_does_not_is_told_as_the_explorer_tells_it() -> None:
+def test_violations_are_printed_like_the_explorer_s() -> None:
     run(machine(REGISTER))
     failure = violated(machine(HASTY))
     assert len(failure.violation.path) == 3
@@ -139,7 +139,7 @@ def test_every_step_is_one_of_the_model_and_cut_ones_are_not_taken() -> None:
     assert actions == {"write", "copy", "acknowledge", "fail_over"}
 
 
-def test_a_deadlock_is_a_violation_where_it_is_asked_for() -> None:
+def test_a_deadlock_is_a_violation_on_request() -> None:
     counters = {"counters": 2, "top": 1}
     failure = violated(machine(Counters, deadlock=True, parameters=counters))
     assert failure.counterexample.name == "deadlock"
@@ -148,7 +148,7 @@ def test_a_deadlock_is_a_violation_where_it_is_asked_for() -> None:
 
 
 class Falling(Protocol):
-    """It can wait for long before it goes to the edge and falls: then there is no step."""
+    """May wait long before it falls, which is a deadlock."""
 
     name = "falling"
 
@@ -187,7 +187,7 @@ def test_a_run_to_a_deadlock_is_shrunk() -> None:
 
 
 class Turning(Protocol):
-    """A wheel of three places, each of which leads to the next only; it can break at the first one."""
+    """A wheel of three places, each leading only to the next; it can break at the first."""
 
     name = "turning"
 
@@ -210,7 +210,7 @@ class Turning(Protocol):
 
 
 def test_a_run_that_comes_back_to_a_state_is_cut_there() -> None:
-    """No piece of it can be left out but a whole turn."""
+    """Only a whole turn can be left out of such a run."""
     run = machine(Turning, deadlock=True)()
     run.initial = run.model.initial[0]
     turn, smash = (
@@ -234,7 +234,7 @@ def not_armed(m: Protocol, s: State) -> Truth:
 
 
 class Armed(Protocol):
-    """Without one of its two steps a run to the violation of one property is a run to that of the other."""
+    """Leaving out one of its two steps gives a run to the violation of the other property."""
 
     name = "armed"
     invariants = (armed_first, not_armed)
@@ -305,7 +305,7 @@ QUICK = {
     "join-below-hwm": 5,
     "fenced-both": 5,
 }
-"""Defects that are found in seconds, and the steps of the explorer's shortest run."""
+"""Defects that are found in seconds → length of the explorer's shortest run."""
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -317,7 +317,7 @@ def test_a_defect_is_found_and_shrunk_to_a_short_run(name: str) -> None:
 @pytest.mark.parametrize(
     "module", ["highwater.checker.testing.machines", "highwater.checker.testing.conformance.stateful"]
 )
-def test_without_hypothesis_the_error_says_what_to_install(module: str) -> None:
+def test_without_hypothesis_the_error_names_the_package(module: str) -> None:
     program = f"import sys; sys.modules['hypothesis'] = None; import {module}"
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 1

@@ -1,4 +1,4 @@
-"""Functions on plain values, ordered checks, and the words for sequences."""
+"""Functions on plain values, ordered checks, and sequence operations."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ WORDS = Function(
 
 
 @given(lists, lists, sets)
-def test_words_for_sequences_do_what_python_does(s: list[int], t: list[int], chosen: set[int]) -> None:
+def test_sequence_operations_agree_with_python(s: list[int], t: list[int], chosen: set[int]) -> None:
     found = WORDS(s=s, t=t, chosen=chosen)
     kept_ones = [x for x in s if x in chosen]
     assert found["members"] == sorted(set(s))

@@ -1,4 +1,4 @@
-"""What these tests share: a scenario that is no part of the project."""
+"""A scenario outside of the project, for the mutation tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
 
 
 def small_register(directory: Path) -> Path:
-    """A small copy of the example register, as a user's own file."""
     shutil.copy(EXAMPLES / "register.py", directory)
     text = 'protocol = "register.py"\n[parameters]\nreplicas = 2\nwrites = 1\n'
     (directory / "register.toml").write_text(text, encoding="utf-8")
@@ -22,5 +21,4 @@ def small_register(directory: Path) -> Path:
 
 @pytest.fixture
 def register(tmp_path: Path) -> Path:
-    """The small register, which a test may change."""
     return small_register(tmp_path)

@@ -1,4 +1,4 @@
-"""The text of a protocol, edited by hand as a mutant says: what the mutant is compared with."""
+"""Apply a mutant to its protocol's source text, for comparison with the mutant itself."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _COMPARISONS: dict[str, type[ast.cmpop]] = {
 
 
 class NotEditableError(ValueError):
-    """A mutant that no edit of one expression makes."""
+    """No edit of one expression gives this mutant."""
 
 
 def edited(source: str, mutant: Mutant) -> str:
-    """The source as it is with the mutant."""
+    """The source with the mutant applied."""
     tree = ast.parse(source)
     line = int(mutant.place.rpartition(":")[2])
     editor = _Editor(mutant, (line, mutant.last, *mutant.columns))
@@ -37,7 +37,6 @@ def edited(source: str, mutant: Mutant) -> str:
 
 
 def loaded(path: Path, name: str) -> ModuleType:
-    """A file as a module."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -53,13 +52,12 @@ def _is(node: ast.AST, at: tuple[int, int, int, int]) -> bool:
 
 
 class _Editor(ast.NodeTransformer):
-    """Changes the expression or the statement at a place."""
+    """Changes the expression or statement at a place."""
 
     def __init__(self, mutant: Mutant, at: tuple[int, int, int, int]) -> None:
         self.mutant, self.at, self.edits = mutant, at, 0
 
     def visit(self, node: ast.AST) -> Any:
-        """A node, changed where it is the one."""
         sign, _, change = self.mutant.change.rpartition(": ")
         if isinstance(node, ast.Expr) and self.mutant.kind in ("guard", "check") and _is(node.value, self.at):
             return self._condition(node, change)

@@ -1,4 +1,4 @@
-"""A small protocol whose text has most operations that have mutants; its properties notice many of these, not all."""
+"""A small protocol with most operations that have mutants; its properties detect many mutants, not all."""
 
 from __future__ import annotations
 
@@ -44,30 +44,26 @@ Answer = Enum("Answer", "NONE YES NO")
 
 @invariant("test")
 def a_holder_is_known(m: Library, s: State) -> Truth:
-    """Who holds the book is a reader who has joined."""
     return implies(~s.holders.is_empty, all_of(~s.holders.has(r) | s.joined.has(r) for r in m.reader))
 
 
 @invariant("test")
 def one_holder(m: Library, s: State) -> Truth:
-    """Nobody shares the book."""
     return size(s.holders) <= 1
 
 
 @invariant("test")
 def the_queue_is_short(m: Library, s: State) -> Truth:
-    """Nobody waits who holds the book."""
     return ~any_of(s.waiting.has(r) & s.holders.has(r) for r in m.reader)
 
 
 @step_property("test")
 def it_closes_after_a_yes(m: Library, before: State, after: State) -> Truth:
-    """The library closes only where the last answer was yes."""
     return implies(after.closed & ~before.closed, before.answer == "YES")
 
 
 class Library(Protocol):
-    """One book, two readers: they join, wait, borrow, return."""
+    """One book, two readers: they join, wait, borrow and return it."""
 
     name = "library"
     parameters = {
@@ -79,7 +75,6 @@ class Library(Protocol):
     step_properties = (it_closes_after_a_yes,)
 
     def define(self) -> Struct:
-        """The types."""
         self.reader = Index("reader", self.p.readers)
         self.card = Struct("Card", borrowed=Int(0, self.p.most, bound="most"), good=Bool)
         return Struct(
@@ -93,26 +88,23 @@ class Library(Protocol):
         )
 
     def initial(self) -> list[dict[str, Any]]:
-        """Nobody has joined."""
         return [{}]
 
     @action(says="{r} joins", r="reader")
     def join(self, s: State, r: Number) -> None:
-        """A reader joins once."""
         require("has not joined", ~s.joined.has(r))
         s.next.joined = s.joined.with_(r)
         s.next.cards[r] = s.cards[r].replace(good=True, borrowed=0)
 
     @action(says="{r} waits", r="reader")
     def wait(self, s: State, r: Number) -> None:
-        """Who has joined can wait."""
         require("has joined and does not wait", s.joined.has(r) & ~s.waiting.has(r) & ~s.closed)
         require("is polite", under("polite", ~s.holders.has(r)))
         s.next.waiting = s.waiting.append(r)
 
     @action(says="the first one borrows")
     def borrow(self, s: State) -> None:
-        """The first who waits gets the book, if nobody holds it."""
+        """The first reader who waits gets the book if nobody holds it."""
         checks = Checks(Answer.YES, on=self.on)
         checks.check("somebody waits", ~s.waiting.is_empty, Answer.NO)
         checks.check("nobody holds it", s.holders.is_empty, Answer.NO)
@@ -130,7 +122,7 @@ class Library(Protocol):
 
     @action(says="{r} returns the book to {other}", r="reader", other="reader")
     def give(self, s: State, r: Number, other: Number) -> None:
-        """From hand to hand, or back."""
+        """A reader passes the book on; a closed library takes it back."""
         require("they are two, or it goes back", (r != other) | s.closed)
         require("all is in order", all_of([s.holders.has(r), s.joined.has(other), ~s.waiting.has(other)]))
         s.next.holders = where(s.closed, s.holders.without(r), (s.holders - s.holders).with_(other))
@@ -140,7 +132,6 @@ class Library(Protocol):
 
     @action(says="cards are looked at")
     def count(self, s: State) -> None:
-        """The one who borrowed least is told to be good, the first one to be bad."""
         require("it is open, and was asked", ~s.closed & s.answer.in_("YES", "NO"))
         lowest = least(*(s.cards[r].borrowed for r in self.reader))
         highest = greatest(*(s.cards[r].borrowed for r in self.reader))

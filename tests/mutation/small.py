@@ -1,4 +1,4 @@
-"""A small protocol, and the command that changes it."""
+"""A small protocol, and a function that runs ``highwater mutate``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from highwater.checker.cli import cli
 
 
 def run(*arguments: object) -> Result:
-    """The command in this process; it explores in another one."""
+    """Run the command in this process; its search uses another one."""
     return CliRunner().invoke(cli, ["mutate", *map(str, arguments), "--workers", "1"], catch_exceptions=False)
 
 

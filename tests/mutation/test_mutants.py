@@ -1,4 +1,4 @@
-"""A mutant is what an edit of the text would be; the engines agree on it; and errors of the mutator are noticed."""
+"""A mutant equals an edit of the source, the engines agree on it, and planted errors are detected."""
 
 from __future__ import annotations
 
@@ -30,21 +30,20 @@ Summary = tuple[Any, ...]
 
 @pytest.fixture(scope="module")
 def mutated() -> MutatedModel:
-    """The small protocol with its mutants."""
+    """The library protocol with its mutants."""
     stated = library.Library
     return MutatedModel(stated({"most": 1}), stated.invariants, step_properties=stated.step_properties)
 
 
 @pytest.fixture(scope="module")
 def program(mutated: MutatedModel) -> Iterator[MutantProgram]:
-    """Its machine code."""
     made = MutantProgram(mutated)
     yield made
     made.finish()
 
 
 def by_the_reference(model: Model) -> Summary:
-    """What the interpreter's search says of a model."""
+    """A summary of the interpreter's search of a model."""
     try:
         found = reference.search(model, _ALL)
     except BoundError:
@@ -54,7 +53,7 @@ def by_the_reference(model: Model) -> Summary:
 
 
 def by_the_kernels(program: MutantProgram, number: int) -> Summary:
-    """What the native search says of a mutant, with the machine code of all."""
+    """A summary of the native search of a mutant, using the machine code of all mutants."""
     program.choose(number)
     run = MutantRun(program, _ALL, frozenset(program.model.safety))
     try:
@@ -69,12 +68,10 @@ def by_the_kernels(program: MutantProgram, number: int) -> Summary:
 
 @functools.cache
 def of_mutant(mutated: MutatedModel, number: int) -> Summary:
-    """What the interpreter's search says of a mutant."""
     return by_the_reference(chosen(mutated, number))
 
 
 def disagreements(mutated: MutatedModel, program: MutantProgram) -> Iterator[str]:
-    """Mutants of which the two engines say something else."""
     for number, mutant in mutated.mutants.items():
         expected, said = of_mutant(mutated, number), by_the_kernels(program, number)
         if expected != said:
@@ -84,7 +81,7 @@ def disagreements(mutated: MutatedModel, program: MutantProgram) -> Iterator[str
 def edits(
     mutated: MutatedModel, directory: Path, of: Callable[[Mutant], bool] = lambda mutant: True
 ) -> Iterator[tuple[Mutant, Summary, Summary]]:
-    """Mutants of which an edited text can be made, what is said of that, and of the mutant."""
+    """Each mutant with the summary of its edited source and its own summary."""
     source = Path(library.__file__).read_text(encoding="utf-8")
     for number, mutant in mutated.mutants.items():
         if not of(mutant):
@@ -101,12 +98,12 @@ def edits(
                 protocol({"most": 1}), protocol.invariants, step_properties=protocol.step_properties
             )
         except LanguageError:
-            continue  # the language itself refuses such a text
+            continue  # the language refuses the edited source
         yield mutant, by_the_reference(model), of_mutant(mutated, number)
 
 
 def test_the_small_protocol_is_worth_it(mutated: MutatedModel) -> None:
-    """It has mutants of each kind, and nothing is violated without one."""
+    """The protocol has mutants of each kind, and without one nothing is violated."""
     assert {m.kind for m in mutated.mutants.values()} == {"guard", "check", "write", "branch", "operation"}
     assert len(mutated.mutants) > 100
     states, *_, violations = by_the_reference(chosen(mutated, 0))
@@ -117,8 +114,8 @@ def test_the_small_protocol_is_worth_it(mutated: MutatedModel) -> None:
 @pytest.mark.parametrize(
     "name", ["truncation/kip-320", "zookeeper/large-three-brokers", "quorum/large-messages"]
 )
-def test_without_a_mutant_it_is_the_protocol(name: str) -> None:
-    """With 0 the very same expressions are left; what else there is can never be taken."""
+def test_mutant_0_is_the_unchanged_protocol(name: str) -> None:
+    """Choosing mutant 0 leaves the protocol's expressions; all other instances are never enabled."""
     plain = scenario_model(name)
     mutated = MutatedModel(plain.protocol, [p.invariant for p in plain.properties])
     own = {str(i): i for i in chosen(mutated, 0).instances if i.enabled is not graph.FALSE}
@@ -132,31 +129,31 @@ def test_without_a_mutant_it_is_the_protocol(name: str) -> None:
 
 
 def test_properties_have_no_mutants(mutated: MutatedModel) -> None:
-    """What is asked of a state stays as it is, though it asks the same functions."""
+    """Properties keep their expressions even if they call functions that have mutants."""
     nodes = graph.reachable(n for p in mutated.properties for n in (p.node, p.premise))
     assert mutation.SELECTOR not in nodes
     assert mutation.SELECTOR in graph.reachable(n for i in mutated.instances for n in roots_of(i))
 
 
 def test_a_mutant_is_an_edit_of_the_text(mutated: MutatedModel, tmp_path: Path) -> None:
-    """Edited in its source, the protocol has the same states, steps and violations as the mutant."""
+    """The edited protocol has the same states, steps and violations as the mutant."""
     compared = list(edits(mutated, tmp_path))
     assert [found for found in compared if found[1] != found[2]] == []
     assert len(compared) > 100
 
 
 def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: MutantProgram) -> None:
-    """The kernels of all mutants together, and the interpreter on each."""
+    """Compares kernels that contain all mutants with the interpreter on each mutant."""
     assert list(disagreements(mutated, program)) == []
 
 
 # --- errors planted into the mutator ------------------------------------------------------------------------
 
 
-def test_a_selector_that_is_ignored_is_noticed(
+def test_a_planted_ignored_selector_is_detected(
     mutated: MutatedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Kernels that read another variable take the protocol's own steps whatever is chosen."""
+    """Planted: the kernels read another variable, so they ignore the choice."""
     whole = MutantKernels.text
     monkeypatch.setattr(
         MutantKernels,
@@ -168,16 +165,18 @@ def test_a_selector_that_is_ignored_is_noticed(
     program.finish()
 
 
-def test_an_action_that_is_not_told_of_its_mutant_is_noticed(
+def test_a_planted_action_without_mutants_is_detected(
     mutated: MutatedModel, program: MutantProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mutant whose bits of actions are missing changes nothing."""
+    """Planted: no action knows its mutants, so a mutant changes nothing."""
     monkeypatch.setattr(program, "_masks", dict.fromkeys(program._masks, 0))
     assert any(disagreements(mutated, program))
 
 
-def test_an_operator_that_changes_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`<=` in the place of `<`, were it the same."""
+def test_a_planted_operator_without_effect_is_detected(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Planted: the mutant `<=` of `<` computes `<`."""
     monkeypatch.setitem(
         mutation._OTHERS, "<", {"<=": lambda a, b: graph.and_(graph.lt(a, b), graph.le(a, b))}
     )
@@ -186,14 +185,16 @@ def test_an_operator_that_changes_nothing_is_noticed(monkeypatch: pytest.MonkeyP
     assert any(expected != said for _, expected, said in found)
 
 
-def test_a_mutant_of_one_instance_only_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A number for each call, and not for each place of the text: an action of two readers is wrong for one of them."""
+def test_a_planted_mutant_of_one_instance_is_detected(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Planted: mutants are numbered by call instead of by place, so one instance stays correct."""
 
     def number(self: mutation.Mutants, frame: Any, kind: str, change: str, name: str) -> int:
         found = own(self, frame, kind, change, name)
         once = self.__dict__.setdefault("once", set())
         if found in once:
-            return mutation.MOST - 1  # one that nobody chooses
+            return mutation.MOST - 1  # a number that is never chosen
         once.add(found)
         return found
 
@@ -207,7 +208,7 @@ def test_a_mutant_of_one_instance_only_is_noticed(monkeypatch: pytest.MonkeyPatc
 def test_of_a_chosen_model_nothing_depends_on_the_selector(
     mutated: MutatedModel, program: MutantProgram
 ) -> None:
-    """Also what is said of steps, which the program has asked of the model before."""
+    """The steps' checks count too; the program has computed them on the model before."""
     assert "judged_in_place" in vars(mutated), "it was not asked for: this would show nothing"
     number = next(iter(mutated.mutants))
     for model in (chosen(mutated, 0), chosen(mutated, number)):
@@ -218,7 +219,7 @@ def test_of_a_chosen_model_nothing_depends_on_the_selector(
 
 
 def graphs_that_differ(mutated: MutatedModel, program: MutantProgram) -> Iterator[int]:
-    """Mutants of which the code of all makes another graph than code of the mutant alone."""
+    """Mutants whose graph by the code of all differs from the graph by their own code."""
     names = ("level_starts", "offsets", "targets", "instances", "cut_offsets", "cut_instances")
 
     def arrays(explored: Callable[[], Explored]) -> list[Any] | None:
@@ -241,7 +242,7 @@ def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: Mut
     assert list(graphs_that_differ(mutated, program)) == []
 
 
-def test_a_graph_of_another_mutant_is_noticed(
+def test_a_planted_graph_of_another_mutant_is_detected(
     mutated: MutatedModel, program: MutantProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choose = MutantProgram.choose

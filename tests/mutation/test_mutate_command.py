@@ -1,4 +1,4 @@
-"""``highwater mutate``: its output, its JSON, its kept results, and how it continues."""
+"""``highwater mutate``: its output, its JSON, its cached results, and how it continues."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ SCHEMA = json.loads(
 
 
 def compared(path: Path, **options: Any) -> Findings:
-    """A run within this process."""
+    """The results of a run in this process."""
     return MutationRun([scenario_files.find(str(path))], processes=0, **options).run()
 
 
 def verdicts(found: Findings) -> dict[tuple[str, str, str], str]:
-    """The verdict on each mutant, by its text and change."""
+    """(kind, text, change) of each mutant → its verdict."""
     return {(r.mutant.kind, source_of(r.mutant), r.mutant.change): r.verdict for r in found.records.values()}
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Findings:
-    """All mutants of the small register."""
     return compared(small_register(tmp_path_factory.mktemp("register")))
 
 
@@ -75,7 +74,7 @@ def test_the_full_list_has_every_mutant_and_fits_the_width(whole: Findings, widt
     assert text.count(f"] {EQUIVALENT}: the same steps in all states of 1 ") == counts[EQUIVALENT]
 
 
-def test_a_guard_that_matters_is_killed_by_a_property_and_others_are_noticed_by_counts(
+def test_mutants_are_killed_by_properties_or_noticed_by_counts(
     whole: Findings,
 ) -> None:
     found = verdicts(whole)
@@ -112,7 +111,7 @@ def test_another_limit_searches_again(register: Path, tmp_path: Path) -> None:
 def test_a_changed_protocol_is_searched_again(
     register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The results of the new text replace the kept ones."""
+    """The new results replace the cached ones."""
     keep = tmp_path / "keep.json"
     compared(register, keep=keep)
     source = register.with_suffix(".py")
@@ -251,8 +250,7 @@ print(Examination(Request.of(scenarios.find("zookeeper/liveness-shutdowns"), Ove
 """
 
 
-def test_the_digest_does_not_depend_on_what_was_traced_before(capsys: pytest.CaptureFixture[str]) -> None:
-    """A process that has traced other scenarios and a new one have the same digest."""
+def test_the_digest_does_not_depend_on_earlier_traces(capsys: pytest.CaptureFixture[str]) -> None:
     scenario_model("replication/controller/small")
     exec(DIGEST, {})
     fresh = subprocess.run([sys.executable, "-c", DIGEST], check=True, capture_output=True, text=True)

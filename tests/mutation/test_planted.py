@@ -1,4 +1,4 @@
-"""Errors planted by hand in a copy of the model's source: ``highwater check`` finds each, as it finds the mutant."""
+"""``highwater check`` finds errors planted in a copy of the model's source, as it finds the mutants."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.slow import all_but
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = "who joins the ISR"
-REASON = "a copy of the source is explored in a process of its own for each error; one of them is fast"
+REASON = "a new process explores a copy of the source for each error; fast for one error"
 
 
 @dataclass(frozen=True)
 class Planted:
-    """An edit of a file below ``model``, the scenario that is to notice, and one property that is violated."""
+    """An edit of a file below ``model``, the scenario that detects it, and a violated property."""
 
     file: str
     text: str
@@ -67,7 +67,7 @@ PLANTED = {
         "zookeeper/large-three-brokers",
         "former_requests_are_refused",
     ),
-    "what may be read": Planted(  # a promise that is too strict: who keeps it notices
+    "what may be read": Planted(  # the rule becomes too strict, and a correct reader violates it
         "promise/protocol.py",
         'require("so many are committed", s.log.length >= n)',
         'require("so many are committed", s.log.length > n)',
@@ -86,7 +86,7 @@ PLANTED = {
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory to import ``highwater`` from: the model copied, all else as it is."""
+    """A directory with a ``highwater`` package that has a copy of the model."""
     package = tmp_path_factory.mktemp("planted") / "highwater"
     package.mkdir()
     for path in (ROOT / "highwater").iterdir():
@@ -99,7 +99,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def checked(package: Path, planted: Planted) -> tuple[int, set[str]]:
-    """What ``highwater check`` says of one property with this package: exit status, and what was violated."""
+    """Exit status and violations of ``highwater check`` with this package, for one property."""
     what = ["check", planted.scenario, "--property", planted.property, "--first"]
     command = [sys.executable, "-m", "highwater", *what, "--quiet", "--workers", "1", "--json", "-"]
     environment = {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -124,5 +124,5 @@ def test_a_planted_error_is_found(copied: Path, name: str) -> None:
     assert found == (1, {planted.property})
 
 
-def test_the_copy_as_it_is_holds(copied: Path) -> None:
+def test_the_unchanged_copy_holds(copied: Path) -> None:
     assert checked(copied, PLANTED[QUICK]) == (0, set())

@@ -1,4 +1,4 @@
-"""The four verdicts: of a small protocol mutant by mutant, and of a larger one against the interpreter's search."""
+"""The four verdicts: for each mutant of a small protocol, and for a larger one against the interpreter."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ EXPECTED: dict[tuple[str, str, str], tuple[Any, ...]] = {
     ("branch", "where(s.on, Side.LEFT, Side.RIGHT)", "where: never"): (NOTICED, "distinct_states", 8, 6),
     ("branch", "where(s.on, Side.LEFT, Side.RIGHT)", "where: swapped"): (SURVIVED, SAME_COUNTS),
 }
-"""Each mutant's verdict and why: the property and its depth, or the count, the protocol's and the mutant's."""
+"""Mutant → verdict and reason: the property and its depth, or a count of the protocol and of the mutant."""
 
 
 def examination(directory: Path, source: str, name: str, scenario: str = "") -> Examination:
-    """A scenario of a protocol that is no part of the project."""
+    """The examination of a scenario outside of the project."""
     (directory / f"{name}.py").write_text(source, encoding="utf-8")
     file = directory / f"{name}.toml"
     file.write_text(f'protocol = "{name}.py"\n{scenario}', encoding="utf-8")
@@ -76,7 +76,6 @@ def examination(directory: Path, source: str, name: str, scenario: str = "") -> 
 
 
 def compared(found: Examination, limit_states: int | None = None) -> dict[int, MutantResult]:
-    """The result of each mutant."""
     results: dict[int, MutantResult] = {}
     found.safety(found.mutants, results.__setitem__, limit_states)
     assert results.keys() == found.mutants.keys()
@@ -84,7 +83,7 @@ def compared(found: Examination, limit_states: int | None = None) -> dict[int, M
 
 
 def named(found: Examination, results: dict[int, MutantResult]) -> dict[tuple[str, str, str], Any]:
-    """Results as EXPECTED has them."""
+    """The results in the form of EXPECTED."""
     return {(m.kind, m.name or source_of(m), m.change): _plain(results[n]) for n, m in found.mutants.items()}
 
 
@@ -101,7 +100,7 @@ def test_every_mutant_of_a_lamp(tmp_path: Path) -> None:
 
 
 def test_edits_of_the_lamp_have_the_verdicts_of_its_mutants(tmp_path: Path) -> None:
-    """The text is edited as the mutant says, and explored without the code of mutants."""
+    """The edited source is explored without mutants."""
     found = examination(tmp_path, LAMP, "lamp")
     plain = dict[str, int]()
     for number, mutant in [(0, None), *found.mutants.items()]:
@@ -124,7 +123,7 @@ def test_edits_of_the_lamp_have_the_verdicts_of_its_mutants(tmp_path: Path) -> N
 
 
 def test_a_limit_ends_the_comparison(tmp_path: Path) -> None:
-    """Within the limit a violation kills, and a mutant with fewer states is noticed; nothing else is decided."""
+    """Within the limit, only violations and smaller state counts are detected."""
     found = examination(tmp_path, LAMP, "lamp")
     some = named(found, compared(found, limit_states=6))
     assert {k for k, v in some.items() if v[0] == KILLED} == {
@@ -138,7 +137,7 @@ def test_a_limit_ends_the_comparison(tmp_path: Path) -> None:
 
 
 def test_an_expected_violation_that_does_not_come(tmp_path: Path) -> None:
-    """The protocol's search ends with the violation; mutants without it have room for all states."""
+    """The protocol's search stops at the violation; mutants without it may use all states."""
     text = LAMP.replace("return ~s.seen | s.on", "return ~s.seen")
     found = examination(tmp_path, text, "lamp", '[expect]\nviolated = ["it_is_seen_by_its_light"]\n')
     plain = named(found, compared(found))
@@ -149,7 +148,7 @@ def test_an_expected_violation_that_does_not_come(tmp_path: Path) -> None:
 
 
 def test_an_expected_violation_that_comes_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The protocol's search has 3 of its 8 states; a mutant without the violation has room for all."""
+    """The protocol's search stops after 3 of its 8 states; a mutant without the violation may use all."""
     monkeypatch.setattr(examining, "_TIMES", 1)
     monkeypatch.setattr(examining, "_MORE", 0)
     found = examination(tmp_path, COUNTER, "counter", '[expect]\nviolated = ["it_stays_down"]\n')
@@ -163,7 +162,7 @@ def test_an_expected_violation_that_comes_early(tmp_path: Path, monkeypatch: pyt
 
 
 def test_steps_that_only_one_count_or_none_shows(tmp_path: Path) -> None:
-    """A step that is refused in place of cut; a step of another instance, from and to the same states."""
+    """One mutant disables a step that was pruned; another takes another instance between the same states."""
     found = examination(tmp_path, COUNTER, "counter", "properties = []\n")
     plain = named(found, compared(found))
     assert plain["operation", "s.count <= 3", "<=: <"] == (NOTICED, "cut.top", 6, 4)
@@ -171,7 +170,6 @@ def test_steps_that_only_one_count_or_none_shows(tmp_path: Path) -> None:
 
 
 def test_a_protocol_that_violates_something_else(tmp_path: Path) -> None:
-    """Its mutants are not compared."""
     found = examination(tmp_path, LAMP.replace("return ~s.seen | s.on", "return ~s.seen"), "lamp")
     with pytest.raises(Exception, match="violates other properties than the scenario expects"):
         compared(found)
@@ -179,7 +177,7 @@ def test_a_protocol_that_violates_something_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["truncation/kip-320", "quorum/small-elections", "truncation/kip-101"])
 def test_the_counts_are_those_of_the_gate(name: str) -> None:
-    """Each number that a baseline holds of the scenario, by its name there."""
+    """Compares all numbers of the scenario in the baseline, by name."""
     model = scenario_model(name)
     result = native.search(model, SearchOptions(workers=1))
     violated = {v.property: v.depth for v in result.violations}
@@ -196,7 +194,7 @@ def test_the_counts_are_those_of_the_gate(name: str) -> None:
 
 
 def steps_of(model: Model) -> dict[Scalars, tuple[int, list[Any]]]:
-    """Each reachable state with its depth and all its steps, by the interpreter; the nearest first."""
+    """Each reachable state with its depth and all steps by the interpreter, in breadth-first order."""
     interpreter, found = Interpreter(model), dict[Scalars, tuple[int, list[Any]]]()
     level, depth = set(model.initial), 1
     while level:
@@ -219,7 +217,7 @@ def _steps(interpreter: Interpreter, state: Scalars) -> list[Any]:
 
 
 def by_the_reference(model: Model, differs: int | None, counts: dict[str, int]) -> tuple[Any, ...]:
-    """The verdict on a mutant by the definition, from the interpreter's searches."""
+    """The verdict on a mutant by definition, from the interpreter's search."""
     if differs is None:
         return (EQUIVALENT,)
     try:
@@ -238,7 +236,7 @@ def by_the_reference(model: Model, differs: int | None, counts: dict[str, int]) 
 
 @pytest.mark.parametrize("properties", ["", "properties = []\n"], ids=["with properties", "without"])
 def test_every_mutant_of_the_library(tmp_path: Path, properties: str) -> None:
-    """More than a hundred mutants; the limit of their search is beyond all of them."""
+    """More than a hundred mutants, with a limit that no search reaches."""
     shutil.copy(library.__file__, tmp_path / "library.py")
     source = Path(library.__file__).read_text(encoding="utf-8")
     found = examination(tmp_path, source, "library", f"{properties}[parameters]\nmost = 1\n")
@@ -255,7 +253,7 @@ def test_every_mutant_of_the_library(tmp_path: Path, properties: str) -> None:
 
 
 def test_verdicts_over_several_scenarios() -> None:
-    """One verdict for every combination; kills count before counts, and one difference is no equivalence."""
+    """Kills take precedence over count differences, and one difference rules out equivalence."""
     mutant = Mutant("model/x.py:1", 1, (0, 1), "act", "guard", "dropped", "a guard", "")
     cases = {
         (): SURVIVED,

@@ -1,5 +1,3 @@
-"""Fixtures for tests of the native engine."""
-
 from __future__ import annotations
 
 import sys
@@ -20,20 +18,20 @@ SMALL = "truncation/truncate-to-hwm"
 
 @pytest.fixture
 def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Switch the cache of compiled code off: it could hold code compiled with more effort."""
+    """Turn off the code cache, which could hold optimized code."""
     monkeypatch.setenv(code_cache.VARIABLE, code_cache.OFF)
 
 
 @pytest.fixture
 def better_code_beside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile better code beside a search of some size, as outside of tests."""
+    """Compile optimized code in the background of a large enough search, as outside of tests."""
     monkeypatch.setattr(program, "_BEGIN", BEGIN)
     monkeypatch.setattr(program, "_CROWDED", CROWDED)
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The directory of an empty cache. Requests have names here, as in a process of their own."""
+    """The directory of an empty cache. Models have cache keys here, as outside of tests."""
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "kept"))
     monkeypatch.setattr(model_key, "named", True)
     monkeypatch.setattr(model_key, "_BEFORE", float("inf"))
@@ -45,5 +43,5 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def request_of(name: str = SMALL, **settings: Any) -> Request:
-    """A request with other settings."""
+    """A request with some settings overridden."""
     return Request.of(scenario_files.find(name), Overrides(**settings))

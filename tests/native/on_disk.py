@@ -1,4 +1,4 @@
-"""Searches that are made to find their duplicates on disk, with batches as small as one likes."""
+"""Searches that use the on-disk visited set from the start, with batches of any size."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 
 PARTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")
-"""What a result says that is the same, wherever the visited states are."""
+"""The parts of a result that do not depend on where the visited set is."""
 
 
 class FromTheStart(NativeLevels):
-    """A search on disk from its first level on, with a table for few candidates at a time."""
+    """A search on disk from its first level on, with a small table of candidates."""
 
     slots = 1 << 20
 
@@ -31,7 +31,7 @@ class FromTheStart(NativeLevels):
 
 
 def on_disk(model: Model, *, slots: int = FromTheStart.slots, **options: object) -> SearchResult:
-    """The result of a search on disk; a table of so many slots is a batch."""
+    """The result of a search on disk; a batch is ``slots`` table slots."""
     asked = replace(SearchOptions(), **options)  # type: ignore[arg-type]
     run = FromTheStart(Program(model, asked.symmetry), asked)
     run.slots = slots
@@ -39,18 +39,18 @@ def on_disk(model: Model, *, slots: int = FromTheStart.slots, **options: object)
 
 
 def explored(levels: NativeLevels) -> SearchResult:
-    """The result of a search with these levels, which are closed."""
+    """The result of a search with these levels, which are closed afterwards."""
     with closing(levels):
         return BreadthFirst(levels.program.model, levels, levels.options, None).explore()
 
 
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on a worker's output is small, so that a table of few slots has room for it."""
+    """Make the workers' output small enough for a table of few slots."""
     monkeypatch.setattr(worker, "OUTPUT", 64)
 
 
 def assert_same(found: SearchResult, expected: SearchResult) -> None:
-    """Counts, depths and verdicts are the same; so are runs where there is one worker."""
+    """Check that counts, depths and verdicts are equal; with one worker, runs are too."""
     for part in PARTS:
         assert getattr(found, part) == getattr(expected, part), part
     assert {v.property: v.depth for v in found.violations} == {

@@ -37,7 +37,7 @@ from tests.slow import all_but, often, slow
 
 
 def steps_of(model: Model, interpreter: Interpreter, state: Scalars) -> object:
-    """What the interpreter makes of a state: its steps in order of instance, or the error."""
+    """The interpreter's steps from a state as (instance number, next state), or the error."""
     numbers = {id(instance): i for i, instance in enumerate(model.instances)}
     try:
         found = [(numbers[id(s.instance)], s.state) for s in interpreter.steps(state) if s.state is not None]
@@ -47,7 +47,6 @@ def steps_of(model: Model, interpreter: Interpreter, state: Scalars) -> object:
 
 
 def native_steps_of(program: Program, state: Scalars) -> object:
-    """What the native engine makes of it."""
     try:
         return sorted(program.steps(state))
     except BoundError:
@@ -55,7 +54,7 @@ def native_steps_of(program: Program, state: Scalars) -> object:
 
 
 def disagreements(model: Model, program: Program, count: int) -> list[Scalars]:
-    """Those of so many random states, half of them reachable, about which the engines disagree."""
+    """Of ``count`` random states, half of them reachable, those on which the engines disagree."""
     interpreter = Interpreter(model)
     states = [*models.reachable_states(model, count // 2), *models.arbitrary_states(model, count // 2)]
     return [
@@ -75,7 +74,7 @@ QUICK = {
     "replication/large-fencing",
     "replication/large-messages",
 }
-"""Scenarios that between them have every action of the large protocols; the others differ in their rules."""
+"""Scenarios that together have every action of the large protocols; the others differ in rules."""
 
 
 @pytest.mark.parametrize(
@@ -83,11 +82,11 @@ QUICK = {
     all_but(
         QUICK,
         sorted({*QUICK, *models.one_of_each(QUICK)[:: often(3, 1)]}),
-        "a model of every third set of rules, or of each; the quick ones have every action",
+        "a model for every third set of rules, or for each; the fast ones have every action",
     ),
 )
 def test_engines_agree_on_every_scenario(name: str) -> None:
-    """By the code that is made fastest: the efforts are compared on every operation below."""
+    """Uses quick code; the compilation efforts are compared on every operation below."""
     model = models.scenario_model(name)
     assert disagreements(model, Program(model, effort=Effort.QUICK), 600) == []
 
@@ -97,17 +96,19 @@ def test_engines_agree_on_every_scenario(name: str) -> None:
     ("nodes", "effort"),
     [
         pytest.param(
-            2, Effort.QUICK, marks=slow("the quick code; random expressions have all efforts, fast")
+            2, Effort.QUICK, marks=slow("quick code; a fast test of random expressions has all efforts")
         ),
-        pytest.param(3, Effort.USUAL, marks=slow("the efforts between; random expressions have all, fast")),
+        pytest.param(
+            3, Effort.USUAL, marks=slow("usual effort; a fast test of random expressions has all efforts")
+        ),
         (3, Effort.FULL),
-        pytest.param(5, Effort.FULL, marks=slow("more of each type; fast with three nodes")),
+        pytest.param(5, Effort.FULL, marks=slow("larger values of each type; fast with three nodes")),
     ],
 )
 def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -> None:
     model = models.everything(nodes=nodes)
     program = Program(model, effort=effort)
-    assert not models.bounded(model)  # cuts and errors are compared too
+    assert not models.bounded(model)  # pruned steps and errors are compared too
     assert disagreements(model, program, often(1200, 4000)) == []
     states = list(models.arbitrary_states(model, 600))
     outcomes = [steps_of(model, Interpreter(model), state) for state in states[:300]]
@@ -116,7 +117,7 @@ def test_engines_agree_on_every_type_and_operation(nodes: int, effort: Effort) -
 
 
 class _Random(Protocol):
-    """A protocol whose one action writes whatever expressions the test drew."""
+    """A protocol whose only action writes the drawn expressions."""
 
     name = "random"
     draw: Any = None
@@ -143,7 +144,6 @@ class _Random(Protocol):
 
 @invariant("test")
 def drawn(m: _Random, s: State) -> object:
-    """Whatever was drawn."""
     assert _Random.draw is not None
     return _bool(_Random.draw, s, 4)
 
@@ -228,6 +228,6 @@ def test_engines_agree_on_random_protocols(seed: int) -> None:
     stated = a_protocol(Random(seed))
     try:
         model = Model(stated.protocol(), stated.protocol.invariants)
-    except LanguageError:  # a constant outside its type, or a write that surely meets another
+    except LanguageError:  # a constant outside its type, or two writes that always conflict
         reject()
     assert disagreements(model, Program(model, effort=Effort.QUICK), 200) == []

@@ -1,4 +1,4 @@
-"""Compiling beside searching: better code comes while the code at hand is used, and changes nothing that is found."""
+"""Background compilation: better code replaces the code in use without changing any result."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.native.on_disk import explored as explored_levels
 TEXT = "define i64 @answer() {{\nentry:\n  ret i64 {}\n}}\n"
 _STEPS = "".join(f"  %v{i + 1} = mul i64 %v{i}, %v{i // 2}\n" for i in range(60_000))
 LONG = f"define i64 @long(i64 %v0) {{\nentry:\n{_STEPS}  ret i64 %v60000\n}}\n"
-"""A text whose compilation takes seconds."""
+"""A text that takes seconds to compile."""
 WIDE, DEEP = 26**4, 4 * 25 + 1
 
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("better_code_beside")
 
 @pytest.fixture(autouse=True)
 def nothing_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where code is kept: nothing yet."""
+    """The empty directory of the code cache."""
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "code"))
     return tmp_path / "code"
 
@@ -49,7 +49,7 @@ def counters() -> Model:
 
 
 def explored(monkeypatch: pytest.MonkeyPatch, each_level: Callable[[Program], None]) -> list[Effort]:
-    """The efforts of the code that each level of a search began with; what it finds is checked."""
+    """Search and check the result; returns the effort of the code in use at the start of each level."""
     monkeypatch.setattr(program, "_FULL", 1.0)  # else only a larger search asks for FULL
     compiled = Program(counters(), effort=Effort.QUICK)
     run = NativeLevels(compiled, SearchOptions(workers=2))
@@ -75,7 +75,7 @@ def test_a_search_goes_over_to_better_code_as_it_grows(monkeypatch: pytest.Monke
     assert list(dict.fromkeys(explored(monkeypatch, wait))) == list(Effort)
 
 
-def test_beside_other_searches_better_code_is_begun_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_other_searches_better_code_is_compiled_later(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[object] = []
 
     class Never(Beside):
@@ -95,10 +95,10 @@ def test_beside_other_searches_better_code_is_begun_later(monkeypatch: pytest.Mo
     assert len(begun) == 2
 
 
-def test_a_check_of_several_scenarios_says_that_it_is_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_of_several_scenarios_compiles_as_crowded(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bool] = []
     monkeypatch.setattr(Program, "improve", lambda self, states, crowded=False: said.append(crowded))
-    monkeypatch.setattr(side_by_side, "HELP_AFTER", 60)  # all of it in this process
+    monkeypatch.setattr(side_by_side, "HELP_AFTER", 60)  # no helper process
     names = ["truncation/kip-101", "truncation/kip-279"]
     for asked, expected in ((names, {True}), (names[:1], {False})):
         assert CliRunner().invoke(cli, ["check", "--quiet", "--workers", "2", *asked]).exit_code == 0
@@ -126,7 +126,7 @@ def test_better_code_that_is_kept_is_taken_at_once(monkeypatch: pytest.MonkeyPat
     assert search(counters(), SearchOptions()).distinct_states == WIDE
 
 
-def test_what_was_made_beside_is_kept(nothing_kept: Path) -> None:
+def test_background_compiled_code_is_cached(nothing_kept: Path) -> None:
     made: list[Machine] = []
     Beside(TEXT.format(7), Effort.USUAL, made.append).wait()
     assert len(list(nothing_kept.glob("*.code"))) == 1
@@ -135,7 +135,7 @@ def test_what_was_made_beside_is_kept(nothing_kept: Path) -> None:
     assert [m.function("answer", 0, result=True)() for m in (made[0], kept)] == [7, 7]
 
 
-def test_what_is_given_up_comes_to_nothing(nothing_kept: Path) -> None:
+def test_a_cancelled_compilation_leaves_no_code(nothing_kept: Path) -> None:
     made: list[Machine] = []
     beginning = Beside(LONG, Effort.FULL, made.append)
     assert beginning.under_way
@@ -146,7 +146,7 @@ def test_what_is_given_up_comes_to_nothing(nothing_kept: Path) -> None:
     assert not nothing_kept.exists()
 
 
-def test_the_compiler_ends_with_who_asks() -> None:
+def test_the_compiler_ends_with_its_parent() -> None:
     asked = {
         "llvm": compiler.llvm_versions(),
         "processor": Processor.host().parts,
@@ -185,7 +185,7 @@ print(compiler.versions() != "", len(made))
 
 
 def test_a_package_in_an_archive_compiles_too(tmp_path: Path) -> None:
-    """As on Spark's executors. Nothing is started by a file's path, and nothing is read by one."""
+    """Spark's executors compile from an archive, without any file path of the package."""
     archive = package(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(archive)}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Machine code that is kept: found again everywhere, and never taken where it is not what it should be."""
+"""The machine code cache: found by every process, and never used if damaged."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ CONTENT = b"what was compiled" * 10
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where code is kept: nothing yet."""
+    """The empty directory of the code cache."""
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "code"))
     return tmp_path / "code"
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Effort]:
-    """With how much effort something was compiled, each time it was."""
+    """The effort of each compilation."""
     calls: list[Effort] = []
     honest = machine._made
 
@@ -64,7 +64,7 @@ def files(folder: Path) -> list[Path]:
 # --- files --------------------------------------------------------------------------------------
 
 
-def test_what_was_put_is_got(folder: Path) -> None:
+def test_a_stored_content_is_returned(folder: Path) -> None:
     kept = Cache(folder)
     assert kept.get(KEY) is None
     kept.put(KEY, CONTENT)
@@ -75,7 +75,7 @@ def test_what_was_put_is_got(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 20, 60, 90, -1])
-def test_a_changed_byte_is_noticed(folder: Path, place: int) -> None:
+def test_a_changed_byte_is_detected(folder: Path, place: int) -> None:
     kept = Cache(folder)
     kept.put(KEY, CONTENT)
     (path,) = files(folder)
@@ -102,7 +102,7 @@ def test_a_directory_that_others_can_write_is_refused(
     assert code_cache.chosen() is None, "nor do the processes that this one starts ask again"
 
 
-def test_a_directory_of_somebody_else_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_of_another_user_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Cache(folder).put(KEY, CONTENT)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert Cache(folder).get(KEY) is None
@@ -129,7 +129,7 @@ def test_a_link_or_a_pipe_is_not_read(folder: Path, tmp_path: Path) -> None:
     assert kept.get(KEY) is None
 
 
-def test_what_cannot_be_written_is_not_kept(
+def test_an_unwritable_cache_keeps_nothing(
     tmp_path: Path, made: list[Effort], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("no directory")
@@ -140,7 +140,7 @@ def test_what_cannot_be_written_is_not_kept(
     assert answer(1) == 1
 
 
-def test_of_what_is_not_written_whole_nothing_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -153,7 +153,7 @@ def test_of_what_is_not_written_whole_nothing_is_left(folder: Path, monkeypatch:
 
 
 def test_a_file_that_is_larger_than_a_cache_may_be_is_not_read(folder: Path) -> None:
-    """However right its digest: somebody made it so."""
+    """Its digest is correct: somebody made it that way."""
     size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
     Cache(folder).put(KEY, CONTENT)
     assert Cache(folder, most_bytes=size).get(KEY) == CONTENT
@@ -161,7 +161,7 @@ def test_a_file_that_is_larger_than_a_cache_may_be_is_not_read(folder: Path) -> 
     assert files(folder) == []
 
 
-def test_what_was_used_longest_ago_goes(folder: Path) -> None:
+def test_the_least_recently_used_entry_is_removed(folder: Path) -> None:
     size = len(CONTENT) + len(code_cache._head(KEY, CONTENT))
     kept = Cache(folder, most_bytes=8 * size)
     keys = [bytes([n]) * 32 for n in range(9)]
@@ -175,7 +175,7 @@ def test_what_was_used_longest_ago_goes(folder: Path) -> None:
     assert (folder / "mine.txt").exists()
 
 
-def test_what_was_never_finished_goes_after_an_hour(folder: Path) -> None:
+def test_unfinished_files_are_removed_after_an_hour(folder: Path) -> None:
     kept = Cache(folder)
     kept.put(KEY, CONTENT)
     old, new = folder / f".{'0' * 16}.new", folder / f".{'1' * 16}.new"
@@ -188,7 +188,7 @@ def test_what_was_never_finished_goes_after_an_hour(folder: Path) -> None:
 
 
 def _use(folder: Path, seed: int) -> None:
-    """Put and get as others do the same, in a cache that is always too small; status 1 where a content is wrong."""
+    """Put and get in a cache that is always too small, concurrently; exits with 1 on wrong content."""
     kept = Cache(folder, most_bytes=6_000)
     for turn in range(300):
         number = (turn * seed) % 23
@@ -312,7 +312,7 @@ def test_no_cache_by_an_option(folder: Path, made: list[Effort]) -> None:
 def test_a_defect_in_the_kernels_is_not_hidden_by_kept_code(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The key is the text, so another generator of kernels has other keys."""
+    """The key is the text, so other kernels have other keys."""
     from highwater.checker.engines.native.text import kernels
 
     model = Model(zoo.Counters({"counters": 3, "top": 3}), [])
@@ -337,7 +337,7 @@ for name in sys.argv[1:]:
 """
 
 
-def test_the_text_does_not_depend_on_what_a_process_did_before() -> None:
+def test_the_text_does_not_depend_on_earlier_traces() -> None:
     names = ["replication/large-messages", "replication/liveness-recovery", "truncation/kip-320"]
     orders = (names, names[::-1], names[1:2])
     found = [

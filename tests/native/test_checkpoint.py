@@ -1,4 +1,4 @@
-"""Checkpoints of the native search: what is resumed is what was; what is damaged or foreign is one line, status 2."""
+"""Checkpoints of the native search: resumed exactly; a damaged or foreign one gives one line and status 2."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def whole(model: Model) -> SearchResult:
 
 @pytest.fixture(params=["in memory", "on disk"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where the visited states of the search are."""
+    """The place of the search's visited set."""
     if request.param == "on disk":
         small_batches(monkeypatch)
     return str(request.param)
@@ -61,7 +61,7 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def part(
     model: Model, place: str, directory: Path, states: int | None = None, *, resume: bool = True, **more: Any
 ) -> SearchResult:
-    """A search, up to so many states, from a checkpoint on and with one at its end."""
+    """A search of up to ``states`` states that resumes from a checkpoint and writes one at its end."""
     options = {"workers": 1, "checkpoint": str(directory), "resume": resume, "limit_states": states, **more}
     if place == "in memory":
         return search(model, SearchOptions(**options))
@@ -82,7 +82,7 @@ def test_a_search_in_parts_is_one_search(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With checkpoints at the ends of the parts only, and between them, in the middle of levels."""
+    """``often``: also writes checkpoints in the middle of levels."""
     if often:
         asked = itertools.count()
         monkeypatch.setattr(Checkpointer, "due", property(lambda self: next(asked) % 7 == 0))
@@ -92,7 +92,7 @@ def test_a_search_in_parts_is_one_search(
         assert found.stopped_by == ("states" if states else None)
         assert states is None or found.distinct_states > states
     same(found, whole)
-    again = part(model, "in memory", tmp_path / "kept")  # it is finished
+    again = part(model, "in memory", tmp_path / "kept")  # it is complete already
     same(again, whole)
     left = {p.name.split("-")[0] for p in (tmp_path / "kept").iterdir()}
     assert left == {LOCK, MANIFEST, "predecessors"}
@@ -108,8 +108,7 @@ def test_a_search_moves_between_memory_and_disk(
     same(part(model, "in memory", tmp_path / "kept"), whole)
 
 
-def test_a_checkpoint_is_kept_where_the_graph_is_asked_for_too(model: Model, tmp_path: Path) -> None:
-    """Its making keeps no checkpoint: of the two, what survives a kill is what was asked for by name."""
+def test_a_checkpoint_takes_precedence_over_a_graph(model: Model, tmp_path: Path) -> None:
     options = SearchOptions(workers=1, graph=True, checkpoint=str(tmp_path / "kept"), limit_states=4000)
     assert search(model, options).graph is None
     assert (tmp_path / "kept" / MANIFEST).is_file()
@@ -142,13 +141,13 @@ def test_ctrl_c_leaves_a_checkpoint_in_the_middle_of_a_level(
 
 
 def test_every_property_violated_and_then_the_rest(model: Model, whole: SearchResult, tmp_path: Path) -> None:
-    """A search that stopped with the first violation goes on to the end where that is not asked any more."""
+    """A search that stopped at the first violation can be resumed without that option."""
     first = part(model, "in memory", tmp_path / "kept", resume=False, stop_at_first=True)
     assert first.stopped_by == "violation"
     same(part(model, "in memory", tmp_path / "kept"), whole)
 
 
-# --- what cannot be resumed -----------------------------------------------------------------------
+# --- refused checkpoints --------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -161,13 +160,13 @@ def once(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def kept(once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkpoint on disk, with several runs and files of each kind: a copy that can be damaged."""
+    """A copy, to be damaged, of a checkpoint on disk with several runs and files of each kind."""
     small_batches(monkeypatch)
     return Path(shutil.copytree(once, tmp_path / "kept"))
 
 
 def refused(model: Model, directory: Path, *, resume: bool = True) -> str:
-    """What is said of a checkpoint that cannot be used: one line."""
+    """The one-line error for a checkpoint that cannot be used."""
     with pytest.raises(InputError) as wrong:
         part(model, "in memory", directory, resume=resume)
     assert "\n" not in str(wrong.value)
@@ -210,7 +209,7 @@ def test_a_file_of_another_length_is_found(kind: str, change: str, model: Model,
 
 
 def rewritten(directory: Path, **changes: Any) -> None:
-    """Change entries of a manifest, whose digest is right again."""
+    """Change entries of a manifest, and correct its digest."""
     text = (directory / MANIFEST).read_text().split("\n")[0]
     there = Checkpoint.__new__(Checkpoint)
     CheckpointDirectory.__init__(there, directory)
@@ -234,7 +233,7 @@ def rewritten(directory: Path, **changes: Any) -> None:
         {"seconds": "long"},
     ],
 )
-def test_a_manifest_that_says_what_cannot_be(changes: dict[str, Any], model: Model, kept: Path) -> None:
+def test_an_impossible_manifest_is_refused(changes: dict[str, Any], model: Model, kept: Path) -> None:
     rewritten(kept, **changes)
     assert f"{MANIFEST} is damaged" in refused(model, kept)
 
@@ -243,7 +242,7 @@ def test_a_manifest_that_says_what_cannot_be(changes: dict[str, Any], model: Mod
 def test_states_that_were_never_visited_are_not_gone_on_from(
     bit: int, place: str, model: Model, kept: Path
 ) -> None:
-    """All checksums are right: it is what was written that is wrong. A fingerprint is computed again for each state."""
+    """All checksums are correct but the content is wrong: the search recomputes each state's fingerprint."""
     path = files(kept, "states")[-1]
     content = bytearray(path.read_bytes())
     content[bit // 8] ^= 1 << bit % 8
@@ -263,7 +262,7 @@ def test_one_of_another_version(model: Model, kept: Path, monkeypatch: pytest.Mo
 
 
 def test_one_of_other_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the states nor the model tell which of the renamed states is the least, or what a fingerprint is."""
+    """States and model do not determine the fingerprints, or the representative under symmetry."""
     model = models.scenario_model(SCENARIO)
     asked: dict[str, Any] = {"symmetry": True, "workers": 1, "checkpoint": str(tmp_path / "kept")}
     search(model, SearchOptions(**asked, limit_states=4000))
@@ -299,14 +298,14 @@ def test_a_directory_with_something_in_it(model: Model, kept: Path, tmp_path: Pa
     assert "a checkpoint of --engine spark" in refused(model, tmp_path)
 
 
-def test_what_a_killed_process_left_is_no_hindrance(model: Model, whole: SearchResult, kept: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed(model: Model, whole: SearchResult, kept: Path) -> None:
     (kept / "visited-999990.data").write_bytes(b"half")
     unfinished = kept / f".{MANIFEST}.0123456789abcdef.new"
     unfinished.write_text("half")
     same(part(model, "in memory", kept), whole)
     assert not (kept / "visited-999990.data").exists()
     assert not unfinished.exists()
-    # Before there was a manifest at all, it can be begun anew.
+    # Without a manifest, a search can start anew in the directory.
     (kept / MANIFEST).unlink()
     same(part(model, "in memory", kept, resume=False), whole)
 
@@ -335,7 +334,7 @@ def test_the_lock_goes_with_its_process(kept: Path) -> None:
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Data files take so many arrays more."""
+    """Data files accept this many more arrays; then the disk is full."""
     left = [0]
     honest = DataFile.append
 
@@ -362,7 +361,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(
     same(part(model, "in memory", kept), whole)
 
 
-# --- the command ----------------------------------------------------------------------------------
+# --- command --------------------------------------------------------------------------------------
 
 
 def run(*arguments: object) -> tuple[int, str]:
@@ -371,7 +370,7 @@ def run(*arguments: object) -> tuple[int, str]:
     return found.exit_code, found.output
 
 
-def test_the_command_says_what_is_wrong_in_one_line(kept: Path) -> None:
+def test_the_command_reports_errors_in_one_line(kept: Path) -> None:
     keep = ("--checkpoint", kept)
     for arguments, words in (
         ((SCENARIO, *keep), "holds a checkpoint already"),
@@ -388,7 +387,7 @@ def test_the_command_says_what_is_wrong_in_one_line(kept: Path) -> None:
     assert f"{STATES:,}" in said
 
 
-def test_the_command_tells_of_a_full_disk(tmp_path: Path, full_disk: list[int]) -> None:
+def test_the_command_reports_a_full_disk(tmp_path: Path, full_disk: list[int]) -> None:
     status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept", "--quiet")
     assert status == 3
     status, said = run(SCENARIO, "--checkpoint", tmp_path / "kept")
@@ -411,7 +410,7 @@ cli(["check", *sys.argv[1:]])
 def killed_until_it_ends(
     directory: Path, seed: int, kills: int, *arguments: str, status: int = 0
 ) -> dict[str, Any]:
-    """A search that is killed so often, each time some moment after another checkpoint, and resumed; its result."""
+    """The result of a search that is killed ``kills`` times, after new checkpoints, and resumed."""
     random_, manifest = random.Random(seed), directory / MANIFEST
     output = directory.parent / "result.json"
     while True:
@@ -454,7 +453,7 @@ def test_a_finished_search_on_disk_keeps_its_counts_when_resumed(
         assert_same(search(model, SearchOptions(workers=1, checkpoint=str(tmp_path), resume=True)), whole)
 
 
-@slow("searches of 300,000 states, killed dozens of times; one that is killed once is fast")
+@slow("searches of 300,000 states, killed dozens of times; fast for one kill")
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_at_any_moment(seed: int, tmp_path: Path) -> None:
     more = ["--set", "max_leader_epoch=2"] + ([] if seed % 2 else ["--memory", "0.032"])

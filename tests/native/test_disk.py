@@ -1,4 +1,4 @@
-"""The search beyond memory: the same as in memory, whatever the batches; its files; and how defects in it show."""
+"""The on-disk search: same results as in memory for any batches, its files, and planted defects."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tests import models, zoo
 from tests.native.on_disk import assert_same, on_disk, small_batches
 
 SMALL = 1 << 12
-"""Slots for a few batches a level."""
+"""Slots for a few batches per level."""
 
 
 def counters(count: int, top: int, *invariants: object) -> Model:
     return Model(zoo.Counters({"counters": count, "top": top}), invariants)  # type: ignore[arg-type]
 
 
-# --- the search -----------------------------------------------------------------------------------
+# --- search ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["truncation/kip-101", "truncation/kip-279", "truncation/kip-320"])
@@ -72,7 +72,7 @@ def test_counts_on_the_replication_protocol() -> None:
 
 
 def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path) -> None:
-    """The table is full after some two million states; memory stays within what was given."""
+    """The table is full after about two million states; memory stays within the limit."""
     given = 36 << 20
     found = search(
         counters(4, 41, zoo.never_all_at_top),
@@ -85,7 +85,7 @@ def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_limit_on_states_holds_for_what_is_not_looked_at_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_on_states_includes_unchecked_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     model = counters(4, 30)
     monkeypatch.setattr("highwater.checker.engines.native.disk.visited._LEAST", 1000)
     found = on_disk(model, limit_states=100_000, workers=1)
@@ -95,7 +95,7 @@ def test_a_limit_on_states_holds_for_what_is_not_looked_at_yet(monkeypatch: pyte
 
 
 def test_the_memory_of_the_process_is_bounded() -> None:
-    """1.8 million states of 24 bytes, with 17 successors each: in memory they take twice as much and more."""
+    """1.8 million states of 24 bytes with 17 successors each need more than twice the limit in memory."""
     case = ("check", "truncation/kip-320", "--set", "replicas=4", "--limit-states", "1800000")
     idle = highwater(("check", "truncation/kip-320", "--set", "max_leader_epoch=0")).memory
     given = 48 << 20
@@ -104,7 +104,7 @@ def test_the_memory_of_the_process_is_bounded() -> None:
     assert kept.memory - idle < given + (40 << 20)
 
 
-# --- the files ------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def fingerprints(count: int, seed: int = 0, below: int = 1 << 64) -> Words:
@@ -116,7 +116,7 @@ OPEN: list[DataFile] = []
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
-    """The files that tests make are closed behind them; those of a search it closes itself."""
+    """Close the files that a test made; a search closes its own."""
     yield
     while OPEN:
         OPEN.pop().close()
@@ -179,11 +179,11 @@ def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int) -
         SortedRun.read(run.file, run.blocks + 10**6)
 
 
-# --- a disk that does not do as it should ---------------------------------------------------------
+# --- disk errors ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "after"), [(Scratch, 3), (DataFile, 0), (DataFile, 9)])
-def test_a_full_disk_ends_the_search_with_what_was_found(
+def test_a_full_disk_ends_the_search_with_a_partial_result(
     kind: type, after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "write" if kind is Scratch else "append"
@@ -203,11 +203,11 @@ def test_a_full_disk_ends_the_search_with_what_was_found(
     assert found.distinct_states < 39_619
 
 
-# --- defects --------------------------------------------------------------------------------------
+# --- planted defects ------------------------------------------------------------------------------
 
 
 def found_out(model: Model) -> bool:
-    """Whether a search on disk refuses to answer, or answers otherwise than in memory."""
+    """True if the search on disk raises an error or differs from the search in memory."""
     expected = search(model, SearchOptions(workers=1))
     try:
         found = on_disk(model, slots=SMALL, workers=1, limit_states=5 * expected.distinct_states)
@@ -226,7 +226,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     return models.scenario_model("truncation/kip-101", max_records=1)
 
 
-def test_without_a_defect_nothing_is_found_out(model: Model) -> None:
+def test_without_a_defect_the_search_is_correct(model: Model) -> None:
     assert not found_out(model)
 
 
@@ -264,7 +264,7 @@ def test_the_last_block_of_a_run_that_is_not_written(model: Model, monkeypatch: 
 
 
 def test_blocks_that_few_candidates_do_not_ask_for(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An off-by-one in which block holds a fingerprint; blocks are made small, so that there are many."""
+    """Planted: an off-by-one in the block of a fingerprint. Small blocks, so that there are many."""
     monkeypatch.setattr(runs, "BLOCK", 16)
     monkeypatch.setattr(visited, "BLOCK", 16)
     assert not found_out(model)
@@ -307,8 +307,8 @@ def test_a_chunk_of_candidates_that_is_lost(model: Model, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("text", "broken"),
     [
-        (r"icmp eq i64 (%\d)", r"icmp uge i64 \1"),  # marked rows are kept, too
-        (r"(= add i64 %turn\d+), 1\n", r"\1, 2\n"),  # every other row
+        (r"icmp eq i64 (%\d)", r"icmp uge i64 \1"),  # keeps marked rows too
+        (r"(= add i64 %turn\d+), 1\n", r"\1, 2\n"),  # every second row
     ],
 )
 def test_a_sieve_with_a_hole(text: str, broken: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,8 +323,10 @@ def test_a_sieve_with_a_hole(text: str, broken: str, model: Model, monkeypatch: 
     assert found_out(model)
 
 
-def test_states_judged_before_duplicates_are_gone(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Premises count states: a candidate that is judged each time it is found is counted too often."""
+def test_planted_checks_before_deduplication_are_detected(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Premises count states: a candidate that is judged each time it is found counts too often."""
     honest = Worker.collect
 
     def eager(self: Worker) -> None:

@@ -1,4 +1,4 @@
-"""The code that is made first is made fast only where LLVM's fast selector knows every instruction of a kernel."""
+"""Quick code uses LLVM's fast instruction selector only for kernels whose every instruction it supports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MISSED = re.compile(r"FastISel missed: (.*) \(in function: \w+\)")
 
 
 def missed(text: str, compile: str = _COMPILE) -> set[str]:
-    """The instructions at which LLVM leaves the fast selector, calls aside: those it takes up again behind."""
+    """The instructions that LLVM's fast selector does not support, calls left out: it resumes after them."""
     done = subprocess.run(
         [sys.executable, "-c", compile], input=whole(text), capture_output=True, text=True, check=True
     )
@@ -33,19 +33,18 @@ def missed(text: str, compile: str = _COMPILE) -> set[str]:
 
 @pytest.fixture(params=["zookeeper/large-sessions", "every operation"])
 def text(request: pytest.FixtureRequest) -> str:
-    """The kernels of a model."""
     every = request.param == "every operation"
     model = models.everything(nodes=2) if every else models.scenario_model(request.param)
     return Kernels(model, Layout(model.leaves)).text()
 
 
-def test_the_fast_selector_knows_what_a_kernel_says(text: str) -> None:
-    # A product of 128 bits, of the fingerprint alone.
+def test_the_fast_selector_supports_a_kernel_s_instructions(text: str) -> None:
+    # Only the fingerprint has a product of 128 bits.
     assert {re.sub(r"%[\w.]+", "%", left) for left in missed(text)} <= {"trunc i128 % to i64"}
 
 
-def test_it_does_not_know_the_text_as_it_is_written(text: str) -> None:
-    """Otherwise the rewriting is not needed any more, or the question above is none."""
+def test_the_fast_selector_does_not_support_the_unchanged_text(text: str) -> None:
+    """If it knew them, the rewriting would be unnecessary, or the test above without effect."""
     as_written = _COMPILE.replace("llvm.set", "compiler._for_the_fast_selector = str; llvm.set")
     kinds = {" ".join(left.split()[:2]) for left in missed(text, as_written)}
     assert kinds & {"icmp eq", "select i1"}

@@ -1,4 +1,4 @@
-"""Fingerprints: two states share one no more often than chance has it, however alike the states are."""
+"""Fingerprints collide no more often than random ones, however similar the states are."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests import models
 
 COUNT = 1 << 18
 EXPECTED = COUNT * (COUNT - 1) / 2 / 2**32
-"""So many pairs of numbers of 32 bits are equal by chance: 8."""
+"""Expected number of equal pairs among random 32-bit numbers: 8."""
 MOST = 25
-"""As many or more are there by chance once in a million."""
+"""At least this many occur at random once in a million."""
 
 
 def fingerprints(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Those of rows of words, by the kernels' own code."""
+    """Fingerprints of rows of words, computed by the kernels' own code."""
     count, width = states.shape
     f = FunctionText("void @all(ptr %states, ptr %out, i64 %count)")
     f.jump("loop")
@@ -34,7 +34,7 @@ def fingerprints(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
     f.start("done")
     found = np.empty(count, dtype=np.uint64)
     states = np.ascontiguousarray(states)
-    machine = Machine(f.end(), Effort.QUICK)  # its code goes with it
+    machine = Machine(f.end(), Effort.QUICK)  # keeps the machine code alive
     machine.function("all", 3)(states.ctypes.data, found.ctypes.data, count)
     return found
 
@@ -56,7 +56,7 @@ def alike(kind: str, width: int) -> NDArray[np.uint64]:
         for word in range(width):
             states[:, word] = (number >> np.uint64(word * 18 // width)) & np.uint64(63)
         states[:, 0] |= number << np.uint64(20)
-    else:  # two words that change places
+    else:  # two words swapped
         states[:, 0] = number & np.uint64(511)
         states[:, width - 1] |= (number >> np.uint64(9)) << np.uint64(9 if width == 1 else 0)
     return states
@@ -102,7 +102,7 @@ def test_the_states_of_a_protocol_have_fingerprints_like_random_ones() -> None:
 
 
 @pytest.mark.parametrize("word", range(3))
-def test_a_fingerprint_that_forgets_a_word_is_noticed(monkeypatch: pytest.MonkeyPatch, word: int) -> None:
+def test_a_fingerprint_that_ignores_a_word_is_detected(monkeypatch: pytest.MonkeyPatch, word: int) -> None:
     honest = kernels._folded
     calls = []
 

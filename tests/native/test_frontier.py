@@ -1,4 +1,4 @@
-"""What a store of levels is given comes back, in memory and on disk, whatever was put and dropped between."""
+"""A store of levels returns what was put, in memory and on disk, after any other puts and drops."""
 
 from __future__ import annotations
 

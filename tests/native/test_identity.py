@@ -1,4 +1,4 @@
-"""The name of a request changes with all that tracing it depends on, and what comes from elsewhere has none."""
+"""A request's cache key changes with every input of tracing; foreign sources have none."""
 
 from __future__ import annotations
 
@@ -50,13 +50,11 @@ def test_another_protocol_has_another_name(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def digest_of(package: Path, protocol: str = "truncation") -> tuple[bytes, float]:
-    """The digest of a protocol's sources, read now."""
     return Sources(package).of_protocol(protocol)
 
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources, to be changed."""
     package = tmp_path_factory.mktemp("copied")
     for part in ("checker", "invariants", "model"):
         shutil.copytree(Path(highwater.__file__).parent / part, package / part)
@@ -88,7 +86,7 @@ def test_another_source_gives_other_names(copied: Path, file: str) -> None:
 
 
 def test_a_scenario_is_no_source(copied: Path) -> None:
-    """What it says is in the request."""
+    """The request contains the scenario's content."""
     before, _ = digest_of(copied)
     path = copied / "model/truncation/scenarios/added.toml"
     path.write_text("")
@@ -109,7 +107,7 @@ def test_no_sources_give_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert request_key(request_of()) is None
 
 
-def test_what_is_not_as_the_package_has_it_has_no_name(tmp_path: Path) -> None:
+def test_a_changed_request_has_no_key(tmp_path: Path) -> None:
     request = request_of()
     own = replace(request.invariants[0])
     assert own == request.invariants[0]

@@ -1,4 +1,4 @@
-"""What was found out about a request: kept under a name that changes with all it depends on, and never believed."""
+"""Cached facts about a request: their key covers every input, and a wrong fact is never used."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def checked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    """The result of ``highwater check``, without what no two runs have in common."""
+    """The result of ``highwater check`` without measurements."""
     file = tmp_path / "result.json"
     found = CliRunner().invoke(cli, ["check", *arguments, "--workers", "1", "--json", str(file), "--quiet"])
     assert found.exit_code in (0, 1), found.output
@@ -55,7 +55,7 @@ def checked(tmp_path: Path, *arguments: str) -> dict[str, Any]:
 FACT = Idle(("one",), (Vacuous("constant", "one", "one is true"),))
 
 
-def test_a_fact_is_found_under_its_name_and_what_was_asked() -> None:
+def test_a_fact_is_found_under_its_key_and_parts() -> None:
     cache.keep(FACT, b"name", ["a"], ["b"])
     assert cache.found(Idle, b"name", ["a"], ["b"]) == FACT
     assert cache.found(Idle, b"other", ["a"], ["b"]) is None
@@ -69,7 +69,7 @@ def test_a_fact_is_found_under_its_name_and_what_was_asked() -> None:
     "content",
     [b"", b"{", b"[]", b'{"constant": []}', b'{"constant": [1], "warnings": []}', b"[" * 10**5, b"\xff\x00"],
 )
-def test_what_has_another_form_is_none(content: bytes) -> None:
+def test_a_cached_value_of_another_form_is_ignored(content: bytes) -> None:
     place = code_cache.chosen()
     assert place is not None
     place.put(cache._key(Idle, b"name", ()), content)
@@ -90,11 +90,11 @@ def test_nothing_is_kept_where_that_is_off(tmp_path: Path, monkeypatch: pytest.M
     assert bool(calls) == (off == "nothing")
 
 
-# --- a search again -------------------------------------------------------------------------------
+# --- repeated searches ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["quorum/small-older", "replication/controller/small"])
-def test_what_withholds_actions_is_asked_once(
+def test_disabling_parameters_are_computed_once(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[object] = []
@@ -109,7 +109,7 @@ def test_what_withholds_actions_is_asked_once(
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often an action was traced, a text written and something compiled."""
+    """Counts of traced actions, generated texts and compilations."""
     found: Counter[str] = Counter()
 
     def count(what: str, place: Any, name: str) -> None:
@@ -131,11 +131,11 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 @pytest.mark.parametrize(
     ("arguments", "again"),
     [
-        (["replication/controller/small"], {}),  # properties of steps, actions that are ruled out
+        (["replication/controller/small"], {}),  # step properties, actions that are ruled out
         (["truncation/kip-320", "--symmetry"], {}),
         (["promise/clients"], {}),
-        ([SMALL], {"traced"}),  # a violation is followed
-        (["replication/controller/sanity-fenced-member-joins"], {"traced"}),  # of a property of steps
+        ([SMALL], {"traced"}),  # a violation is replayed
+        (["replication/controller/sanity-fenced-member-joins"], {"traced"}),  # a violated step property
         (["quorum/small-older"], {"traced"}),  # liveness
     ],
     ids=str,
@@ -155,11 +155,11 @@ def test_a_second_time_the_result_is_the_same_and_little_is_done(
     [
         SMALL,
         "replication/controller/sanity-isr-outside-replicas",
-        "replication/controller/sanity-fenced-member-joins",  # a property of steps
+        "replication/controller/sanity-fenced-member-joins",  # a step property
         "replication/reach-requests",  # goals
     ],
 )
-def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], name: str) -> None:
+def test_only_the_actions_of_a_run_are_traced(tmp_path: Path, work: Counter[str], name: str) -> None:
     first, traced = checked(tmp_path, name), work["traced"]
     work.clear()
     assert checked(tmp_path, name) == first
@@ -168,8 +168,8 @@ def test_of_a_run_what_it_takes_is_traced(tmp_path: Path, work: Counter[str], na
     assert 0 < work["traced"] <= sum(depth - 1 for depth in depths) < traced
 
 
-def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[str]) -> None:
-    """Also of a scenario of one's own, which is about a protocol that is here, until it says that it expects this."""
+def test_warnings_are_repeated_in_a_second_check(tmp_path: Path, work: Counter[str]) -> None:
+    """A user's scenario of a shipped protocol warns until it expects the constant properties."""
     text = (catalogue.MODELS / "quorum/scenarios/small-older.toml").read_text()
     file, expected = tmp_path / "own.toml", re.search(r"^constant = (.*)$", text, re.MULTILINE)
     assert expected
@@ -183,8 +183,8 @@ def test_what_does_nothing_is_told_a_second_time(tmp_path: Path, work: Counter[s
     assert checked(tmp_path, str(file)) == {**first, "warnings": []}
 
 
-def test_what_is_said_is_the_same_a_second_time(work: Counter[str]) -> None:
-    """The runs to violations, as one reads them, and warnings."""
+def test_output_is_equal_in_a_second_check(work: Counter[str]) -> None:
+    """Compares counterexamples in text and warnings."""
     command = ["check", SMALL, "--workers", "1", "--verbose"]
     said = [
         re.sub(r"[\d.,]+(/s| s\b| MiB)|\d\.\d\d", "#", CliRunner().invoke(cli, command).output)
@@ -195,7 +195,7 @@ def test_what_is_said_is_the_same_a_second_time(work: Counter[str]) -> None:
 
 
 @pytest.mark.parametrize("lost", ["code", "facts", "facts of another form"])
-def test_what_is_lost_is_made_anew(
+def test_lost_cache_entries_are_made_again(
     folder: Path, tmp_path: Path, work: Counter[str], lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = checked(tmp_path, "promise/clients")
@@ -217,17 +217,17 @@ def test_what_is_lost_is_made_anew(
     assert not work
 
 
-# --- models that are traced when more is needed -----------------------------------------------------
+# --- lazily traced models ---------------------------------------------------------------------------
 
 
 def known(model: Model, of: type[Protocol], *given: Any) -> KnownModel:
-    """The same model as it is where it was traced before."""
+    """The same model as loaded from the cache."""
     again = KnownModel(model.outline, of(*given), [p.invariant for p in model.properties])
     again.identity = model.identity
     return again
 
 
-def test_a_step_that_leaves_its_type_is_told_the_same(work: Counter[str]) -> None:
+def test_a_bound_error_is_equal_for_a_cached_model(work: Counter[str]) -> None:
     given = zoo.Everything, {"nodes": 2}, {"undeclared"}
     model = Model(given[0](*given[1:]))
     model.identity = b"name"
@@ -245,7 +245,7 @@ def test_a_step_that_leaves_its_type_is_told_the_same(work: Counter[str]) -> Non
 
 
 def test_an_instance_by_its_number(monkeypatch: pytest.MonkeyPatch, work: Counter[str]) -> None:
-    """Traced alone, or with all others where it is not known which choice it is of."""
+    """One instance is traced alone; if its parameter values are not cached, all are traced."""
     model = Model(zoo.Everything({"nodes": 2}))
     model.identity, texts = b"name", InstanceChoices.of(model).texts
     for kept_texts in (texts, ("of another process", *texts[1:]), texts[:1], None):
@@ -275,15 +275,15 @@ def test_several_threads_trace_it_once(work: Counter[str]) -> None:
     assert (again.safety, again.bounds, again.ruled_out) == (model.safety, model.bounds, model.ruled_out)
 
 
-def test_a_model_that_is_traced_otherwise_is_noticed() -> None:
+def test_a_model_with_a_different_trace_is_an_internal_error() -> None:
     model = Model(zoo.Counters({"counters": 2}))
     again = known(model, zoo.Counters, {"counters": 3})
     with pytest.raises(InternalError, match="traced otherwise"):
         _ = again.instances
 
 
-def test_the_name_of_a_model_that_is_made_otherwise() -> None:
-    """Whoever asks the request for its model can change it: it has no name."""
+def test_only_model_of_gives_a_model_its_key() -> None:
+    """A caller can change a model that it builds itself, so only ``model_of`` sets a cache key."""
     assert Model(zoo.Counters({"counters": 2})).identity is None
     assert request_of().model().identity is None
     assert model_of(request_of()).identity == request_key(request_of())
@@ -295,7 +295,7 @@ def test_the_name_of_a_model_that_is_made_otherwise() -> None:
 
 
 def test_code_of_other_loops_is_not_taken(work: Counter[str]) -> None:
-    """The key includes kernels and loops, and symmetry."""
+    """The key includes kernels, loops and symmetry."""
     model = model_of(request_of("truncation/kip-320"))
     programs = [Program(model), LinkProgram(model), Program(model, symmetry=True)]
     assert len({p.name.digest for p in programs}) == 3
@@ -306,7 +306,7 @@ def test_code_of_other_loops_is_not_taken(work: Counter[str]) -> None:
     assert [p.text for p in again] == [p.text for p in programs]
 
 
-def test_better_code_that_was_given_up_is_not_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_better_code_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[object] = []
 
     class Slow:
@@ -316,7 +316,7 @@ def test_better_code_that_was_given_up_is_not_begun_again(monkeypatch: pytest.Mo
             begun.append(given)
 
         def give_up(self) -> None:
-            """It is never done."""
+            pass
 
     monkeypatch.setattr(program, "Beside", Slow)
     monkeypatch.setattr(program, "_BEGIN", BEGIN)

@@ -1,4 +1,4 @@
-"""Manifests of the native search whose digest is right, and which say what cannot be: one line, whatever it is."""
+"""Manifests with a correct digest and an impossible content give a one-line error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Manifest = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    """A small one, with properties of states and of steps."""
+    """A small protocol with invariants and step properties."""
     return ledger()
 
 
@@ -35,20 +35,20 @@ def go_on(model: Model, directory: Path, states: int | None = None, *, resume: b
 
 @pytest.fixture
 def kept(model: Model, tmp_path: Path) -> Path:
-    """A checkpoint in the middle, with a violation of steps in it."""
+    """A checkpoint in the middle of a search, with a violation of a step property."""
     go_on(model, tmp_path / "kept", 120, resume=False)
     return tmp_path / "kept"
 
 
 def over(plain: Manifest) -> None:
-    """As of a search that is over, whose last level leads nowhere."""
+    """Change the manifest to that of a complete search, whose last level is empty."""
     plain.update(
         complete=True, levels=[*plain["levels"], {"size": 0, "predecessors": [], "states": []}], rest=[]
     )
 
 
 def done(plain: Manifest) -> None:
-    """The same, with nothing to go on with."""
+    """Change the manifest to that of a complete search, without files of states."""
     over(plain)
     plain["visited"] = []
     for level in plain["levels"]:
@@ -97,8 +97,8 @@ WRONG: dict[str, Callable[[Manifest], object]] = {
 }
 
 
-def test_it_is_as_it_was_written(model: Model, kept: Path) -> None:
-    """What follows changes one thing each; also that of a search that is over can be read."""
+def test_an_unchanged_manifest_is_valid(model: Model, kept: Path) -> None:
+    """The unchanged manifest is valid, like that of a complete search; each test below changes one entry."""
     plain = json.loads((kept / MANIFEST).read_text().split("\n")[0])
     assert plain["broken"]
     assert plain["levels"][-1]["size"] > 1
@@ -108,7 +108,7 @@ def test_it_is_as_it_was_written(model: Model, kept: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_cannot_be_is_not_believed(wrong: str, model: Model, kept: Path) -> None:
+def test_an_impossible_content_is_refused(wrong: str, model: Model, kept: Path) -> None:
     plain = json.loads((kept / MANIFEST).read_text().split("\n")[0])
     WRONG[wrong](plain)
     rewritten(kept, **plain)
@@ -116,7 +116,7 @@ def test_what_cannot_be_is_not_believed(wrong: str, model: Model, kept: Path) ->
         go_on(model, kept)
 
 
-def test_what_a_killed_process_left_goes_when_a_search_goes_on(model: Model, kept: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed_on_resume(model: Model, kept: Path) -> None:
     named = {path.name for path in kept.iterdir()}
     left = kept / "states-000099.data"
     left.write_bytes(b"what was written of the next checkpoint")

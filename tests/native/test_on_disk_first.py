@@ -1,4 +1,4 @@
-"""What a native checkpoint promises of the disk: synced before it counts, kept until there is another, whole reads."""
+"""Native checkpoints on disk: synced before the manifest names them, kept until replaced, read completely."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def whole(model: Model) -> SearchResult:
 def on_disk(
     model: Model, directory: Path, states: int | None = None, *, resume: bool = False
 ) -> SearchResult:
-    """A search whose visited states are on disk, up to so many of them, which ends with a checkpoint."""
+    """A search on disk of up to ``states`` states, which ends with a checkpoint."""
     options = SearchOptions(workers=1, checkpoint=str(directory), resume=resume, limit_states=states)
     run = FromTheStart(Program(model), options)
     run.slots = 1 << 12
@@ -58,13 +58,13 @@ def in_memory(model: Model, directory: Path, *, resume: bool = True) -> SearchRe
 
 @pytest.fixture
 def kept(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkpoint on disk, in the middle of a search."""
+    """A checkpoint on disk in the middle of a search."""
     small_batches(monkeypatch)
     on_disk(model, tmp_path / "kept", 3000)
     return tmp_path / "kept"
 
 
-# --- the order in which things are written --------------------------------------------------------
+# --- order of writes ------------------------------------------------------------------------------
 
 
 def test_every_file_is_on_the_disk_before_a_manifest_names_it(
@@ -92,7 +92,7 @@ def test_every_file_is_on_the_disk_before_a_manifest_names_it(
 def test_the_checkpoint_before_is_whole_until_there_is_another(
     model: Model, whole: SearchResult, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A manifest that cannot be written leaves all files of the one before."""
+    """If a new manifest cannot be written, all files of the old one stay."""
     with monkeypatch.context() as full:
 
         def fails(*given: object) -> None:
@@ -110,11 +110,11 @@ def test_seconds_are_those_of_all_parts(model: Model, kept: Path) -> None:
     assert in_memory(model, kept).seconds > 5000
 
 
-# --- what a manifest may not say ------------------------------------------------------------------
+# --- invalid manifests ----------------------------------------------------------------------------
 
 
 def rewrite(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change what a manifest says; its digest is right again."""
+    """Change a manifest, and correct its digest."""
     plain = json.loads((directory / MANIFEST).read_text().split("\n")[0])
     change(plain)
     there = Checkpoint.__new__(Checkpoint)
@@ -123,12 +123,12 @@ def rewrite(directory: Path, change: Callable[[dict[str, Any]], object]) -> None
 
 
 def end_of_a_file(plain: dict[str, Any]) -> None:
-    """The states of the last level are behind the end of their file."""
+    """The states of the last level are beyond the end of their file."""
     plain["levels"][-1]["states"][0][1] += 1 << 30
 
 
 def without_states(plain: dict[str, Any]) -> None:
-    """A level is to be gone on from, and has no states."""
+    """A level to be expanded has no states."""
     plain["levels"][-2]["states"] = []
     plain["rest"] = [[0, 1]]
 
@@ -167,12 +167,12 @@ def test_a_manifest_whose_digest_is_right_is_not_believed(wrong: str, model: Mod
         in_memory(model, kept)
 
 
-# --- what the system gives and takes in pieces ----------------------------------------------------
+# --- short reads and writes -----------------------------------------------------------------------
 
 
 @pytest.fixture
 def _piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The system writes and reads at most 24 bytes at a time, as it may."""
+    """The system reads and writes at most 24 bytes per call, as it may."""
     write, read = os.pwrite, os.preadv
     monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: write(fd, data[:24], offset))
     monkeypatch.setattr(os, "preadv", lambda fd, rooms, offset: read(fd, [rooms[0][:24]], offset))
@@ -210,7 +210,7 @@ def test_a_link_is_no_file_of_a_search(tmp_path: Path) -> None:
         SavedFile(tmp_path / "link").read(room, 0)
 
 
-def test_what_cannot_be_finished_is_removed_and_what_cannot_be_closed_is_no_error(tmp_path: Path) -> None:
+def test_an_unfinished_file_is_removed_and_a_failing_close_is_ignored(tmp_path: Path) -> None:
     class Unclosable:
         def __init__(self, file: Any) -> None:
             self.fileno, self.really = file.fileno, file.close
@@ -290,7 +290,7 @@ def test_runs_stay_as_they_are_on_a_full_disk_but_not_on_one_that_fails(
 
 
 def test_an_index_has_a_block_for_every_word_of_its_file() -> None:
-    """Its offsets are right, but between the last block and the index there is a word of nobody's."""
+    """The offsets are correct, but an extra word lies between the last block and the index."""
     run = written_run(DataFile.unnamed(None), [np.arange(1, 100, dtype=np.uint64)])
     body = np.empty((run.file.size - run.index.nbytes) // 8, dtype=np.uint64)
     run.file.read(body, 0)
@@ -307,7 +307,7 @@ def test_an_index_has_a_block_for_every_word_of_its_file() -> None:
     run.close()
 
 
-def test_candidates_that_are_judged_make_room_on_disk(
+def test_checked_candidates_free_their_disk_space(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_batches(monkeypatch)
@@ -324,10 +324,10 @@ def test_candidates_that_are_judged_make_room_on_disk(
     assert set(left) == {0}
 
 
-# --- counts that contradict each other ------------------------------------------------------------
+# --- contradictory counts -------------------------------------------------------------------------
 
 
-def test_what_is_lost_in_a_merge_is_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_in_a_merge_is_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = visited._together
     monkeypatch.setattr(visited, "_together", lambda cursors: (part[1:] for part in honest(cursors)))
     files = [DataFile.unnamed(None) for _ in range(3)]
@@ -338,7 +338,7 @@ def test_what_is_lost_in_a_merge_is_an_error_of_ours(monkeypatch: pytest.MonkeyP
         file.close()
 
 
-def test_what_is_lost_on_the_way_to_the_disk_is_an_error_of_ours(
+def test_a_loss_on_the_way_to_disk_is_an_internal_error(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_batches(monkeypatch)

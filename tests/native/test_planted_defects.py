@@ -1,4 +1,4 @@
-"""Defects planted into each part of the native engine's path are found by the checks that guard it."""
+"""Defects planted in each part of the native engine are detected."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_wrong_pack_width(monkeypatch: pytest.MonkeyPatch) -> None:
     assert disagreements(model, Program(model), 2000)
 
 
-def test_a_guard_that_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_unchecked_guard_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.scenario_model("truncation/kip-320")
     honest = kernels._by_guard
 
@@ -90,7 +90,7 @@ def test_a_guard_that_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_branch_that_takes_the_values_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A value that was computed where one guard holds is not at hand where another does."""
+    """Planted: a value computed under one guard is used under another."""
     model = models.scenario_model("truncation/kip-320")
     llvm.parse_assembly(kernels.Kernels(model, state_graph.Layout(model.leaves)).text()).verify()
     monkeypatch.setattr(ir.ValueScope, "_return", lambda self: None)
@@ -100,7 +100,7 @@ def test_a_branch_that_takes_the_values_of_another(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_table_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slot that is not really taken: states are found again and again."""
+    """Planted: the table never stores fingerprints, so states are found repeatedly."""
     honest = runtime.insert_function
 
     def forgetful() -> str:
@@ -115,7 +115,7 @@ def test_a_table_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_table_that_takes_different_states_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fingerprints of too few bits: states are lost, and the count shows it."""
+    """Planted: fingerprints with too few bits lose states, and the count shows it."""
     honest = kernels.combine
 
     def weak(f: Any, words: Any) -> Any:
@@ -142,7 +142,7 @@ def test_a_growth_that_loses_fingerprints(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("compiled_anew", "better_code_beside")
 def test_better_code_that_is_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is compiled beside the search is what it goes on with: were it wrong, the counts would be."""
+    """Planted: the code compiled in the background is wrong; the search continues with it."""
     whole, improve = machine.whole, Program.improve
 
     def wrong(text: str) -> str:
@@ -173,6 +173,6 @@ def test_a_frontier_that_loses_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_reference_is_not_blind_either() -> None:
-    """The count that the defects above are measured by is that of mathematics, and of the reference search."""
+    """The expected count is confirmed by arithmetic and the reference search."""
     assert search(counters(), SearchOptions()).distinct_states == 10**4
     assert reference.search(counters(), SearchOptions()).distinct_states == 10**4

@@ -1,4 +1,4 @@
-"""`check` reuses the kept result of an unchanged scenario, and explores the others."""
+"""`check` reuses the cached result of an unchanged scenario, and explores the others."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ SCHEMA = Path(highwater.__file__).parent / "checker/report/result.schema.json"
 
 @pytest.fixture(autouse=True)
 def reusing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache for the test, whose results `check` reuses."""
+    """An empty cache, with reuse of results turned on."""
     monkeypatch.delenv(CI)
     return folder
 
 
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The steps that `check` took, in order: "traced" and "explored"."""
+    """The steps of `check` in order: "traced" and "explored"."""
     done: list[str] = []
     model_of, search, liveness = known.model_of, by_name.search, by_name.explore
 
@@ -65,7 +65,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def checked(*arguments: str, status: int = 0) -> list[dict[str, Any]]:
-    """The results of ``highwater check``, without the library versions: these depend on which libraries are loaded."""
+    """The results of ``highwater check`` without library versions, which depend on the loaded libraries."""
     found = CliRunner().invoke(cli, ["check", "--workers", "1", *arguments, "--quiet", "--json", "-"])
     assert found.exit_code == status, found.output
     results: list[dict[str, Any]] = json.loads(found.stdout)
@@ -75,7 +75,7 @@ def checked(*arguments: str, status: int = 0) -> list[dict[str, Any]]:
 
 
 def reused(*arguments: str) -> list[bool]:
-    """For each result whether it was reused."""
+    """True for each result that was reused."""
     return ["reused" in result for result in checked(*arguments)]
 
 
@@ -85,12 +85,12 @@ def reused(*arguments: str) -> list[bool]:
 @pytest.mark.parametrize(
     "name",
     [
-        SMALL,  # a violation
-        "replication/controller/sanity-fenced-member-joins",  # of a step
+        SMALL,  # a violated invariant
+        "replication/controller/sanity-fenced-member-joins",  # a violated step property
         "replication/sanity-promise-early-join",  # with the abstract protocol's run
         "replication/controller/recovery-strategies",  # goals
         "quorum/small-older",  # liveness
-        "replication/controller/advice-shut-out",  # the scenario's own start and procedure
+        "replication/controller/advice-shut-out",  # the scenario's own initial state and procedure
     ],
 )
 def test_an_unchanged_scenario_is_reused_as_it_was_explored(name: str, work: list[str]) -> None:
@@ -141,7 +141,7 @@ def test_of_several_scenarios_only_the_changed_ones_are_explored(work: list[str]
 
 
 def test_helper_processes_keep_what_they_explore() -> None:
-    """The command runs in a process of its own and starts helpers, as it does for several scenarios."""
+    """The command runs in its own process and starts helpers, as for several scenarios."""
     program = "from highwater.checker.scenarios import model_key; model_key._BEFORE = float('inf')\n"
     program += "from highwater.checker.runner import side_by_side; side_by_side.HELP_AFTER = 0\n"
     program += "from highwater.checker.cli import main; main()"
@@ -155,7 +155,7 @@ def test_helper_processes_keep_what_they_explore() -> None:
     assert not any(found[0])
     sources = Sources(PACKAGE)
     sources.of_protocol("truncation")
-    just_written = time.time() - sources.last_change() < 60  # a helper names no sources that are so new
+    just_written = time.time() - sources.last_change() < 60  # helpers do not cache while sources are this new
     assert all(found[1]) or just_written
 
 
@@ -198,7 +198,7 @@ def test_properties_that_exchange_their_names_have_another_key() -> None:
     assert keys[0] == keys[2] != keys[1]
 
 
-# --- explored, although a result was kept -------------------------------------------------------------------
+# --- explored although a result is cached -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_changed_expectation_is_explored(tmp_path: Path) -> None:
     ],
 )
 def test_another_procedure_or_start_is_explored(tmp_path: Path, old: str, new: str) -> None:
-    """Only the procedure or the start differs; both the key of the request and the key of the model include them."""
+    """The keys of the request and of the model both include procedure and initial state."""
     text = (catalogue.MODELS / "replication/controller/scenarios/advice-shut-out.toml").read_text()
     file = tmp_path / "own.toml"
     file.write_text(text)
@@ -315,7 +315,7 @@ def test_a_users_own_protocol_is_explored_each_time(tmp_path: Path) -> None:
     assert cache_of(KeptResult) == cache_of(KeptSearch) == 0
 
 
-# --- not kept -----------------------------------------------------------------------------------------
+# --- not cached ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,6 @@ def test_a_result_is_not_kept_if_a_source_changes_during_the_search(monkeypatch:
 
 
 def cache_of(kind: type[Any]) -> int:
-    """The number of entries of a kind in the cache."""
     place = cache.chosen()
     assert place is not None
     found = 0
@@ -385,7 +384,7 @@ def test_a_damaged_entry_is_explored_again(content: bytes | None, reusing: Path)
     assert reused(SMALL) == [True]
 
 
-# --- the gate -----------------------------------------------------------------------------------------
+# --- gate ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [SCENARIO, PROOF])
@@ -454,7 +453,7 @@ PACKAGE = Path(highwater.__file__).parent
 
 
 def test_the_key_finds_every_import_of_a_protocol() -> None:
-    """The key finds imports by a search in the text; the test finds them in the syntax tree."""
+    """The cache key searches the text for imports; the test compares them with the syntax tree."""
     sources = Sources(PACKAGE)
     files = sources._below("model", (".py",)) + sources._below("invariants", (".py",))
     computed = {file for file in files if sources._imports(file) is None}

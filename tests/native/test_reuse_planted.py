@@ -1,4 +1,4 @@
-"""Changes planted in a copy of the sources: `check` explores the scenarios that each can affect, and no others."""
+"""Changes planted in a copy of the sources: `check` explores exactly the scenarios that each can affect."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ PROGRAM = (
     "from highwater.checker.scenarios import model_key; model_key._BEFORE = float('inf')\n"
     "from highwater.checker.cli import main; main()"
 )
-"""`check`, which here treats all sources as old: it reuses no result while a source is only seconds old."""
+"""`check`, treating all sources as old: it reuses no result while a source is only seconds old."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A replaced text in a file, or environment variables and options; and the scenarios that are explored then."""
+    """A text replaced in a file, or environment and options; and the scenarios explored afterwards."""
 
     explored: set[str]
     file: str = ""
@@ -59,12 +59,12 @@ LOGS, FETCHING, ISR = "model/replication/logs.py", "model/replication/fetching.p
 
 
 def replaced(explored: set[str], file: str, *texts: tuple[str, str]) -> list[Change]:
-    """Changes of one file with the same effect, each a text and its replacement."""
+    """Several replacements in one file with the same effect."""
     return [Change(explored, file, old, new) for old, new in texts]
 
 
 CHANGES = [
-    # A protocol: guards, effects, types, the initial state, names, profiles.
+    # A protocol: guards, effects, types, initial state, names, profiles.
     *replaced(
         T,
         PROTOCOL,
@@ -82,7 +82,7 @@ CHANGES = [
         ("def controller_shrink_isr(", "def controller_shrinks_isr("),
         ('to truncate", "leader_epoch_lookup")', 'to truncate", "matching_tail")'),
     ),
-    # Properties: conditions, premises, names, which there are, and their order.
+    # Properties: conditions, premises, names, their set and order.
     *replaced(
         T,
         PROPERTIES,
@@ -107,7 +107,7 @@ CHANGES = [
         ("lost=Int(0, self.p.min_isr - 1)", "lost=Int(0, self.p.min_isr)"),
         ('"UNUSED WRITTEN PENDING ACK', '"WRITTEN UNUSED PENDING ACK'),
     ),
-    # A helper three imports away: of fetching, of cluster, of the protocol.
+    # A helper that the protocol imports indirectly: logs, fetching, cluster.
     *replaced(
         R,
         LOGS,
@@ -117,7 +117,7 @@ CHANGES = [
     ),
     Change(R, FETCHING, "has_record = ~diverging & (", "has_record = ("),
     Change(R, ISR, 'require("nothing is proposed", broker.proposed.is_none)', "pass"),
-    # Engines, the language, and the code that runs them; a changed comment counts.
+    # Engines, the language, and the runner; even a changed comment counts.
     *[
         Change(ALL, file, "from __future__", "# Changed.\nfrom __future__")
         for file in (
@@ -151,7 +151,7 @@ CHANGES = [
         ("violated = []", 'violated = []\nimpossible = ["become_leader"]'),
     ),
     Change(P, "model/promise/scenarios/clients.toml", "unclean = true", "unclean = false"),
-    # Libraries, the interpreter, the environment, options.
+    # Libraries, interpreter, environment, options.
     *[
         Change(ALL, f"site/{name}-99.dist-info/METADATA", "", f"Name: {name}\nVersion: 99\n")
         for name in ("llvmlite", "numpy", "scipy", "msgspec", "z3_solver")
@@ -163,7 +163,7 @@ CHANGES = [
     Change(ALL, options=["--fresh"]),
     Change(ALL, options=["--first"]),
     Change(ALL, options=["--limit-states", "100000000"]),
-    # A change that leaves the model the same is traced, and not explored.
+    # A change that leaves the model equal: traced again, not explored.
     *replaced(
         NONE,
         PROTOCOL,
@@ -194,7 +194,7 @@ CHANGES = [
 
 @contextmanager
 def planted(tree: Path, change: Change) -> Iterator[None]:
-    """Apply a change to the sources, and undo it at the end. Bytecode of the file is removed both times."""
+    """Apply a change to the sources and undo it at the end. The file's bytecode is removed both times."""
     if not change.file:
         yield
         return
@@ -218,7 +218,6 @@ def planted(tree: Path, change: Change) -> Iterator[None]:
 
 
 def explored(tree: Path, change: Change) -> set[str]:
-    """The scenarios that `check` explores in the copy."""
     environment = {k: v for k, v in os.environ.items() if k != CI}
     environment |= {VARIABLE: str(tree / "cache"), "PYTHONPATH": f"{tree}{os.pathsep}{tree / 'site'}"}
     command = [
@@ -247,7 +246,7 @@ def explored(tree: Path, change: Change) -> set[str]:
 
 
 @pytest.mark.parametrize("part", range(4))
-@slow("a process for each of many planted changes; test_reuse.py plants a few in one process")
+@slow("starts a process for each planted change; test_reuse.py plants a few in one process")
 def test_a_planted_change_is_explored_in_the_scenarios_it_affects(part: int, tmp_path: Path) -> None:
     shutil.copytree(Path(highwater.__file__).parent, tmp_path / "highwater")
     (tmp_path / "site").mkdir()

@@ -1,4 +1,4 @@
-"""The native search against the reference search, against mathematics, and at its limits."""
+"""The native search agrees with the reference search and with arithmetic, and respects its limits."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_counts_of_mathematics_through_growth_and_levels() -> None:
     assert found.table_bytes >= 8 * 50**4
 
 
-def test_what_does_not_fit_is_spilled_and_read_back(tmp_path: Path) -> None:
+def test_states_beyond_memory_are_spilled_and_read_back(tmp_path: Path) -> None:
     model = counters(4, 40, zoo.never_all_at_top)
     found = search(model, SearchOptions(memory_bytes=96 << 20, spill_directory=str(tmp_path)))
     in_memory = search(model, SearchOptions())
@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_spilled_and_read_back(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_too_little_memory_ends_the_search_with_what_was_found() -> None:
+def test_too_little_memory_ends_the_search_with_a_partial_result() -> None:
     found = search(counters(4, 60), SearchOptions(memory_bytes=40 << 20, workers=1, on_disk=False))
     assert found.stopped_by == "memory"
     assert 1_000_000 < found.distinct_states < 61**4
@@ -181,7 +181,7 @@ def test_symmetry_of_brokers(name: str) -> None:
     }
 
 
-def test_symmetry_is_refused_where_a_property_tells_values_apart() -> None:
+def test_symmetry_is_refused_for_an_asymmetric_property() -> None:
     with pytest.raises(EngineError, match="first_leads"):
         search(counters(3, 9, zoo.first_leads), SearchOptions(symmetry=True))
     with pytest.raises(LanguageError, match="no symmetric index"):
@@ -197,13 +197,13 @@ def test_progress_counts_up() -> None:
     assert seen[-1].queue == 0
 
 
-def test_the_chance_of_a_collision_is_told() -> None:
+def test_the_collision_probability_is_reported() -> None:
     found = search(counters(4, 40), SearchOptions())
     pairs = 41**4 * (41**4 - 1) / 2
     assert found.collision_probability == pytest.approx(pairs / 2**64, rel=1e-6)
 
 
-def test_an_action_never_taken_is_counted_as_such() -> None:
+def test_an_action_never_taken_has_count_zero() -> None:
     model = Model(zoo.Everything({"nodes": 2}, {"extra"}), [])
     found = search(model, SearchOptions(limit_states=20_000))
     assert found.actions["never"] == 0
@@ -212,7 +212,7 @@ def test_an_action_never_taken_is_counted_as_such() -> None:
 
 @pytest.mark.usefixtures("compiled_anew")
 @pytest.mark.parametrize("effort", list(Effort))
-def test_a_look_up_finds_what_is_there_and_comes_to_an_end(effort: Effort) -> None:
+def test_a_lookup_finds_stored_fingerprints_and_ends(effort: Effort) -> None:
     machine = Machine(slot_function() + find_function().replace("internal ", "", 1), effort)
     find = machine.function("find", 3, result=True)
     capacity, random = 1000, np.random.default_rng(1)
@@ -222,12 +222,12 @@ def test_a_look_up_finds_what_is_there_and_comes_to_an_end(effort: Effort) -> No
         return int(find(slots.ctypes.data, capacity, fingerprint - (fingerprint >> 63 << 64)))
 
     held = np.unique(random.integers(1, 1 << 64, 900, dtype=np.uint64))
-    for value in held.tolist():  # each at its home or in the next free slot
+    for value in held.tolist():  # each at its home slot or in the next free one
         home = value * capacity >> 64
         slots[home + int(np.argmax(slots[home:] == 0))] = value
     for value in held.tolist():
         assert slots[look_up(value)] == value
     absent = np.setdiff1d(random.integers(1, 1 << 64, 900, dtype=np.uint64), held)
     assert {look_up(value) for value in absent.tolist()} == {-1}
-    slots[slots == 0] = held[0]  # now no free slot ends a look-up
+    slots[slots == 0] = held[0]  # no free slot ends a lookup now
     assert {look_up(value) for value in absent.tolist()} == {-1}

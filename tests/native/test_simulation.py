@@ -1,4 +1,4 @@
-"""Random walks: reproducible, real runs, and able to find what is there."""
+"""Random walks: reproducible, valid runs, and able to find violations."""
 
 from __future__ import annotations
 

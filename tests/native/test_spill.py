@@ -1,4 +1,4 @@
-"""What waits on disk comes back as it was: the store against a dictionary, and searches that spill at every level."""
+"""Spilled arrays read back equal: the store against a dict, and searches that spill every level."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.on_disk import assert_same, explored, small_batches
 
-# --- the store ------------------------------------------------------------------------------------
+# --- store ----------------------------------------------------------------------------------------
 
 Step = tuple[str, int]
-"""What is done to a store: put so many words, drop or read one of what is kept, have the disk full, clear."""
+"""An operation on a store: put some words, drop or read an array, fill the disk, or clear."""
 
 STEPS = st.lists(
     st.one_of(
@@ -47,7 +47,7 @@ STEPS = st.lists(
 
 
 def held_against_a_dictionary(store: Store, steps: list[Step]) -> None:
-    """Do it to a store, and beside it to a dictionary; AssertionError or OSError where they differ."""
+    """Apply the steps to a store and to a dict. Raises AssertionError or OSError if they differ."""
     beside: dict[int, tuple[KeptArray, list[int]]] = {}
     numbers, values = itertools.count(), itertools.count(1)
     try:
@@ -56,7 +56,7 @@ def held_against_a_dictionary(store: Store, steps: list[Step]) -> None:
                 plain = [next(values) for _ in range(number)]
                 beside[next(numbers)] = store.put(np.array(plain, dtype=np.uint64)), plain
             elif what == "clear":
-                # What lies in the file is forgotten; what is in memory is not.
+                # Clearing forgets arrays in the file, but not those in memory.
                 beside = {key: pair for key, pair in beside.items() if pair[0].array is not None}
                 store.clear()
             elif beside:
@@ -101,7 +101,7 @@ def test_a_store_is_a_dictionary_on_a_disk_that_gets_full(after: int, limit: int
 
 
 class OverLive(Store):
-    """A part of a free place that is taken is free still."""
+    """Planted: part of a reused place stays free."""
 
     def _place(self, size: int) -> int:
         offset = super()._place(size)
@@ -112,7 +112,7 @@ class OverLive(Store):
 
 
 class TooLarge(Store):
-    """What is dropped frees a word more than it had."""
+    """Planted: dropping frees one word too many."""
 
     def drop(self, kept: KeptArray) -> None:
         spilled = kept.array is None
@@ -123,7 +123,7 @@ class TooLarge(Store):
 
 
 class NeverTaken(Store):
-    """A free place that is taken stays in the list."""
+    """Planted: a reused place stays in the free list."""
 
     def _place(self, size: int) -> int:
         before = list(self._free)
@@ -134,7 +134,7 @@ class NeverTaken(Store):
 
 
 class Overlapping(Store):
-    """The end of the file is moved by a word less."""
+    """Planted: the end of the file advances one word too little."""
 
     def _place(self, size: int) -> int:
         end = self._end
@@ -144,7 +144,7 @@ class Overlapping(Store):
 
 
 class StillFree(Store):
-    """A file that was emptied has places that are free, and an end that is not the first byte."""
+    """Planted: clearing keeps the list of free places."""
 
     def clear(self) -> None:
         free = self._free
@@ -153,7 +153,7 @@ class StillFree(Store):
 
 
 class Unchecked(Store):
-    """What is read is another one's."""
+    """Planted: reads return another array's words."""
 
     def get(self, kept: KeptArray) -> Words:
         if kept.array is None and kept.offset >= 80:
@@ -162,7 +162,7 @@ class Unchecked(Store):
 
 
 @pytest.mark.parametrize("wrong", [OverLive, TooLarge, NeverTaken, Overlapping, StillFree, Unchecked])
-def test_a_store_that_is_wrong_is_found_out(wrong: type[Store]) -> None:
+def test_a_planted_error_in_the_store_is_detected(wrong: type[Store]) -> None:
     def steps(rng: Random) -> list[Step]:
         kinds = rng.choices(["put", "drop", "read", "clear"], [10, 8, 1, 0.3], k=60)
         return [(kind, rng.randint(0, 40 if kind == "put" else 1 << 16)) for kind in kinds]
@@ -201,7 +201,7 @@ def test_a_bit_that_flips_in_the_file_is_found() -> None:
     spread=st.sampled_from([1, 1 << 40]),
 )
 def test_visited_states_are_a_set(batches: list[set[int]], spread: int) -> None:
-    """Blocks of 16 fingerprints, so that a few hundred are many blocks; runs are merged again and again."""
+    """Blocks of 16 fingerprints, so that a few hundred fill many blocks and runs are merged often."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs, "BLOCK", 16)
         patch.setattr(visited, "BLOCK", 16)
@@ -248,7 +248,7 @@ def test_a_bit_that_flips_in_a_run_is_found() -> None:
 def spilling(
     model: Model, change: Callable[[NativeLevels], None] = lambda run: None, **options: Any
 ) -> SearchResult:
-    """A search all of whose levels go to the disk: it has no memory for any of them."""
+    """A search that has no memory for levels, so it spills all of them."""
     asked = SearchOptions(**options)
     run = NativeLevels(Program(model, asked.symmetry), asked)
     for store in (run.states, run.predecessors):
@@ -274,8 +274,8 @@ def test_a_search_that_spills_at_every_level(
         assert found.violations == expected.violations
 
 
-def test_what_it_takes_on_disk_is_what_two_levels_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    """States that are not needed any more make room for others."""
+def test_a_search_takes_the_disk_space_of_two_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Space of states that are no longer needed is reused."""
     small_batches(monkeypatch)
     model = Model(zoo.Counters({"counters": 4, "top": 12}), ())
     taken: list[NativeLevels] = []
@@ -308,7 +308,7 @@ def test_a_disk_that_does_not_take_it_costs_memory_and_nothing_else(
 
 
 def test_a_disk_without_any_room_has_no_place_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor can it be asked where they would go: Python tries to write one."""
+    """Python's search for a temporary directory fails too, because it writes a file."""
     import tempfile
 
     def nowhere(*arguments: Any, **named: Any) -> Any:
@@ -345,7 +345,7 @@ def test_a_file_that_cannot_be_closed_costs_no_result(
     assert_same(found, search(model, SearchOptions(workers=1)))
 
 
-def test_memory_that_is_not_there_ends_a_search_with_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_error_ends_the_search_with_a_partial_result(monkeypatch: pytest.MonkeyPatch) -> None:
     model = models.scenario_model("truncation/kip-101")
     honest, calls = Store._hold, itertools.count()
 

@@ -1,4 +1,4 @@
-"""Kernels compute with machine words: what may need more is refused, by the name of who computes with it."""
+"""Kernels compute with machine words: an expression that may need more is refused by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = (1 << 31) - 1
 
 
 class Large(Protocol):
-    """A number whose square fits, and whose square's square does not."""
+    """A number whose square fits in a word, and whose fourth power does not."""
 
     name = "large"
     power = 2
@@ -31,7 +31,6 @@ class Large(Protocol):
 
     @action("")
     def go(self, s: Any) -> None:
-        """One more, while its power is small."""
         power = s.number
         for _ in range(self.power - 1):
             power = power * s.number
@@ -45,17 +44,15 @@ class TooLarge(Large):
 
 @invariant("")
 def cubes_are_small(m: Any, s: Any) -> Any:
-    """Of a state."""
     return s.number * s.number * s.number < 1000
 
 
 @step_property("")
 def cubes_rise(m: Any, before: Any, after: Any) -> Any:
-    """Of a step."""
     return before.number * before.number * before.number <= after.number * after.number * after.number
 
 
-def test_what_fits_is_computed() -> None:
+def test_numbers_that_fit_a_word_are_computed() -> None:
     assert search(Model(Large()), SearchOptions()).distinct_states == 5
 
 
@@ -68,7 +65,7 @@ def test_what_fits_is_computed() -> None:
     ],
     ids=["an action", "a property", "a property of steps"],
 )
-def test_what_may_need_more_is_refused(model: Any, who: str) -> None:
+def test_numbers_that_may_not_fit_are_refused(model: Any, who: str) -> None:
     with pytest.raises(EngineError) as refused:
         search(model(), SearchOptions())
     assert str(refused.value) == f"{who} computes with numbers or sets that may need more than 62 bits"

@@ -1,10 +1,9 @@
-"""The bill of materials: every package that `.constraints.txt` pins, as CycloneDX JSON.
+"""Write a CycloneDX bill of materials of every package that `.constraints.txt` pins.
 
     python -m tests.packaging.bom --out dist/highwater.cdx.json
 
-What is needed to run is `required`, what an extra for users brings `optional`, and what only builds, tests or lints
-`excluded`. Which package needs which, and under which licence each is, the installed packages say of themselves. So
-all of them must be installed.
+A package is `required` to run, `optional` for a user extra, or `excluded`: only for build, tests or lint.
+Dependencies and licences come from the installed packages, so all must be installed.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SPACE = uuid.UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 
 
 def pins(text: str) -> dict[str, tuple[str, str]]:
-    """Canonical name to name and version, of every line that is no comment. ValueError where one is no pin."""
+    """Canonical name → (name, version) of each pinned package. Raises ValueError for an invalid pin."""
     found = {}
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
@@ -45,7 +44,7 @@ def pins(text: str) -> dict[str, tuple[str, str]]:
 
 
 def needed_by(name: str, extras: Iterable[str] = ("",)) -> list[str]:
-    """The canonical names of what an installed package needs, with these extras; none where it is not installed."""
+    """Canonical names of an installed package's dependencies with these extras; empty if not installed."""
     known = _installed(name)
     requirements = [Requirement(text) for text in (known.requires or ())] if known else []
     return sorted(
@@ -58,7 +57,6 @@ def needed_by(name: str, extras: Iterable[str] = ("",)) -> list[str]:
 
 
 def closure(names: Iterable[str]) -> set[str]:
-    """These packages and all that they need."""
     found: set[str] = set()
     left = list(names)
     while left:
@@ -70,12 +68,11 @@ def closure(names: Iterable[str]) -> set[str]:
 
 
 def missing(text: str) -> list[str]:
-    """The pinned packages that are not installed, so that nothing is known of them."""
     return [name for key, (name, _) in sorted(pins(text).items()) if _installed(key) is None]
 
 
 def bill(text: str, date: int) -> dict[str, Any]:
-    """The bill of these constraints, as of a time. LookupError where a package is not installed."""
+    """The bill of these constraints at a time. Raises LookupError if a package is not installed."""
     if absent := missing(text):
         raise LookupError(f"not installed: {', '.join(absent)}; `make setup` installs all that is pinned")
     pinned = pins(text)
@@ -128,7 +125,7 @@ def _component(key: str, pin: tuple[str, str], required: set[str], optional: set
 
 
 def _licence(key: str) -> list[dict[str, Any]]:
-    """As CycloneDX has it: an expression where the package states one, else the name that it gives."""
+    """CycloneDX licences: an SPDX expression if the package has one, else its licence name."""
     known = _installed(key)
     if known is None:
         return []
@@ -156,7 +153,6 @@ def _address(key: str, version: str) -> str:
 
 
 def main() -> None:
-    """Read the options, and write the bill."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "dist" / "highwater.cdx.json")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What a user installs: the wheel, built from the tree, in an environment with what it declares and nothing else."""
+"""The wheel built from the tree, installed in an environment with only its declared dependencies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DISTRIBUTION = "highwater-checker"
 
 
 def run(*command: object, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run without what this environment's own paths would add."""
+    """Run a command without this process's environment variables."""
     return subprocess.run(
         [str(c) for c in command],
         cwd=cwd,
@@ -30,14 +30,14 @@ def run(*command: object, cwd: Path, **more: str) -> subprocess.CompletedProcess
 
 
 def done(*command: object, cwd: Path, **more: str) -> str:
-    """Standard output of a command that has to succeed."""
+    """The standard output of a command, which must succeed."""
     result = run(*command, cwd=cwd, **more)
     assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
     return result.stdout
 
 
 def build(kind: str, tree: Path, target: Path) -> Path:
-    """Build the ``wheel`` or the ``sdist`` of a tree with the backend that its pyproject.toml names."""
+    """Build the ``wheel`` or ``sdist`` of a tree with the backend of its pyproject.toml."""
     program = f"import sys; from setuptools import build_meta; print(build_meta.build_{kind}(sys.argv[1]))"
     name = done(sys.executable, "-c", program, target, cwd=tree).splitlines()[-1]
     return target / name
@@ -45,7 +45,7 @@ def build(kind: str, tree: Path, target: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sources in a folder of their own, links as links: a build leaves files behind."""
+    """A copy of the sources, links kept as links, because a build leaves files behind."""
     copy = tmp_path_factory.mktemp("tree") / "highwater"
     left = shutil.ignore_patterns("__pycache__", "*.pyc")
     for name in ("highwater", *FOLDERS):
@@ -57,13 +57,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built wheel."""
     return build("wheel", tree, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="session")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The ``bin`` of an environment with the wheel, pytest, and what these two declare that they need."""
+    """The ``bin`` of an environment with the wheel, pytest and their declared dependencies."""
     home = tmp_path_factory.mktemp("environment")
     done(sys.executable, "-m", "venv", "--without-pip", home, cwd=home)
     python = home / "bin/python"
@@ -74,14 +73,14 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done(*pip, "--no-deps", "--no-index", "--no-compile", wheel, cwd=home)
     (installed,) = distributions(path=[str(site)])
     link([*needed(installed), "pytest"], site)
-    script = home / "bin/pytest"  # as pip writes it
+    script = home / "bin/pytest"  # like pip's script
     script.write_text(f"#!{python}\nimport sys\nfrom pytest import console_main\nsys.exit(console_main())\n")
     script.chmod(0o755)
     return home / "bin"
 
 
 def link(names: Iterable[str], site: Path) -> None:
-    """Give another environment this one's files of all that these distributions need, which pip would download."""
+    """Link the files of these distributions and their dependencies into another environment."""
     wanted, seen = list(names), set()
     while wanted:
         found = distribution(wanted.pop())

@@ -1,10 +1,10 @@
-"""A release that can be made again: the wheel and the source distribution, the same bytes wherever and whenever built.
+"""Build the wheel and the sdist reproducibly: the same bytes at any place and time.
 
     python -m tests.packaging.release --out dist
 
-Every time in them is SOURCE_DATE_EPOCH, which is that of the last commit where it is not set. The sources are copied
-first, with modes that do not depend on who checked them out; what setuptools packs is packed once more, in order. Other
-versions of Python or zlib may compress the same content to other bytes.
+All times in them are SOURCE_DATE_EPOCH, by default the last commit's. The sources are copied with fixed
+modes, and setuptools's archive is repacked in order. Another Python or zlib may compress the same content to
+other bytes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ FOLDERS = ("highwater", "model", "invariants", "checker", "traces")
 FILES = ("pyproject.toml", "README.md", "LICENSE")
 VARIABLE = "SOURCE_DATE_EPOCH"
 _OLDEST = 315_532_800
-"""1980, before which an archive has no times."""
+"""1980-01-01: zip archives have no earlier times."""
 
 
 def source_date(root: Path = ROOT) -> int:
-    """The time of the sources, in seconds since 1970. ValueError where it is not one that archives can have."""
+    """The sources' time, in seconds since 1970. Raises ValueError if archives cannot hold it."""
     said = os.environ.get(VARIABLE)
     if said is None:
         command = ["git", "-C", str(root), "log", "-1", "--format=%ct"]
@@ -41,16 +41,16 @@ def source_date(root: Path = ROOT) -> int:
 
 
 def build(root: Path, out: Path, date: int) -> list[Path]:
-    """The wheel and the source distribution of a tree, in a directory that is there."""
+    """Build the wheel and the sdist of a tree into an existing directory."""
     with tempfile.TemporaryDirectory(prefix="highwater-release-") as folder:
         tree = Path(folder) / "tree"
         _copied(root, tree)
         sdist = _built("sdist", tree, Path(folder), date)
         packed = out / sdist.name
         packed.write_bytes(normalised(sdist.read_bytes(), date))
-        # The wheel is made of what the source distribution holds, as it would be by whoever gets that.
+        # The wheel is built from the sdist's content, as a user of the sdist would build it.
         with tarfile.open(packed) as archive:
-            if hasattr(tarfile, "data_filter"):  # not with Debian's Python 3.11.2
+            if hasattr(tarfile, "data_filter"):  # missing in Debian's Python 3.11.2
                 archive.extraction_filter = tarfile.data_filter
             archive.extractall(folder)
         wheel = _built("wheel", Path(folder) / sdist.name.removesuffix(".tar.gz"), Path(folder), date)
@@ -58,7 +58,7 @@ def build(root: Path, out: Path, date: int) -> list[Path]:
 
 
 def _copied(root: Path, tree: Path) -> None:
-    """What the distributions are built of: links as links, and nothing that a run leaves behind."""
+    """Copy the sources, links kept as links, without caches."""
     left = shutil.ignore_patterns("__pycache__", "*.pyc")
     for name in FOLDERS:
         shutil.copytree(root / name, tree / name, symlinks=True, ignore=left)
@@ -86,7 +86,7 @@ def _built(kind: str, tree: Path, target: Path, date: int) -> Path:
 
 
 def normalised(sdist: bytes, date: int) -> bytes:
-    """A source distribution with its members in order, of one time, and of nobody."""
+    """An sdist with its members sorted, at one time and without owner."""
     packed = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(sdist)) as before,
@@ -101,7 +101,6 @@ def normalised(sdist: bytes, date: int) -> bytes:
 
 
 def main() -> None:
-    """Read the options, build, and say what was built, with its digest."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
     given = parser.parse_args()

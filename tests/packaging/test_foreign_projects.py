@@ -1,4 +1,4 @@
-"""A project with folders of its own called ``model``, ``checker``, … beside an installed Highwater."""
+"""A project whose own folders are named ``model``, ``checker``, … works with an installed Highwater."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.slow import slow
 SCENARIO = 'protocol = "truncation"\nprofile = "kip_320"\n[parameters]\nmax_records = 1\n'
 
 Row = tuple[tuple[str, ...], str, str, bool, str]
-"""The folders, what they are (a package or a plain folder), the command, ``--highwater`` or not, PYTHONPATH."""
+"""The folders, their kind (package or plain), the command, whether with ``--highwater``, and PYTHONPATH."""
 
 
 def named(row: Row) -> str:
@@ -23,7 +23,7 @@ def named(row: Row) -> str:
 
 
 def project(place: Path, folders: tuple[str, ...], kind: str) -> None:
-    """Each of the folders has a module; the project's tests ask that it is theirs. And a scenario is there."""
+    """Write a project with a scenario; its tests check that imports find the project's own folders."""
     tests = place / "tests"
     tests.mkdir()
     (tests / "__init__.py").touch()
@@ -67,7 +67,7 @@ def test_all_four_folders_at_once(row: Row, environment: Path, tmp_path: Path) -
 ALONE: list[Row] = [((name,), *how[1:]) for name in FOLDERS for how in HEART]
 
 
-@slow("a pytest of its own for each of 16 rows; the fast ones have all folders at once")
+@slow("runs pytest for each of 16 rows; fast with all folders together")
 @pytest.mark.parametrize("row", ALONE, ids=named)
 def test_each_folder_alone(row: Row, environment: Path, tmp_path: Path) -> None:
     tried(row, environment, tmp_path)

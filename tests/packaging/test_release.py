@@ -1,4 +1,4 @@
-"""A release: the same bytes from another place, at another time, by somebody else; and what it is made of."""
+"""Release builds are reproducible, and the bill of materials is complete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATE = 1_790_000_000
 
 @slow("builds both distributions twice, from two copies of the tree")
 def test_two_builds_have_the_same_bytes(tmp_path: Path) -> None:
-    """The second tree was checked out later, elsewhere, in another order, with another umask."""
+    """The second tree has another time, place, creation order and umask."""
     other = tmp_path / "elsewhere" / "a tree"
     before = os.umask(0o77)
     try:
@@ -88,7 +88,7 @@ def test_the_time_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
             release.source_date()
 
 
-# --- what it is made of -----------------------------------------------------------------------------------
+# --- bill of materials ------------------------------------------------------------------------------------
 
 TEXT = bom.CONSTRAINTS.read_text(encoding="utf-8")
 all_installed = pytest.mark.skipif(
@@ -117,7 +117,7 @@ def test_every_pin_is_a_component_and_nothing_else() -> None:
 
 
 @all_installed
-def test_what_each_is_for() -> None:
+def test_each_package_has_its_scope() -> None:
     scopes = {c["name"].lower(): c["scope"] for c in bom.bill(TEXT, DATE)["components"]}
     for name, scope in {
         "click": "required", "llvmlite": "required", "markupsafe": "required", "msgspec": "required",
@@ -137,10 +137,10 @@ def test_the_same_pins_give_the_same_bill_and_others_another() -> None:
         bom.bill("click>=8\n", DATE)
 
 
-def test_nothing_is_said_of_what_is_not_installed(
+def test_a_missing_package_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who runs the product with an extra would be told that it needs less than it does."""
+    """A bill without the package's dependencies would be wrong for users of that extra."""
     installed, out = bom._installed, tmp_path / "bill.json"
     monkeypatch.setattr(bom, "_installed", lambda name: None if name == "pyspark" else installed(name))
     monkeypatch.setattr("sys.argv", ["bom", "--out", str(out)])

@@ -1,4 +1,4 @@
-"""The wheel: what is in it, from wherever it is built, and that it works as it is installed."""
+"""The wheel: its files, from any build, and that it works when installed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def content(wheel: Path) -> dict[str, bytes]:
 
 
 def sources(tree: Path) -> dict[str, bytes]:
-    """Each file of the four folders, and of the one that binds them, as an import sees it."""
+    """The importable files of the package's folders: name in the wheel → content."""
     files = [(f"highwater/{file.name}", file) for file in (tree / "highwater").iterdir() if file.is_file()]
     for name in FOLDERS:
         files += [
@@ -51,9 +51,9 @@ def test_the_wheel_is_the_same_from_a_source_distribution(wheel: Path, tree: Pat
     assert content(build("wheel", unpacked, tmp_path)) == content(wheel)
 
 
-@slow("a clone and a build; a source distribution is compared, fast")
+@slow("clones and builds; the fast test builds a source distribution")
 def test_the_wheel_is_the_same_from_a_git_address(wheel: Path, tree: Path, tmp_path: Path) -> None:
-    """As ``pip install git+…`` makes it: links are what git keeps of them."""
+    """Like ``pip install git+…``: links are stored as git stores them."""
     work = tmp_path / "work"
     git = ["git", "-C", tree, f"--git-dir={tmp_path / 'git'}", f"--work-tree={tree}"]
     done(*git, "init", "--quiet", cwd=tmp_path)
@@ -66,7 +66,7 @@ def test_the_wheel_is_the_same_from_a_git_address(wheel: Path, tree: Path, tmp_p
     assert content(next(work.glob("*.whl"))) == content(wheel)
 
 
-def test_what_is_installed_has_one_import_name(environment: Path, tmp_path: Path) -> None:
+def test_the_wheel_has_one_import_name(environment: Path, tmp_path: Path) -> None:
     program = (
         "import importlib.metadata as m, importlib.util as u\n"
         f"tops = {{file.parts[0] for file in m.distribution({DISTRIBUTION!r}).files}}\n"
@@ -84,8 +84,8 @@ def test_the_command_works_as_installed(environment: Path, tmp_path: Path, comma
     assert "1 scenario as expected: 59,788 states" in said.stdout
 
 
-def test_files_beside_the_modules_are_found(environment: Path, tmp_path: Path) -> None:
-    """Scenarios by name, and the page of a replay, come out of the package."""
+def test_package_data_is_found(environment: Path, tmp_path: Path) -> None:
+    """The wheel contains the scenarios and the page of a replay."""
     listed = done(environment / "highwater", "list", cwd=tmp_path)
     ours = {path.stem for path in (ROOT / "model").rglob("scenarios/*.toml")}
     assert len(ours) > 100

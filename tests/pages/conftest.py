@@ -1,4 +1,4 @@
-"""Pages of runs, made once, and one browser for all tests that drive them."""
+"""Pages of runs, written once, and one browser for all tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from highwater.checker.cli import cli
 
 REQUIRED = "HIGHWATER_NEEDS_BROWSER"
-"""Where it is set a browser must be there: continuous integration skips none of these tests."""
+"""If this environment variable is set, as in continuous integration, a missing browser fails the tests."""
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 HOSTILE = '''
@@ -54,7 +54,7 @@ class Hostile(Protocol):
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """The page that a command writes; the same one where the same is asked for again."""
+    """Write the page of a command; equal arguments share one page."""
     found: dict[tuple[str, ...], Path] = {}
 
     def write(*arguments: str) -> Path:
@@ -70,7 +70,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A scenario in which every text is one that would be a script, were it HTML."""
+    """A scenario whose texts would all run a script if the page did not escape them."""
     tree = tmp_path_factory.mktemp("hostile")
     (tree / "hostile.py").write_text(HOSTILE, encoding="utf-8")
     title = "</script><script>alert(6)</script> {{data}} {{policy}}"
@@ -80,7 +80,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Debian's Chromium, driven by Playwright."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     try:
         from playwright.sync_api import sync_playwright

@@ -1,4 +1,4 @@
-"""``--html`` of every command that has runs to show."""
+"""``--html`` of every command that shows runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_where_there_is_no_run_there_is_no_page(highwater: Command, tmp_path: Pa
 
 
 @pytest.mark.parametrize("command", ["check", "simulate", "prove", "diff", "gate", "replay"])
-def test_a_page_that_cannot_be_written_is_said_at_once(highwater: Command, command: str) -> None:
+def test_an_unwritable_page_is_refused_immediately(highwater: Command, command: str) -> None:
     asked = {"diff": [REGISTER, "--rule", "wait_for_all=on"], "gate": [], "replay": ["README.md"]}
     done = highwater(command, *asked.get(command, [REGISTER]), "--html", "nowhere/page.html")
     assert (done.status, done.out) == (2, "")
@@ -79,7 +79,7 @@ def test_simulate_shows_a_walk_where_nothing_is_violated(highwater: Command, tmp
     assert runs_of(page)[0]["name"] == "no_acknowledged_write_is_lost"
 
 
-def test_prove_shows_what_a_solver_found(highwater: Command, tmp_path: Path) -> None:
+def test_prove_writes_the_solver_s_runs(highwater: Command, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert highwater("prove", REGISTER, "--depth", 5, "--html", page).status == 0
     assert [len(r["steps"]) for r in runs_of(page)] == [4]
@@ -102,7 +102,7 @@ def test_diff_shows_both_outcomes_and_the_guard_that_refuses_one(highwater: Comm
 def replayed(
     highwater: Command, tmp_path: Path, *, wrong: bool = False, hidden: bool = False
 ) -> dict[str, Any]:
-    """A run to a violation as a trace, of which a line is wrong, or missing; and its page."""
+    """Replay a trace with a wrong line (``wrong``) or a missing line (``hidden``); returns its page's data."""
     model = scenario_model("truncation/truncate-to-hwm")
     violation = search(model, SearchOptions(workers=1)).violations[0]
     trace, page = tmp_path / "run.jsonl", tmp_path / "page.html"

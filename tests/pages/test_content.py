@@ -1,4 +1,4 @@
-"""What pages hold, without a browser: what they show of a run is what the interpreter says of it."""
+"""The content of pages, without a browser, agrees with the interpreter's runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_cell_is_the_state_s(late: tuple[ShownRun, dict[str, Any]]) -> Non
     )
 
 
-def test_what_is_possible_and_why_not_is_the_interpreter_s(late: tuple[ShownRun, dict[str, Any]]) -> None:
+def test_enabled_steps_and_refusals_are_the_interpreter_s(late: tuple[ShownRun, dict[str, Any]]) -> None:
     run, data = late
     fates: dict[Any, Any] = {}
     choices, interpreter = data["choices"], Interpreter(run.model)
@@ -144,8 +144,8 @@ def test_bands_and_logs_are_the_state_s(late: tuple[ShownRun, dict[str, Any]]) -
     }
 
 
-def test_a_request_that_stays_is_an_arrow_to_each_who_takes_it() -> None:
-    """From the step that the controller decided in, also where another epoch's request was sent between."""
+def test_a_request_that_stays_has_an_arrow_to_each_receiver() -> None:
+    """The arrow starts at the controller's decision, even if a request of another epoch was sent between."""
     model = Request.of(find("truncation/truncate-to-hwm"), Overrides()).model()
     result = search(model, SearchOptions(workers=1, stop_at_first=True))
     run, *_ = counterexamples(model, result.violations, follow_all(model, result.violations))
@@ -170,7 +170,7 @@ def test_a_request_that_stays_is_an_arrow_to_each_who_takes_it() -> None:
 def test_each_outcome_of_a_difference_has_its_own_end_of_a_message(
     late: tuple[ShownRun, dict[str, Any]],
 ) -> None:
-    """The last step is taken on one side; on the other it is refused, and what it would take stays under way."""
+    """One model takes the last step; the other refuses it, and the message stays in flight."""
     run, _ = late
     taking = next(i for i, step in enumerate(run.steps) if step.sentence.startswith("leader 0 answers"))
     taken, before = run.steps[taking], run.steps[taking - 1]
@@ -192,7 +192,7 @@ def test_each_outcome_of_a_difference_has_its_own_end_of_a_message(
 
 
 class Switch(Protocol):
-    """A light that is switched on and off, without a drawing and without end."""
+    """A light that is switched on and off: a protocol without a drawing, with endless runs."""
 
     name = "switch"
 
@@ -204,11 +204,10 @@ class Switch(Protocol):
 
     @action(says="the light is switched")
     def switch(self, s: State) -> None:
-        """On, or off."""
         s.next.on = ~s.on
 
 
-def test_a_long_walk_is_cut_at_its_start_and_says_so() -> None:
+def test_a_long_walk_omits_and_counts_its_first_states() -> None:
     model = Model(Switch())
     run = shown_walk(model, model.initial[0], (0,) * (LIMIT_STATES + 9))
     data = content("", [run])["runs"][0]

@@ -1,4 +1,4 @@
-"""A difference of two models as a run: the state that tells them apart, and from it both outcomes."""
+"""A difference of two models as a run: the distinguishing state, then both outcomes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from highwater.model.language import Model
 from tests import zoo
 
 
-def test_each_state_stands_on_the_one_that_it_comes_from() -> None:
+def test_each_state_refers_to_its_predecessor() -> None:
     models = Model(zoo.Counters({"top": 2})), Model(zoo.Counters({"top": 2}))
     (initial,) = models[0].initial
     instance = models[0].instances[0]

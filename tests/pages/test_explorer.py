@@ -1,4 +1,4 @@
-"""The explorer in a browser: steps, branches, Back, an address, the nearest state, watching, another rule, a phone."""
+"""The explorer in a browser: steps, branches, addresses, nearest state, watching, other rules, phones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def address(views: Answers) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
-    """The page, with the start shown; the test fails for whatever its console, errors or requests elsewhere are."""
+    """The page at its start. Console messages, errors and foreign requests fail the test."""
     complaints: list[str] = []
     context = browser.new_context(viewport={"width": 1280, "height": 844})
     found = context.new_page()
@@ -75,7 +75,7 @@ def test_by_hand(page: Any, views: Answers) -> None:
     told = page.locator(".refused tbody").inner_text()
     assert refused
     assert all(f"“{name}”" in told for name in refused)
-    # A branch: back to the start by key, and another step from there; the one that was taken comes first.
+    # A branch: Home returns to the start, and another step is taken there. The earlier step is listed first.
     page.keyboard.press("Home")
     page.locator(STEP).nth(1).click()
     at(page, f"0.{first[0]}")
@@ -121,7 +121,7 @@ def test_nearest_watch_rule_and_a_phone(page: Any, views: Answers) -> None:
 
 
 def test_the_keyboard_alone_is_enough(page: Any, views: Answers) -> None:
-    """A step by its number, back, on, to the search by its key, and back to the steps; every control can be reached."""
+    """Keys take a step, go back and forward, and focus the search; Tab reaches every control."""
     first = views.session.possible(views.session.model.initial[0])[0]
     page.keyboard.press("1")
     at(page, f"0.{first}")
@@ -133,7 +133,7 @@ def test_the_keyboard_alone_is_enough(page: Any, views: Answers) -> None:
     page.keyboard.type("next_record_id == 1")
     page.keyboard.press("Enter")
     page.locator(".status").filter(has_text="Found after").wait_for()
-    # Tab comes by every control that can be seen, and where it is can be seen.
+    # Tab reaches every visible control, and the focus is visible.
     names = set()
     page.locator("body").evaluate("body => { document.activeElement.blur(); body.focus(); }")
     for _ in range(60):

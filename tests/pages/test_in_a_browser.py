@@ -1,5 +1,3 @@
-"""Pages of runs as their readers have them: driven in a browser."""
-
 from __future__ import annotations
 
 import re
@@ -22,7 +20,7 @@ REGISTER = ("check", "docs/examples/register-hasty.toml")
 
 @pytest.fixture
 def opened(browser: Any, written: Callable[..., Path]) -> Iterator[Callable[..., Any]]:
-    """Open a page, and have the test fail for whatever its console, its errors or its policy complain of."""
+    """Open a page. Console messages, errors and policy violations fail the test."""
     complaints: list[str] = []
     contexts = []
 
@@ -79,7 +77,7 @@ def test_a_run_is_stepped_through_by_buttons_keys_and_clicks(opened: Callable[..
     assert heading(page).startswith("9. broker 1 starts and registers"), "an address restores the step"
 
 
-def test_what_was_possible_and_which_guard_refuses(opened: Callable[..., Any]) -> None:
+def test_enabled_steps_and_refusing_guards_are_listed(opened: Callable[..., Any]) -> None:
     page = opened(LATE, "#1.2")
     taken = page.locator(".possible .taken").inner_text()
     page.locator(".refused summary").click()
@@ -149,14 +147,14 @@ def test_a_phone_shows_it_without_scrolling_sideways(
 def test_a_page_is_one_small_file(
     opened: Callable[..., Any], written: Callable[..., Path], arguments: tuple[str, ...], steps: int
 ) -> None:
-    """Under 1 MB, and nothing else is asked for (``opened`` sees to that). How long it takes the benchmarks say."""
+    """Under 1 MB, and the page loads nothing else (``opened`` checks this)."""
     assert written(*arguments).stat().st_size < 1_000_000
     page = opened(arguments)
     assert page.locator(".chart .row").count() >= steps
 
 
 def test_a_difference_draws_its_messages(opened: Callable[..., Any]) -> None:
-    """The answer is taken in both outcomes, the last two rows, each by an arrow of its own."""
+    """Both outcomes, the last two rows, have their own arrow of the message."""
     page = opened(DIFFERENCE)
     ends = page.evaluate(
         "JSON.parse(document.getElementById('data').textContent).runs[0].chart.arrows"
@@ -181,7 +179,7 @@ def test_log_truncation_is_drawn(opened: Callable[..., Any]) -> None:
     assert row["y"] + row["height"] <= holder["y"] + holder["height"] + 1, "the last step is what is seen"
 
 
-def test_a_loop_and_a_difference_say_what_they_are(opened: Callable[..., Any]) -> None:
+def test_a_loop_and_a_difference_have_their_headings(opened: Callable[..., Any]) -> None:
     page = opened(LOOP)
     assert page.locator(".verdict .sub").inner_text() == "after 5 steps by a loop of 3 steps"
     assert page.locator(".chart .loop").count() == 1
@@ -196,7 +194,7 @@ def test_a_loop_and_a_difference_say_what_they_are(opened: Callable[..., Any]) -
     assert said == '"before: "'
 
 
-def test_what_is_saved_is_a_picture_by_itself_and_text(opened: Callable[..., Any]) -> None:
+def test_pictures_and_texts_can_be_saved(opened: Callable[..., Any]) -> None:
     page = opened(LATE)
     saved = {}
     for button in ("SVG", "SVG ×2", "Mermaid", "Markdown"):

@@ -1,4 +1,4 @@
-"""Messages as arrows on the page of a replay, in a browser: told of, hostile, and on a narrow screen."""
+"""Messages as arrows on a replay's page in a browser: with findings, hostile texts, and a narrow screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVIL = "</script><img src=x onerror=alert(1)>‮"
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """A leader tells an HWM that falls: a finding at a message."""
+    """A leader's HWM falls in its responses: a finding at a message."""
     folder = tmp_path_factory.mktemp("logs")
     with RequestLogs(folder) as made:
         epochs = made.begin([0, 1], [0, 1], [0, 1], 2)

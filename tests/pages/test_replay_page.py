@@ -1,4 +1,4 @@
-"""The page of an incident as somebody reads it who has lost records: on a phone, by keyboard, light and dark."""
+"""The page of an incident in a browser: phone, keyboard, light and dark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.generation.incident import write_incident
 
 @pytest.fixture(scope="module")
 def incident(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of the tutorial's cluster."""
     folder = tmp_path_factory.mktemp("incident")
     write_incident(folder)
     done = CliRunner().invoke(cli, ["replay", str(folder), "--html", str(folder / "page.html")])
@@ -28,7 +27,7 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> Path:
     params=[(390, "light"), (390, "dark"), (1280, "dark")], ids=["phone", "phone-dark", "desk-dark"]
 )
 def page(browser: Any, incident: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page in a window; the test fails for whatever its console, its errors or its policy complain of."""
+    """The page in a window. Console messages, errors and policy violations fail the test."""
     width, scheme = request.param
     complaints: list[str] = []
     context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)

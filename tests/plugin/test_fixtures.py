@@ -1,4 +1,4 @@
-"""The fixtures: a protocol by its name, what its exploration finds, and what a test recorded."""
+"""The pytest fixtures: a protocol by name, the result of its exploration, and recorded runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(pytester: pytest.Pytester, text: str) -> pytest.RunResult:
     return pytester.runpytest_inprocess(*PLUGIN, "--highwater", "--highwater-engine", "interpreter")
 
 
-def test_explore_passes_what_is_as_it_should_be(pytester: pytest.Pytester) -> None:
+def test_explore_passes_correct_protocols(pytester: pytest.Pytester) -> None:
     run(
         pytester,
         """
@@ -64,7 +64,7 @@ def test_explore_fails_with_the_counterexample(pytester: pytest.Pytester) -> Non
     )
 
 
-def test_replay_passes_what_is_explained(pytester: pytest.Pytester, tmp_path: Path) -> None:
+def test_replay_passes_conforming_runs(pytester: pytest.Pytester, tmp_path: Path) -> None:
     path = write(tmp_path / "good.ndjson", made().lines)
     run(pytester, f"def test_recorded(replay): assert replay({str(path)!r}).operations > 10").assert_outcomes(
         passed=1
@@ -98,7 +98,7 @@ def test_findings_fail_unless_they_are_expected(pytester: pytest.Pytester, tmp_p
     result.assert_outcomes(passed=1, failed=2)
 
 
-def test_what_is_not_known_or_damaged_fails(pytester: pytest.Pytester, tmp_path: Path) -> None:
+def test_unknown_or_damaged_recordings_fail(pytester: pytest.Pytester, tmp_path: Path) -> None:
     newer = write_log(tmp_path / "newer", beginning(("metadata.version", 30)))
     damaged = write_log(tmp_path / "damaged", [*beginning(), b"\1\4\0"])
     result = run(
@@ -121,7 +121,7 @@ def test_a_file_that_is_no_trace_is_an_error_of_the_test(pytester: pytest.Pytest
     result.stdout.fnmatch_lines(["*TraceError*not a file that replay reads*"])
 
 
-def test_the_fixtures_are_off_unless_asked_for(pytester: pytest.Pytester) -> None:
+def test_fixtures_are_off_by_default(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_replay(replay): pass")
     result = pytester.runpytest_inprocess(*PLUGIN)
     result.assert_outcomes(errors=1)

@@ -1,4 +1,4 @@
-"""Scenario files as test items, as a user of pytest sees them."""
+"""Scenario files as pytest items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 INSTALLED = any(
     point.value == "highwater.checker.testing.pytest_plugin" for point in entry_points(group="pytest11")
 )
-"""Whether this environment's install has the entry point already."""
+"""True if the installed distribution already registers the plugin."""
 PLUGIN = ["-p", "no:cacheprovider", *([] if INSTALLED else ["-p", "highwater.checker.testing.pytest_plugin"])]
 
 PROMISE = """
@@ -29,7 +29,6 @@ HASTY = 'protocol = "register.py"\n[rules]\nwait_for_all = false\n'
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """An empty project with the register of the examples in it."""
     pytester.path.joinpath("register.py").write_text((EXAMPLES / "register.py").read_text())
     return pytester
 
@@ -42,7 +41,7 @@ def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return project.runpytest_inprocess(*PLUGIN, "--highwater-engine", "interpreter", *arguments)
 
 
-def test_it_is_off_unless_asked_for(project: pytest.Pytester) -> None:
+def test_collection_is_off_by_default(project: pytest.Pytester) -> None:
     scenario(project, "good", 'protocol = "register.py"\n')
     assert run(project).ret == pytest.ExitCode.NO_TESTS_COLLECTED
     run(project, "--highwater").assert_outcomes(passed=1)
@@ -180,7 +179,7 @@ def test_x_stops_at_the_first_failure(project: pytest.Pytester) -> None:
 def test_options_set_engine_rules_parameters_and_limits(project: pytest.Pytester) -> None:
     scenario(project, "good", 'protocol = "register.py"\n[expect]\ndistinct_states = 198\n')
     result = run(project, "--highwater", "--highwater-rule", "wait_for_all=off")
-    result.assert_outcomes(failed=1)  # the counts are void
+    result.assert_outcomes(failed=1)  # expected counts do not apply
     result.stdout.fnmatch_lines(["*no_acknowledged_write_is_lost is violated"])
     run(project, "--highwater", "--highwater-set", "writes=1").assert_outcomes(passed=1)
     run(project, "--highwater", "--highwater-engine", "native").assert_outcomes(passed=2)
@@ -209,7 +208,7 @@ def test_options_set_engine_rules_parameters_and_limits(project: pytest.Pytester
         ("limit-seconds", "soon"),
     ],
 )
-def test_a_limit_that_is_none_is_refused(project: pytest.Pytester, option: str, value: str) -> None:
+def test_an_invalid_limit_is_refused(project: pytest.Pytester, option: str, value: str) -> None:
     scenario(project, "good", 'protocol = "register.py"\n')
     result = run(project, "--highwater", f"--highwater-{option}={value}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -243,7 +242,7 @@ def test_a_file_that_is_no_scenario_is_one_line(project: pytest.Pytester) -> Non
     result.stdout.fnmatch_lines(["--rule wait_for_all: write NAME=on or NAME=off"])
 
 
-def test_junit_has_each_item_and_what_was_counted(project: pytest.Pytester) -> None:
+def test_junit_has_each_item_and_its_counts(project: pytest.Pytester) -> None:
     scenario(project, "hasty", HASTY)
     run(project, "--highwater", "--junitxml", "report.xml", "-o", "junit_family=xunit1")
     (case,) = ElementTree.parse(project.path / "report.xml").iter("testcase")
@@ -254,7 +253,8 @@ def test_junit_has_each_item_and_what_was_counted(project: pytest.Pytester) -> N
 
 
 @pytest.mark.parametrize(
-    "how", ["loadgroup", pytest.param("load", marks=slow("the other way to share; with groups it is fast"))]
+    "how",
+    ["loadgroup", pytest.param("load", marks=slow("the other distribution mode of xdist; fast with groups"))],
 )
 def test_xdist_gives_the_same(project: pytest.Pytester, how: str) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")

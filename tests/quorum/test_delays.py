@@ -1,4 +1,4 @@
-"""Times in message delays, on protocols so small that each can be counted by hand."""
+"""Latencies in message delays, on protocols small enough to count by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = Kinds(messages=("arrive", "come_back", "chat"), at_once=("send",), timer
 
 
 class Echo(Protocol):
-    """A party sends to others, who answer: to all at once, or with ``relay`` to one after the other."""
+    """A party sends to others, who answer: to all at the same time, or with ``relay`` one after the other."""
 
     name = "echo"
     others, relay = 3, False
@@ -59,13 +59,11 @@ class Echo(Protocol):
 
 
 class Relay(Echo):
-    """One after the other."""
-
     relay = True
 
 
 class Waiting(Protocol):
-    """A message sets a timer, and what the timer sends arrives; so many ``rounds`` of it."""
+    """A message sets a timer, and the timer's message arrives, ``rounds`` times."""
 
     name = "waiting"
     rounds = 1

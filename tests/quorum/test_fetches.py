@@ -1,4 +1,4 @@
-"""Fetches step by step: what KIP-1166 says of each, and Raft of commits, on quorums small enough to follow by hand."""
+"""Fetches step by step, by KIP-1166 and Raft, on quorums small enough to follow by hand."""
 
 from __future__ import annotations
 
@@ -14,40 +14,38 @@ from tests import runs
 
 
 class Run(runs.Run):
-    """A run of the quorum. Member 0 leads, and has the record with which its epoch starts."""
+    """A run of the quorum. Member 0 is leader, with its epoch's first record appended."""
 
     def __init__(self, off: str = "", **parameters: int) -> None:
         rules = Quorum.profiles["kip_1166"].rules - set(off.split())
         super().__init__(Model(Quorum(parameters, rules)))
 
     def fetch(self, *members: int, leader: int = 0) -> Self:
-        """Each of these members sends a fetch, and the leader takes it."""
+        """Each member sends a fetch, and the leader receives it."""
         for f in members:
             self.take("send_fetch", f=f).take("receive_fetch", leader=leader, f=f)
         return self
 
     def take_answers(self, *members: int) -> Self:
-        """Each of these members takes the answer to its fetch."""
+        """Each member receives the response to its fetch."""
         for f in members:
             self.take("take_answer", f=f)
         return self
 
     def replicate(self, *members: int, leader: int = 0) -> Self:
-        """Each of these members fetches a record and has it, but has not said so yet."""
+        """Each member fetches a record and appends it; the leader does not know yet."""
         return self.fetch(*members, leader=leader).take_answers(*members)
 
     @property
     def hwm(self) -> list[int]:
-        """The HWM that each member knows."""
         return [member["hwm"] for member in self.state["members"]]
 
     @property
     def parked(self) -> list[int]:
-        """The members whose fetches are parked."""
         return [f for f, fetch in enumerate(self.state["parked"]) if fetch]
 
     def answer(self, f: int) -> Any:
-        """What is under way to a member: the epoch of the record if there is one, and the HWM."""
+        """The response in flight to a member: (epoch of its record or None, HWM)."""
         found = self.state["responses"][f]
         return found and (found["record"] and found["record"]["epoch"], found["hwm"])
 
@@ -133,7 +131,7 @@ def test_an_hwm_is_not_past_the_end_of_the_members_own_log() -> None:
     assert run.replicate(2).hwm[2] == 1
 
 
-def test_a_record_is_committed_when_a_majority_of_the_voters_has_said_that_it_has_it() -> None:
+def test_a_record_is_committed_by_fetches_of_a_majority_of_voters() -> None:
     run = Run(voters=5, observers=1).replicate(1, 2, 5).fetch(5)
     assert run.hwm[0] == -1, "an observer does not count"
     assert run.fetch(1).hwm[0] == -1
@@ -184,9 +182,9 @@ AT_ONCE, LATE = Time(0, 3), Time(1, 3)
 def test_a_new_hwm_takes_three_delays_and_the_park_timer_where_one_end_is_older(
     profile: str, older: int, replicas: tuple[Time, ...]
 ) -> None:
-    """The record goes out, the next fetch comes in and commits it, the answer to that fetch has the HWM.
+    """One delay each: the record, the next fetch (which commits it), and its response with the HWM.
 
-    Who is not answered at once waits in between until the timer ends its fetch.
+    A member without an immediate response also waits for the park timer.
     """
     found = latency(Case("", profile, (("voters", 3), ("older", older))))
     assert found.leader == (Time(0, 2), Time(0, 2))

@@ -1,4 +1,4 @@
-"""How far a high watermark can move, against counting by hand; who can be voted for, against comparing pairs."""
+"""HWM and election rules, compared with counting by hand and with pairwise comparison."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_offset_is_replicated_where_so_many_have_it(ends: list[int], data: st
 
 @given(st.lists(st.integers(-1, MOST), min_size=1, max_size=5))
 def test_the_offset_of_a_majority_is_the_middle_one(ends: list[int]) -> None:
-    """As Kafka has it: sorted from the greatest, the one at half the number of voters."""
+    """Kafka takes the offset at index voters // 2 in descending order."""
     found = replicated[len(ends), len(ends) // 2 + 1](**{f"voter{v}": end for v, end in enumerate(ends)})
     assert found == sorted(ends, reverse=True)[len(ends) // 2]
 

@@ -1,4 +1,4 @@
-"""The pages on the quorum are what the model and the engines say today, and what they say is what they should."""
+"""The quorum pages match the model and the engines, and state the expected results."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.slow import slow
 NAMES = galleries.names(GALLERY.place)
 PROFILE = Quorum.profiles[quorum.PROFILE]
 SOME = ("before-kip-1166", "growth-completes-nothing", "busy-loop")
-"""A slow test of tests/docs finds each defect afresh."""
-TABLES = "builds the page's tables from cached answers; the gate and the defect scenarios pin the searches"
+"""A slow test of tests/docs searches for every defect."""
+TABLES = "builds the page's tables from cached results; the gate and the defect scenarios check the searches"
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_a_defect_is_found_as_promised_and_told_as_committed(name: str) -> None:
+def test_a_defect_is_found_and_shown_as_committed(name: str) -> None:
     with kept.in_mode(kept.Mode.ONLY_KEPT):
         before = list(GALLERY.run(name))
     with kept.in_mode(kept.Mode.AFRESH):
@@ -48,7 +48,7 @@ def test_the_tables_have_every_rule_with_its_effect() -> None:
 
 @slow(TABLES)
 def test_the_proposal_takes_three_delays_and_before_it_a_timer_ran() -> None:
-    """Read off the committed table: for 3 and 5 voters, with and without."""
+    """The committed table has 3 and 5 voters, with and without the proposal."""
     rows = re.findall(
         r"^\| (\d) voters \| `(\w+)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|",
         generated("quorum-rules.md"),

@@ -1,7 +1,7 @@
-"""What the recordings of Kafka 4.2.1's controller show of the findings: for each, the lines that are instances of it.
+"""Evidence of the Kafka 4.2.1 findings: the lines of controller recordings that are instances of each.
 
-A sign is asked of one operation: the partitions before it, those after it, and what the recorder wrote of it. Only a
-partition whose partition epoch grew counts; what the recorder notes beside it (``effectiveMinIsr``) is no change.
+A sign is a condition on one operation: partitions before and after, and the recorded operation. Only
+partitions with a higher partition epoch count; a recorder's note (``effectiveMinIsr``) is no change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = tuple[str, int]
 
 @dataclass
 class Recording:
-    """A recording up to a line: partitions as they were, settings of min ISR, ELR members that were no replicas."""
+    """A recording's state at a line: partitions, min ISR settings, and ELR members that were no replicas."""
 
     static_min_isr: int = 1
     partitions: dict[Key, Partition] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Recording:
     returned: dict[Key, set[int]] = field(default_factory=dict)
 
     def settings(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Take over the settings of min.insync.replicas among records."""
+        """Apply the changes of min.insync.replicas among records."""
         for data in (r["data"] for r in records if r["type"] == "CONFIG_RECORD"):
             if data["name"] == MIN_ISR:
                 key = (data["resourceType"], data["resourceName"])
@@ -47,7 +47,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Change:
-    """A partition before an operation and after it; ``earlier`` are its ELR members that were no replicas once."""
+    """A partition before and after an operation; ``earlier``: its ELR members that once were no replicas."""
 
     line: Mapping[str, Any]
     key: Key
@@ -58,12 +58,11 @@ class Change:
 
     @property
     def op(self) -> str:
-        """The operation's name."""
         return str(self.line["op"]["name"])
 
     @property
     def elected(self) -> int | None:
-        """Who was elected cleanly from the ELR; None where nobody was."""
+        """The broker elected cleanly from the ELR, or None."""
         leader = self.after["leader"]
         is_from_elr = leader in self.before["elr"] and leader not in self.before["isr"]
         clean = self.after["leaderRecoveryState"] == self.before["leaderRecoveryState"]
@@ -71,7 +70,7 @@ class Change:
 
     @property
     def is_left_without_anybody(self) -> bool:
-        """Whether nobody leads, and nobody is left who could be elected cleanly or is remembered."""
+        """True if no leader, candidate or last known leader is left."""
         now = self.after
         return now["leader"] == -1 and not (now["isr"] or now["elr"] or now["lastKnownElr"])
 
@@ -137,7 +136,9 @@ def _outlived(c: Change) -> bool:
 
 
 def _first_partition(c: Change) -> bool:
-    """The ISR is under min ISR by the partition's own replicas and not by the first one's: its ELR is not kept."""
+    """The ISR is under min ISR for this partition's replica count, but not for partition 0's: the ELR is
+    dropped.
+    """
     topic, number = c.key
     setting, size = c.recording.min_isr_of(topic), len(c.after["isr"])
     first = c.recording.partitions[topic, 0]
@@ -179,11 +180,11 @@ SIGNS: dict[str, Callable[[Change], bool]] = {
     "cancelled-loss": _cancelled,
     "outlived-leader": _outlived,
 }
-"""By the finding's name: whether a change of a partition is an instance. That of shut-out is a whole operation."""
+"""Finding → predicate: is a partition change an instance of it? (shut-out concerns a whole operation.)"""
 
 
 def signs(line: Mapping[str, Any], recording: Recording) -> Iterator[str]:
-    """The findings that an operation is an instance of, once for each partition; the recording goes on by it."""
+    """The findings of which an operation is an instance, once per partition. Updates ``recording``."""
     now = {(p["topic"], p["partition"]): p for p in line["partitions"]}
     if _shut_out(line, now):
         yield "shut-out"
@@ -199,14 +200,13 @@ def signs(line: Mapping[str, Any], recording: Recording) -> Iterator[str]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lines of a recording, numbered from 1."""
     with gzip.open(path, "rt", encoding="utf-8") as found:
         for number, line in enumerate(found, 1):
             yield number, json.loads(line)
 
 
 def found_in(numbered: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[tuple[str, int]]:
-    """The findings and the lines that are instances of them."""
+    """Findings and the numbers of the lines that are instances of them."""
     recording = Recording()
     for number, line in numbered:
         if "meta" in line:
@@ -217,7 +217,7 @@ def found_in(numbered: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[tupl
 
 
 def evidence() -> dict[str, tuple[int, str, int]]:
-    """For each finding: how many instances the recordings with ELR have, the first one's recording and line."""
+    """Finding → number of instances in the recordings with ELR, and the first one's recording and line."""
     counts: Counter[str] = Counter()
     first: dict[str, tuple[str, int]] = {}
     for path in sorted(RECORDED.glob("elr-on*/*.gz")):

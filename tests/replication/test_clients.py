@@ -1,4 +1,4 @@
-"""What clients see: who is acknowledged, when, and what consumers are told of the end of the log."""
+"""What clients observe: when writes are acknowledged, and which end offsets consumers get."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from highwater.model.replication.clients import can_acknowledge
 
 @invariant("B6")
 def only_records_of_its_own_epoch(m: Replication, s: State) -> Truth:
-    """A leader can acknowledge only what it wrote in the epoch that it leads in."""
+    """A leader acknowledges only records of its current leader epoch."""
     return all_of(
         implies(
             can_acknowledge(m, s, b, v) & (s.brokers[b].log.length > o) & (s.brokers[b].log.at(o).value == v),
@@ -35,13 +35,12 @@ def only_records_of_its_own_epoch(m: Replication, s: State) -> Truth:
 
 
 def protocol_of(name: str, **parameters: int) -> Any:
-    """The protocol as a scenario sets it up, with some parameters set otherwise."""
     overrides = Overrides.parse([f"{k}={v}" for k, v in parameters.items()], [], None, [])
     return Request.of(find(name), overrides).model().protocol
 
 
 def sentences(name: str, **parameters: int) -> list[str]:
-    """The shortest run to a leader that can acknowledge a record of an earlier epoch; empty: there is none."""
+    """The shortest run to an acknowledgeable record of an earlier leader epoch; empty if there is none."""
     model = Model(protocol_of(name, **parameters), [only_records_of_its_own_epoch])
     found = search(model, SearchOptions(workers=1, stop_at_first=True))
     return [step.sentence for run in follow_all(model, found.violations) for step in run.steps]
@@ -73,7 +72,7 @@ def test_only_a_crashed_broker_comes_back_with_an_older_hwm(steps: list[str], hw
 
 
 def following(interpreter: Interpreter, state: Scalars, action: str) -> list[Scalars]:
-    """The states that an action of broker 1 leads to."""
+    """The states after an action of broker 1."""
     steps = interpreter.steps(state)
     ours = [s for s in steps if s.instance.action.name == action and s.instance.parameters["b"] == 1]
     return [s.state for s in ours if s.state is not None]

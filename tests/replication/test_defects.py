@@ -1,4 +1,4 @@
-"""Each defect's scenario finds exactly what it promises; with every rule on, the same budgets show nothing."""
+"""Each defect's scenario finds what it expects; with every rule on, the same budgets find nothing."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ BOUNDED = {
     "unfenced-fetch",
     "join-by-old-fetch",
 }
-"""With every rule on these are searched to the depth of the defect and two more, the others to their end."""
+"""With every rule on, these are searched only to two levels below the defect's depth."""
 
 
 @pytest.mark.parametrize(
     "name",
-    all_but(set(NAMES) - galleries.LARGE, NAMES, "a search of millions of states; the others are fast"),
+    all_but(set(NAMES) - galleries.LARGE, NAMES, "searches millions of states; fast for the other defects"),
 )
 def test_a_scenario_violates_the_expected_properties(name: str) -> None:
     scenario, model, options = galleries.asked(name)
@@ -45,9 +45,7 @@ def test_a_scenario_violates_the_expected_properties(name: str) -> None:
         assert all(result.premises.values()), "what holds had something to say"
 
 
-@slow(
-    "the proposal under the budgets of each defect, to the end; standard scenarios have budgets of their own"
-)
+@slow("complete searches of the proposal with each defect's budgets; standard scenarios have others")
 @pytest.mark.parametrize("name", [n for n in NAMES if n not in BOUNDED])
 def test_the_proposal_violates_nothing_under_the_budgets_of_a_defect(name: str) -> None:
     result = search(every_rule_on(name), SearchOptions())
@@ -55,7 +53,7 @@ def test_the_proposal_violates_nothing_under_the_budgets_of_a_defect(name: str) 
     assert not result.violations
 
 
-@slow("the same where it is too large, to the depth of the defect and two more")
+@slow("searches of the proposal to two levels below the defect's depth")
 @pytest.mark.parametrize("name", sorted(BOUNDED))
 def test_the_proposal_violates_nothing_up_to_the_depth_of_the_defect(name: str) -> None:
     found = galleries.find(name)
@@ -71,7 +69,7 @@ def test_the_proposal_violates_nothing_up_to_the_depth_of_the_defect(name: str) 
 
 
 def every_rule_on(name: str) -> Model:
-    """The model of a scenario's budgets and properties under the whole proposal."""
+    """The scenario's budgets and properties under the complete proposal."""
     scenario = scenario_files.find(galleries.PLACE + name)
     on = dict.fromkeys(scenario.rules, True)
     return Request.of(scenario, Overrides(profile="kip_966", rules=on)).model()
@@ -87,11 +85,11 @@ def test_a_gallery_has_every_defect_once_each_with_rules_of_its_profile_off(
         scenario = scenario_files.find(gallery.place + name)
         assert not any(scenario.rules.values())
         assert set(scenario.rules) <= scenario.protocol.profiles[scenario.profile or ""].rules
-        if scenario.standard:  # the default run stays short
+        if scenario.standard:  # keeps the default run short
             assert BASELINE[scenario.name]["distinct_states"] < 350_000
 
 
-def test_a_defect_that_is_not_found_is_told_on_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_that_is_not_found_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def blind(model: Model, options: SearchOptions) -> SearchResult:
         result = search(model, options)
         result.violations.clear()

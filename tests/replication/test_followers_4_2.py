@@ -1,4 +1,4 @@
-"""What Kafka 4.2.1 changed for followers: K17 (KAFKA-18991) and K18 (KAFKA-18723), seen with the rule and without."""
+"""Follower fixes of Kafka 4.2.1: K17 (KAFKA-18991) and K18 (KAFKA-18723), with and without the rule."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.runs import Run
 from tests.slow import slow
 
 
-@slow("millions of states; the runs by hand below are fast")
+@slow("searches millions of states; the runs by hand below are fast")
 @pytest.mark.parametrize("checked", [False, True])
 def test_the_offset_of_an_answer_is_not_enough(checked: bool) -> None:
-    """An answer of a former leader epoch, at the right offset, takes away what was committed since (K17)."""
+    """K17: a response of an old leader epoch, with the correct offset, truncates committed records."""
     rules = {"fetch_response_check": True, "fetch_response_epoch_check": checked}
     chosen = scenario_files.find("replication/defect-late-answer")
     result = search(Request.of(chosen, Overrides(rules=rules)).model(), SearchOptions(workers=1))
@@ -28,7 +28,7 @@ def test_the_offset_of_an_answer_is_not_enough(checked: bool) -> None:
 
 
 LATE_READ: list[tuple[str, dict[str, Any]]] = [
-    # Leader 0 has two records; follower 1 has the first, and asks for the second.
+    # Leader 0 has two records; follower 1 has the first and fetches the second.
     ("write_acks_all", {"leader": 0, "value": 0}),
     ("write_acks_all", {"leader": 0, "value": 1}),
     ("send_fetch", {"f": 1}),
@@ -36,13 +36,14 @@ LATE_READ: list[tuple[str, dict[str, Any]]] = [
     ("take_fetch_answer", {"f": 1}),
     ("send_fetch", {"f": 1}),
     ("answer_fetch", {"leader": 0, "f": 1, "again": False}),
-    # Broker 2, which has none of them, leads the next epoch and writes two records of its own.
+    # Broker 2, without both records, leads the next epoch and writes two others.
     ("fence_broker", {"b": 0}),
     ("fence_broker", {"b": 1}),
     ("replay_metadata", {"b": 2}),
     ("write_acks_one", {"leader": 2, "value": 2}),
     ("write_acks_one", {"leader": 2, "value": 3}),
-    # Broker 0 follows, truncates, and has them; then its answer to broker 1 is sent, from what is there now.
+    # Broker 0 follows and fetches them. Then its response to broker 1 is sent, with the record that it now
+    # has.
     ("replay_metadata", {"b": 0}),
     ("send_fetch", {"f": 0}),
     ("answer_fetch", {"leader": 2, "f": 0, "again": False}),
@@ -59,7 +60,6 @@ LATE_READ: list[tuple[str, dict[str, Any]]] = [
 
 
 def taken(rules: frozenset[str], steps: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    """The state after these steps."""
     parameters = {
         "records": 4, "min_isr": 1, "fencings": 2, "weak_writes": 2, "late_reads": 1, "max_leader_epoch": 3,
         "max_partition_epoch": 4,
@@ -71,7 +71,7 @@ def taken(rules: frozenset[str], steps: list[tuple[str, dict[str, Any]]]) -> dic
 
 
 def test_a_follower_does_not_append_a_record_that_was_read_late() -> None:
-    """K18. Without it broker 1 has another first record than its leader, and no fetch would find that."""
+    """K18. Without the rule, broker 1's first record differs from its leader's, and no fetch detects it."""
     rules = Replication.profiles["kafka_4_2"].rules
     with_it = taken(rules, LATE_READ)["brokers"]
     without = taken(rules - {"appended_epoch_check"}, LATE_READ)["brokers"]
@@ -83,7 +83,7 @@ def test_a_follower_does_not_append_a_record_that_was_read_late() -> None:
 
 
 def test_a_registration_in_part_is_taken_and_costs_no_record() -> None:
-    """K14 with messages and logs: what a broker left is written, its registration is not, and it tries again."""
+    """K14 with messages and logs: only the partition changes are written, and the broker retries."""
     chosen = scenario_files.find("replication/kafka-4.2-elr-turned-off")
     bounds = {"downgrades": 0, "min_isr_changes": 0, "crashes": 1, "fencings": 1, "max_broker_epoch": 1}
 

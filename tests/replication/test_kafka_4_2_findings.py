@@ -1,4 +1,4 @@
-"""What the explorer finds in Kafka 4.2: each scenario breaks, and a smallest set of rules closes it."""
+"""Findings in Kafka 4.2: each scenario violates a property, and a minimal set of rules closes it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ DEPTHS = {
 QUICK = [
     name
     for name, found in findings.FINDINGS.items()
-    if not found.get("large") and name != "forgotten-leader"  # each search of it takes seconds
+    if not found.get("large") and name != "forgotten-leader"  # each of its searches takes seconds
 ]
 KEPT_SAFE = {"cleared-elr": {"min_isr_change_empties_elr"}}
-"""What a finding is closed without, too, but then the trunk's defect of a lowered min ISR would be there."""
+"""Rules that a finding does not need to be closed; without them the trunk's min ISR defect would appear."""
 
 
 @pytest.mark.parametrize("name", findings.FINDINGS)
@@ -49,7 +49,9 @@ def test_a_finding_is_there(name: str) -> None:
     assert {e.name: e.depth for e in findings.found(name).examples} == DEPTHS[name]
 
 
-@pytest.mark.parametrize("name", all_but(QUICK, findings.FINDINGS, "millions of states; the others are fast"))
+@pytest.mark.parametrize(
+    "name", all_but(QUICK, findings.FINDINGS, "searches millions of states; fast for the other findings")
+)
 def test_a_smallest_set_of_rules_closes_it(name: str) -> None:
     for switches in findings.FINDINGS[name]["closes"]:
         closed = findings.switched(name, switches)
@@ -65,7 +67,7 @@ def test_a_smallest_set_of_rules_closes_it(name: str) -> None:
     "name",
     ["elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "level-lowered", "level-raised"],
 )
-def test_the_mended_profile_has_none_of_what_it_mends(name: str) -> None:
+def test_the_mended_profile_has_no_mended_finding(name: str) -> None:
     model = Request.of(
         scenario_files.find(findings.PLACE + name), Overrides(profile="kafka_4_2_mended")
     ).model()

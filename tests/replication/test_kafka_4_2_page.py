@@ -1,4 +1,4 @@
-"""The page about Kafka 4.2.1: what its text names is there, and what it counts in recordings is counted again."""
+"""The page about Kafka 4.2.1: its names exist, and its counts of recorded instances are recomputed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
 from tests.replication.test_kafka_4_2_findings import DEPTHS
 from tests.replication.test_trunk_findings import FINDINGS as TRUNK
 
-needs_recordings = pytest.mark.skipif(not RECORDED.exists(), reason="the recordings are not here")
+needs_recordings = pytest.mark.skipif(
+    not RECORDED.exists(), reason="the recordings are not beside the repository"
+)
 SHOWN = {name: found["evidence"] for name, found in FINDINGS.items() if "evidence" in found}
-"""What the page says of the recordings: how many instances, the first one's recording and line."""
+"""Finding → the number of instances and the first instance's recording and line, from the page."""
 
 
 def test_every_scenario_of_4_2_is_on_the_page() -> None:
@@ -51,7 +53,7 @@ def test_the_page_has_a_row_for_each_finding_of_trunk() -> None:
 
 
 @needs_recordings
-def test_the_recordings_hold_what_the_page_counts() -> None:
+def test_the_recordings_have_the_page_s_counts() -> None:
     assert evidence() == {
         name: (shown["count"], shown["first"], shown["line"]) for name, shown in SHOWN.items()
     }
@@ -61,7 +63,7 @@ Line = dict[str, Any]
 
 
 def found(name: str, change: Callable[[Line, Line], None]) -> bool:
-    """Whether the page's first instance of a finding is counted after a change of its line, by the line before."""
+    """True if the finding's first instance is still counted after ``change(its line, the line before)``."""
     shown = SHOWN[name]
     path = RECORDED / f"{shown['first']}.ndjson.gz"
     read = [(number, line) for number, line in lines(path) if number <= shown["line"]]
@@ -72,7 +74,7 @@ def found(name: str, change: Callable[[Line, Line], None]) -> bool:
 
 
 def _as_before(line: Line, before: Line) -> None:
-    """Only what the recorder notes beside the partitions changes."""
+    """Undo the partition changes; keep only the recorder's notes."""
     notes = ("effectiveMinIsr", "unclean")
     kept = {(p["topic"], p["partition"]): {note: p[note] for note in notes} for p in line["partitions"]}
     line["partitions"] = [{**p, **kept.get((p["topic"], p["partition"]), {})} for p in before["partitions"]]
@@ -80,6 +82,6 @@ def _as_before(line: Line, before: Line) -> None:
 
 @needs_recordings
 @pytest.mark.parametrize("name", sorted(set(SHOWN) - {"shut-out"}))
-def test_a_note_beside_a_partition_is_not_counted_as_a_change(name: str) -> None:
-    """Two changes of a setting, of which the recorder writes a new ``effectiveMinIsr``, were counted once."""
+def test_a_recorder_s_note_is_not_counted_as_a_change(name: str) -> None:
+    """Changes of the recorder's ``effectiveMinIsr`` were once counted by mistake."""
     assert not found(name, _as_before)

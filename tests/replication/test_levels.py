@@ -1,4 +1,4 @@
-"""Rules that feature levels decide about are asked in one way: a second way would answer for one level only."""
+"""Feature levels are read in one way only: a second way could ignore a level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Divergence and truncation (B3) on logs with real histories: a follower ends at what both logs share, no less."""
+"""B3, divergence and truncation, on realistic logs: a follower keeps exactly the common prefix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Log = list[dict[str, Any]]
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Log, Log]:
-    """Two logs of a partition's history: each leader epoch begins with a prefix of an older log and adds to it."""
+    """Two logs of one partition: each leader epoch starts from a prefix of an older log and appends."""
     found: list[Log] = [[]]
     value = 0
     for epoch in range(draw(st.integers(1, 7))):
@@ -35,13 +35,13 @@ def histories(draw: st.DrawFn) -> tuple[Log, Log]:
             log = [*log, {"value": value, "epoch": epoch}]
             value += 1
         found.append(log)
-        # Replicas of this epoch can have stopped anywhere on the way.
+        # Replicas of this epoch can stop anywhere on the way.
         found.append(log[: draw(st.integers(0, len(log)))])
     return draw(st.sampled_from(found)), draw(st.sampled_from(found))
 
 
 def shared(first: Log, second: Log) -> int:
-    """How many records two logs have in common, from the start."""
+    """The length of two logs' common prefix."""
     return next(
         (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
         min(len(first), len(second)),

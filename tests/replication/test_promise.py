@@ -1,4 +1,4 @@
-"""Replication keeps the promise to its clients, and breaks it where a rule is off: what is asked is asked indeed."""
+"""Replication implements the client promise and violates it if a rule is off."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BROKEN: dict[str, tuple[str, dict[str, Any]]] = {
     "early-join": ("fence_broker", {"log": ([0], [])}),
     "forgotten-elr": ("finish_recovery", {"log": ([0], [])}),
 }
-"""The step that breaks the promise, and what it does to clients that nothing may do."""
+"""The step that breaks the promise, and its forbidden effect on the abstract state."""
 
 
 def model_of(name: str, *refinements: Refinement, **overrides: Any) -> Model:
@@ -70,11 +70,11 @@ def test_a_rule_that_is_off_breaks_the_promise(name: str) -> None:
 
 
 def test_the_rule_that_is_on_keeps_the_promise() -> None:
-    """Here in the smallest of the scenarios; in larger ones by the standard scenarios of the proposal."""
+    """Checks only the smallest scenario; the standard scenarios are larger."""
     assert broken(PLACE + "committed-isr", rules={"hwm_over_maximal_isr": True}) is None
 
 
-# --- what is asked bites ------------------------------------------------------------------------------
+# --- refinement is not vacuous ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_each_action_of_the_promise_is_needed(
 
 
 def mapped(name: str, **fields: Any) -> Refinement:
-    """The refinement with another mapping of these fields: functions of (protocol, state, what it is mapped to)."""
+    """The refinement with other mappings of some fields: functions of (protocol, state, original mapping)."""
 
     def mapping(m: Protocol, s: State) -> Mapping[str, Any]:
         honest = keeps_the_promise.mapping(m, s)
@@ -111,7 +111,7 @@ def mapped(name: str, **fields: Any) -> Refinement:
 
 
 WRONG = {
-    # A log that never shrinks, whoever leads: consumers still see what a leader shows.
+    # A log that never shrinks: consumers still see what a leader shows.
     "log": lambda m, s, honest: mapped_values(m, s.committed),
     "shown": lambda m, s, honest: [[]] * m.p.brokers,
     "writes": lambda m, s, honest: ["UNUSED"] * m.p.records,
@@ -132,13 +132,13 @@ def test_a_mapping_that_ignores_the_log_misses_the_loss() -> None:
 
 
 @pytest.mark.parametrize("field", ["shown", "writes"])
-def test_a_mapping_that_ignores_a_field_is_none(field: str) -> None:
-    """What is committed is shown, and was written: the other fields tell."""
+def test_a_mapping_that_ignores_a_field_is_detected(field: str) -> None:
+    """The other fields reveal it: what is committed is shown and was written."""
     assert broken("replication/large-records", mapped("blind", **{field: WRONG[field]})) is not None
 
 
 def test_losses_that_an_unclean_election_may_take_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the promise does not end with what it does not cover, an Aggressive recovery breaks it."""
+    """Planted: the promise does not exempt uncovered losses, so an Aggressive recovery breaks it."""
     monkeypatch.setattr(promise, "is_void", lambda m, s: as_bool(False))
     example = broken("replication/recovery-aggressive")
     assert example is not None
@@ -149,7 +149,7 @@ def test_losses_that_an_unclean_election_may_take_are_seen(monkeypatch: pytest.M
 
 def test_the_promise_depends_on_order_and_values() -> None:
     def backwards(m: Any, s: Any, honest: Any) -> Any:
-        """The two records of a log, the second one first."""
+        """The log with its two records swapped."""
         log = honest["log"]
         zero = log.type.zero()
         return where(log.length == 2, zero.append(log.at(1)).append(log.at(0)), log)
@@ -161,6 +161,6 @@ def test_the_promise_depends_on_order_and_values() -> None:
 
 
 def test_z3_finds_the_same_step() -> None:
-    """In every run of up to six states, and in none of up to five."""
+    """The shortest violation has six states."""
     found = bounded.check(model_of(PLACE + "without-gate"), 6)
     assert {v.property: v.depth for v in found.violations} == {"keeps_the_promise": 6}

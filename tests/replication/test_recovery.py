@@ -1,4 +1,4 @@
-"""Unclean recovery by the logs: each wrong winner loses records, and consumers read others in their place."""
+"""Unclean recovery by logs: each wrong winner loses records, and consumers read others at their offsets."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ State = Mapping[str, Any]
 
 @cache
 def runs(name: str) -> Mapping[str, Counterexample]:
-    """The shortest runs to what a defect's scenario violates, by property."""
+    """Property → the shortest run to its violation in a defect's scenario."""
     return {example.name: example for example in galleries.find(name).examples}
 
 
 def answers(run: Counterexample) -> tuple[int, dict[int, State]]:
-    """Who is elected by the logs in a run, and what the controller knows of them then, by broker."""
+    """The broker elected by logs in a run, and the log infos that the controller had, by broker."""
     step = next(n for n, s in enumerate(run.steps) if s.action == "finish_recovery")
     known = run.steps[step - 1].state["log_infos"]
     return run.steps[step].parameters["b"], {b: info for b, info in enumerate(known) if info is not None}
 
 
 def right_winners(known: Mapping[int, State]) -> set[int]:
-    """966.14 in the proposal's words: filter by the highest leader epoch, then by the longest log."""
+    """966.14 as in the proposal: highest leader epoch first, then longest log."""
     rank = {b: (-1 if i["last_epoch"] is None else i["last_epoch"], i["end"]) for b, i in known.items()}
     return {b for b in known if rank[b] == max(rank.values())}
 
@@ -77,11 +77,10 @@ def test_enough_answers_leave_out_the_only_one_that_has_the_record() -> None:
     assert complete <= awaited - set(known)
 
 
-# --- where such a scenario starts -----------------------------------------------------------------------
+# --- initial states -------------------------------------------------------------------------------------
 
 
 def start(**parameters: int) -> tuple[Model, Scalars]:
-    """The model with these parameters, and its initial state."""
     model = Model(
         Replication({"replication_factor": 2, **parameters}, Replication.profiles["kip_966"].rules), []
     )
@@ -130,7 +129,7 @@ def test_the_scenarios_with_the_rules_on_have_the_budgets_of_the_defects() -> No
 
 @step_property("966.14")
 def nobody_passes_a_better_fenced_replica(m: Any, before: Any, after: Any) -> Any:
-    """An election by the logs takes nobody while a fenced replica has said that its log is better."""
+    """No election by logs while a fenced replica has reported a better log."""
 
     def passes(winner: Any, other: Any) -> Any:
         mine, theirs = before.log_infos[winner], before.log_infos[other]
@@ -143,8 +142,8 @@ def nobody_passes_a_better_fenced_replica(m: Any, before: Any, after: Any) -> An
 
 
 @pytest.mark.parametrize("counts_unfenced", [True, False])
-def test_a_fenced_replica_with_a_better_log_keeps_nobody_from_leading(counts_unfenced: bool) -> None:
-    """966.14. Aggressive: broker 0, which has the record, has answered and crashed; broker 1 can lead all the same."""
+def test_a_fenced_replica_with_a_better_log_does_not_block_elections(counts_unfenced: bool) -> None:
+    """966.14, Aggressive: broker 0 has the record and reported it, then crashed; broker 1 can still lead."""
     parameters = {
         "brokers": 2, "initial_isr": 1, "min_isr": 1, "initial_records": 1, "recovery": 1, "unclean_election": 1,
         "crashes": 2, "max_broker_epoch": 1,

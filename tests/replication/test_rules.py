@@ -1,4 +1,4 @@
-"""The controller's rules, one by one, on partitions small enough to check by hand against the proposals."""
+"""The controller's rules on partitions small enough to check by hand against the proposals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The controller's scenarios keep what they promise, and with a rule off the defect that it closes is found."""
+"""The controller's scenarios end as expected, and each rule that is off shows its defect."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SCENARIOS = [
 ]
 COMPLETE = [s for s in SCENARIOS if s.expectation.distinct_states is not None]
 NAMES = {i.name for i in INVARIANTS}
-INTERPRETED = "whole searches by the interpreter; `highwater check` does them with the native engine"
+INTERPRETED = "complete searches by the interpreter; `highwater check` uses the native engine"
 VIOLATED = [s for s in SCENARIOS if s not in COMPLETE and (s.properties is None or NAMES & set(s.properties))]
 SMALL = {"max_partition_epoch": 3, "max_leader_epoch": 3}
 MIN_ISR, REASSIGN = SMALL | {"max_min_isr": 2}, SMALL | {"reassignments": 1, "replication_factor": 2}
 
 
 def whole(scenario: Scenario) -> tuple[pytest.MarkDecorator, ...]:
-    """What marks a whole search by the interpreter: a minute and more of it is not asked every time."""
+    """The marks of a complete interpreter search; the largest ones run only on request."""
     return (
         largest(INTERPRETED) if (scenario.expectation.distinct_states or 0) > 60_000 else (slow(INTERPRETED),)
     )
@@ -94,5 +94,5 @@ def test_the_proposal_violates_no_property(profile: str, parameters: dict[str, i
     ],
 )
 def test_a_rule_that_is_off_shows_its_defect(rule: str, parameters: dict[str, int], property: str) -> None:
-    """With the rule on nothing is found within the same budgets: so say the proposal's promises above."""
+    """With the rule on, the same budgets show no violation: the scenarios above expect none."""
     assert violated(run("kip_966_first_phase", parameters, rule, {property})) == {property}

@@ -1,4 +1,4 @@
-"""The default run: every standard scenario keeps its promise, and between them they leave nothing untried."""
+"""The default run: each standard scenario ends as expected, and together they exercise everything."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 BASELINE = tomllib.loads((ROOT / ".highwater/gate.toml").read_text(encoding="utf-8"))["scenarios"]
-"""What `highwater gate` has seen last of each scenario."""
+"""Scenario → `highwater gate`'s latest results."""
 STANDARD = [s.name for s in scenario_files.standard()]
 DEFECT = "replication/defect-"
-"""Scenarios that ``test_defects`` searches, with their counts."""
+"""Scenarios that ``test_defects`` searches."""
 QUORUM = [
     name
     for name, (_, standard) in scenario_files.titles().items()
@@ -35,7 +35,7 @@ QUORUM = [
 
 
 def smallest(protocol: str, count: int = 4) -> list[str]:
-    """The smallest standard scenarios of a protocol; `.ci/run` compares all of them with the baseline."""
+    """The smallest standard scenarios of a protocol; `.ci/run` checks all of them."""
     of = [n for n in STANDARD if n.rpartition("/")[0] == protocol and not n.startswith(DEFECT)]
     return sorted(of, key=lambda n: BASELINE[n]["distinct_states"])[:count]
 
@@ -45,14 +45,12 @@ SMALL = sorted(
     {*TRUNCATION, *(n for p in registry.NAMES for n in smallest(p))},
     key=STANDARD.index,
 )
-ALL = largest(
-    "32 million states: `.ci/run` explores them by the gate, and fails where one is not as promised"
-)
+ALL = largest("32 million states: `.ci/run` explores them by the gate, and fails if one is not as expected")
 
 
 @cache
 def checked(*names: str) -> list[dict[str, Any]]:
-    """What ``highwater check`` says; without names of all standard scenarios, by all cores."""
+    """Results of ``highwater check``; without names, of all standard scenarios on all cores."""
     if names:
         asked = ["check", *names, "--workers", "1", "--quiet", "--json", "-"]
         here = CliRunner().invoke(cli, asked, prog_name="highwater")
@@ -67,14 +65,14 @@ def checked(*names: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(params=["the baseline", pytest.param("the searches", marks=ALL)])
 def results(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    """All standard scenarios: as they are committed, and as they are found now."""
+    """All standard scenarios: committed results, or new ones."""
     if request.param == "the searches":
         return checked()
     return [committed(name) for name in STANDARD]
 
 
 def committed(name: str) -> dict[str, Any]:
-    """The baseline's facts of a scenario; of a violated property it has the depth, and so it had something to say."""
+    """The baseline's result of a scenario. A violated property has no premise count, so its depth is used."""
     facts = BASELINE[name]
     premises = {**facts.get("premises", {}), **facts.get("violated", {})}
     told = {"scenario": name, "protocol": scenario_files.find(name).definition.name, "premises": premises}
@@ -115,7 +113,7 @@ protocols = pytest.mark.parametrize("protocol", ["replication", "quorum", "zooke
 
 
 NOT_STANDARD = {"replication": {"start_broker_in_part", "read_late"}}
-"""Steps of Kafka 4.2.1 alone: its scenarios are not standard ones; the findings and test_followers_4_2.py take them."""
+"""Actions of Kafka 4.2.1 alone; the findings and test_followers_4_2.py take them."""
 
 
 @protocols
@@ -128,8 +126,8 @@ def test_every_action_is_taken_somewhere(results: list[dict[str, Any]], protocol
 UNASKED = {
     "replication": {
         p.name for p in catalogue.load("replication").liveness
-    },  # the page of liveness asks them all
-    "quorum": {"fetches_come_to_rest"},  # it is asked without the timer
+    },  # the liveness page checks all of them
+    "quorum": {"fetches_come_to_rest"},  # checked only without the timer
     "zookeeper": set(),
 }
 
@@ -146,10 +144,8 @@ def test_no_property_is_vacuous_in_all_standard_scenarios(
 
 def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
     for r in results:
-        if (
-            r["verdict"] == "holds" and r["protocol"] != "promise"
-        ):  # that one is what others implement, and small
-            # Scenarios of sanity and reach check one property or condition.
+        if r["verdict"] == "holds" and r["protocol"] != "promise":  # the abstract protocol, which is small
+            # Sanity and reach scenarios check one property or condition.
             kind = r["scenario"].rpartition("/")[2].partition("-")[0]
             least = {"small": 500, "sanity": 50, "reach": 50}.get(kind, 5_000)
             assert r["distinct_states"] > least, r["scenario"]
@@ -158,7 +154,7 @@ def test_no_scenario_is_trivial(results: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize(
     "gap",
     [
-        pytest.param("gap-min-isr-raised", marks=slow("a larger search; the other gap is fast")),
+        pytest.param("gap-min-isr-raised", marks=slow("a larger search; fast for the other gap")),
         "gap-second-copy",
     ],
 )
@@ -170,7 +166,7 @@ def test_an_open_gap_of_the_proposals_is_found_with_every_rule_on(gap: str) -> N
 
 
 @pytest.mark.parametrize(
-    "name", all_but(("quorum/liveness-at-rest",), QUORUM, "a whole search; one is quick")
+    "name", all_but(("quorum/liveness-at-rest",), QUORUM, "a complete search; fast for one scenario")
 )
 def test_a_quorum_scenario_that_is_not_standard_gives_the_expected_result(name: str) -> None:
     (result,) = checked(name)

@@ -1,4 +1,4 @@
-"""Brokers are interchangeable where any candidate can be elected: counts, verdicts, and a second opinion on both."""
+"""Broker symmetry, when any candidate can be elected: counts and verdicts agree with other computations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REDUCED = replace(WHOLE, symmetry=True)
 def model(
     parameters: Mapping[str, int], *, without: frozenset[str] = frozenset(), first: bool = False
 ) -> Model:
-    """The proposal with any candidate elected (or the ``first`` one), and all that is asked of every state and step."""
+    """The proposal, electing any candidate (or the ``first``), with all invariants and step properties."""
     rules = (Replication.profiles["kip_966"].rules | (frozenset() if first else ANY)) - without
     steps = [p for p in STEP_PROPERTIES if p.name != "keeps_the_promise"]
     invariants = [i for i in INVARIANTS if i.rule is None or i.rule in rules]
@@ -37,12 +37,11 @@ def model(
 
 
 def verdicts(result: SearchResult) -> dict[str, int]:
-    """What is violated, and how deep."""
     return {v.property: v.depth for v in result.violations}
 
 
 def renamed(plain: Any, order: tuple[int, ...]) -> tuple[Any, ...]:
-    """A state as it is told, with other names for the brokers: written by hand, by what each field means."""
+    """A decoded state with brokers renamed, independently written field by field."""
 
     def of(broker: Any) -> Any:
         return broker if broker is None or broker < 0 else order[broker]
@@ -88,7 +87,6 @@ def renamed(plain: Any, order: tuple[int, ...]) -> tuple[Any, ...]:
 
 
 def frozen(plain: Any) -> Any:
-    """A plain value that can be compared and hashed."""
     if isinstance(plain, dict):
         return tuple((name, frozen(value)) for name, value in sorted(plain.items()))
     if isinstance(plain, (list, tuple)):
@@ -97,7 +95,7 @@ def frozen(plain: Any) -> Any:
 
 
 def orbits(asked: Model) -> tuple[int, int]:
-    """How many states the interpreter reaches, and how many of them differ by more than names."""
+    """The number of reachable states, and of their equivalence classes under renaming."""
     interpreter, brokers = Interpreter(asked), asked.protocol.p.brokers
     names = list(itertools.permutations(range(brokers)))
     seen, waiting = set(asked.initial), deque(asked.initial)
@@ -114,7 +112,7 @@ def orbits(asked: Model) -> tuple[int, int]:
     "parameters",
     [
         {"any_first_leader": 1, "fencings": 0},
-        # A last known leader is a number, and the replicas are a sequence: both are renamed.
+        # A last known leader is a number and replicas are a sequence: both are renamed.
         {"any_first_leader": 1, "brokers": 2, "crashes": 2, "max_broker_epoch": 1},
     ],
 )
@@ -142,15 +140,15 @@ def test_verdicts_are_the_same(parameters: dict[str, int], without: str) -> None
         assert reduced.distinct_states < whole.distinct_states / 1.9
 
 
-def test_the_order_of_the_replicas_tells_brokers_apart() -> None:
-    """Where the first in that order is elected it goes with the names: no two states differ by names alone."""
+def test_the_replica_order_leaves_no_symmetric_states() -> None:
+    """Electing the first replica respects renaming, but no two states are equal up to renaming."""
     asked = model(SMALL, first=True)
     whole, reduced = native.search(asked, WHOLE), native.search(asked, REDUCED)
     assert reduced.distinct_states == whole.distinct_states
 
 
-def test_a_name_that_decides_is_found_out() -> None:
-    """Without an order of the replicas the broker with the least number is elected."""
+def test_election_by_broker_number_is_refused_with_symmetry() -> None:
+    """Without a replica order, the broker with the least number is elected, so symmetry is refused."""
     asked = model(SMALL, first=True, without=frozenset({"replica_order"}))
     with pytest.raises(EngineError, match="symmetry cannot be used on replication"):
         native.search(asked, REDUCED)

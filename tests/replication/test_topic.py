@@ -1,4 +1,4 @@
-"""A topic of two partitions: a step does to a partition what it does to it alone; and what crosses partitions."""
+"""A topic of two partitions: each step acts on a partition as on a single one, except for shared effects."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def alone() -> Model:
 
 
 def seen(model: Model, state: Scalars, place: int) -> dict[str, Any]:
-    """A topic's state in the eyes of one partition, as plain values of the controller's protocol."""
+    """One partition's view of a topic's state, as a plain state of the controller's protocol."""
     plain = model.decode(state)
     first = len(plain["partition"]["replicas"]) if place else 0
     owner = plain["second"] if place else plain
@@ -65,7 +65,7 @@ def seen(model: Model, state: Scalars, place: int) -> dict[str, Any]:
 
 
 def same_instance(of: Model, instance: Instance, place: int) -> int | None:
-    """The controller's instance that is the topic's, for a partition; None where it is about the other one."""
+    """The controller's instance for a topic's instance and a partition; None if it concerns the other."""
     choice = dict(instance.parameters)
     if choice.pop("partition", place) != place:
         return None
@@ -79,8 +79,8 @@ def without_entries(plain: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name != "elr_entries"}
 
 
-def test_a_step_does_to_a_partition_what_it_does_to_it_alone(topic: Model, alone: Model) -> None:
-    """On states of random walks: the index of ELR members apart, as entries go from one partition to another."""
+def test_a_step_acts_on_a_partition_as_on_a_single_one(topic: Model, alone: Model) -> None:
+    """On states of random walks, except for the index of ELR members: its entries can change partitions."""
     both, one = Interpreter(topic), Interpreter(alone)
     compared: set[tuple[str, int]] = set()
     rng = random.Random(1)
@@ -115,13 +115,13 @@ def test_a_step_does_to_a_partition_what_it_does_to_it_alone(topic: Model, alone
 
 
 def test_a_step_about_a_broker_has_the_guards_of_both_partitions(topic: Model) -> None:
-    """A decision that fails for one partition fails for both: the guard of each is there."""
+    """A decision that fails for one partition fails for both."""
     guards = [g.name for i in topic.instances if i.action.name == "fence" for g in i.guards]
     assert guards.count("no candidate for leader is a broker that is no replica") >= 2
 
 
 def at(model: Model, **fields: Any) -> Run:
-    """A run from the initial state with other values of these fields; ``second__isr`` is the field ``second.isr``."""
+    """A run from the initial state with these fields changed; ``second__isr`` is the field ``second.isr``."""
     run = Run(model)
     plain = run.state
     for path, value in fields.items():
@@ -135,7 +135,9 @@ def at(model: Model, **fields: Any) -> Run:
 
 
 def test_entries_of_the_second_partition_go_astray_to_the_first(topic: Model) -> None:
-    """Broker 0 has two entries for the second partition; when it leaves that ELR one is left, of partition 0 (K8)."""
+    """K8: broker 0 has two entries for the second partition; when it leaves the ELR, one remains for the
+    first.
+    """
     run = at(topic, second__partition__isr=[1], second__partition__elr=[0], second__elr_entries=[2, 0])
     after = run.take("alter_partition", partition=1, isr=[0, 1], stale=None).state
     assert after["second"]["partition"]["elr"] == []
@@ -154,12 +156,12 @@ def test_min_isr_of_the_second_partition_follows_the_replicas_of_the_first(
 
 @pytest.fixture(scope="module")
 def failing() -> Model:
-    """The topic with a controller that fails in the middle of a registration."""
+    """A topic whose controller can fail in the middle of a registration."""
     return Model(Topic({**PARAMETERS, "failovers": 2}, RULES), stated("replication.topic").invariants)
 
 
 def test_a_registration_is_written_in_part_and_in_order(failing: Model) -> None:
-    """Partitions with the broker in the ISR come first, then those with it in the ELR; else in their order."""
+    """Partitions with the broker in the ISR come first, then those with it in the ELR."""
     written = {"broker": 0, "clean": False}
     run = at(failing)
     assert not run.can("register_in_part", **written, written=(1,))

@@ -22,9 +22,9 @@ LARGE = frozenset({"re-elected-leader"})
 class Finding:
     """A finding: its scenario, the kind of gap, and the rules that close it.
 
-    ``closes`` lists minimal sets: no proper subset of one closes the finding. With the rules ``off`` switched off, the
-    profile kip_966_first_phase shows the finding within the same budgets. With all its rules it shows the finding only
-    if ``off`` is empty.
+    ``closes`` lists minimal sets: no proper subset of one closes the finding. With the rules ``off`` switched
+    off, the profile kip_966_first_phase shows the finding within the same budgets. With all its rules it
+    shows the finding only if ``off`` is empty.
     """
 
     name: str
@@ -71,9 +71,9 @@ FINDINGS = (
         "two-crashes", "proposal", (("unclean_recovery", "last_known_elr", "fenced_before_registration"),)
     ),
 )
-"""The findings, in the order of the page."""
+"""The findings in the page's order."""
 
-LONG = slow("its searches are large; those of the other findings are fast")
+LONG = slow("its searches are large; fast for the other findings")
 CASES = [pytest.param(f, id=f.name, marks=[LONG] if f.name in LARGE else []) for f in FINDINGS]
 
 
@@ -81,7 +81,7 @@ CASES = [pytest.param(f, id=f.name, marks=[LONG] if f.name in LARGE else []) for
 def searched(
     name: str, on: tuple[str, ...] = (), off: tuple[str, ...] = (), profile: str | None = None
 ) -> SearchResult:
-    """The search of a finding's scenario with these rules. It explores unclean recovery if that is on."""
+    """The search of a finding's scenario with these rules; includes unclean recovery if that is on."""
     recovery = {"recovery": 1} if "unclean_recovery" in on or profile == "kip_966" else {}
     rules = {**dict.fromkeys(on, True), **dict.fromkeys(off, False)}
     request = Request.of(scenario_files.find(PLACE + name), Overrides(recovery, rules, profile))

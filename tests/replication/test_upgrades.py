@@ -1,4 +1,4 @@
-"""Features that end and begin, one older broker, and electable members that are missing: got wrong, and seen."""
+"""Feature upgrades, downgrades, one older broker, and missing ELR members: each mistake is detected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACE = "replication/"
 
 
 def found(name: str, **changes: Any) -> SearchResult:
-    """All that is violated in a scenario, with these parameters, rules or properties changed."""
+    """Search a scenario with these parameters, rules or properties changed."""
     scenario = scenario_files.find(PLACE + name)
     model = Request.of(scenario, Overrides(**changes)).model()
     return native.search(model, SearchOptions(workers=1))
@@ -47,7 +47,7 @@ def test_brokers_of_one_version_lose_nothing_within_the_same_budgets(name: str, 
 
 @pytest.mark.parametrize("older", ["ungated_broker", "old_fetcher", "old_proposer"])
 def test_a_broker_that_is_not_there_is_older_in_nothing(older: str) -> None:
-    """The parameter names a broker: one beyond those of the cluster changes no step."""
+    """The parameter names a broker outside of the cluster, so no step changes."""
     plain = found("upgrade-mixed-gate", parameters={"ungated_broker": -1})
     beyond = found("upgrade-mixed-gate", parameters={"ungated_broker": -1, older: 2})
     assert (plain.distinct_states, plain.generated_states) == (
@@ -70,7 +70,7 @@ def test_a_broker_that_is_not_there_is_older_in_nothing(older: str) -> None:
     ],
 )
 def test_each_feature_ends_by_itself(ended: set[str], off: frozenset[str]) -> None:
-    """966.18. With the flag end the rules of the ELR, with the version clean registrations, too."""
+    """966.18. The flag ends the ELR rules; the version also ends clean registrations."""
     parameters = {"brokers": 2, "recovery": 1, "downgrades": 1, "flag_changes": 1}
     m = Replication(parameters, Replication.profiles["kip_966"].rules)
     Model(m, [])
@@ -81,15 +81,15 @@ def test_each_feature_ends_by_itself(ended: set[str], off: frozenset[str]) -> No
 
 
 def test_an_elr_that_is_off_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """966.18. What is left of it lacks records soon, and that is no harm."""
+    """966.18. Members of a leftover ELR soon lack records, which does no harm."""
     everything = ("electable_completeness", "elr_only_under_min_isr")
     assert not violated("upgrade-aborted", properties=everything)
     monkeypatch.setattr(features, "partition_as_read", lambda m, s: s.partition)
     assert violated("upgrade-aborted", properties=everything) == set(everything)
 
 
-def test_after_a_crash_too_few_electable_members_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """966.6. One registration after an unclean shutdown excuses one member, not all of them."""
+def test_after_a_crash_too_few_electable_members_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """966.6. One registration after an unclean shutdown excuses one missing member, not all."""
     bounds = {
         "initial_isr": 3, "min_isr": 3, "initial_records": 1, "crashes": 1, "fencings": 1, "max_broker_epoch": 1,
         "max_partition_epoch": 3, "controlled_shutdowns": 0, "max_leader_epoch": 1, "recovery": 0, "downgrades": 0,

@@ -1,4 +1,4 @@
-"""The command, as the tests of the checker run it."""
+"""Fixtures of the checker's tests, for the rulebook tests."""
 
 from tests.checker.conftest import highwater
 

@@ -1,4 +1,4 @@
-"""The audit has every rule of the five proposals, names existing things, and its mistakes are errors."""
+"""The audit has every rule of the five proposals and names existing things; mistakes in it are errors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Command = Callable[..., Run]
 ROOT = Path(__file__).parents[2]
 
 FAMILIES = ("966", "903", "841", "380", "1166")
-"""The proposals that the audit goes through."""
+"""The audited proposals."""
 
 NOT_IN_THE_TEXT = {
-    "cancellation_is_whole",  # what a cancellation is, KIP-455 says
-    "clean_in_every_directory",  # KIP-966 speaks of one log directory
-    "removed_replicas_delete",  # Kafka does so of itself
+    "cancellation_is_whole",  # KIP-455 defines a cancellation
+    "clean_in_every_directory",  # KIP-966 assumes one log directory
+    "removed_replicas_delete",  # Kafka's own behavior
 }
-"""Switches of rules of these proposals that no sentence is about."""
+"""Switches of these proposals' rules that have no sentence in the audit."""
 
 
 def test_every_rule_of_these_proposals_has_its_sentences() -> None:

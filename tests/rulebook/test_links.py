@@ -1,4 +1,4 @@
-"""Every mention of a rule number in a generated page, and in a page of HTML, leads to what the rulebook says."""
+"""Every rule number in a generated page or an HTML page links to its rule."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def rules_of_page(tmp_path: Path, *findings: Finding) -> dict[str, Any]:
 
 
 def test_the_page_of_a_replay_has_the_rules_that_its_findings_name(tmp_path: Path) -> None:
-    """Of findings that come from a proposal: a protocol of one's own may mean something else by a number."""
+    """Only rules of findings from a proposal: a user's protocol may give a number another meaning."""
     loss = Finding("B4, 966.6", "p", "t-0", {"line": 2}, None, "said", "risk", "KIP-966")
     own = Finding("B5", "q", "t-0", {"line": 2}, None, "said")
     rules = rules_of_page(tmp_path, loss, own)

@@ -1,4 +1,4 @@
-"""A protocol with a rulebook names only the numbers in it: another number is an error at its line."""
+"""A protocol with a rulebook may only name its numbers; another number is an error at its line."""
 
 from __future__ import annotations
 
@@ -49,12 +49,10 @@ def flip(self: Any, s: State) -> None:
 
 
 def holds(m: Any, s: State) -> Any:
-    """A property."""
     return s.on | ~s.on
 
 
 def stays(m: Any, before: State, after: State) -> Any:
-    """A step property."""
     return before.on | ~before.on
 
 
@@ -174,7 +172,7 @@ def test_a_user_s_protocol_can_have_a_rulebook(
 
 
 def test_the_walk_over_invariants_finds_every_kind() -> None:
-    """The test finds all modules of invariants; it would not check one that it missed."""
+    """The test checks only modules that the walk finds."""
     assert len(sources.other_properties()) > 30
     kinds = {type(p).__name__ for p in sources.other_properties()}
     assert kinds >= {"Invariant", "StepProperty"}

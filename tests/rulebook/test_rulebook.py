@@ -22,11 +22,11 @@ TEXTS = (".py", ".md", ".toml", ".html")
 FOLDERS = ("model", "invariants", "checker", "traces", "tests", "docs")
 
 NOT_MODELLED: set[str] = set()
-"""Rules of a proposal that nothing in the model states."""
+"""Rules of a proposal that the model lacks."""
 
 
 def what_looks_like_a_number() -> re.Pattern[str]:
-    """Numbers of the book's families, in the book or not."""
+    """A pattern for numbers with the book's prefixes, whether the book has them or not."""
     counted = "|".join(
         sorted((f.prefix for f in RULEBOOK.families if f.prefix.isdigit()), key=len, reverse=True)
     )
@@ -35,13 +35,13 @@ def what_looks_like_a_number() -> re.Pattern[str]:
 
 
 def texts() -> list[Path]:
-    """Every text of the repository but the tests of the rulebook, which name what is not there."""
+    """All texts of the repository except the rulebook tests, which name missing numbers."""
     found = [*ROOT.glob("*.md"), *(p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*")))]
     return [p for p in found if p.suffix in TEXTS and p.is_file() and p.parent != Path(__file__).parent]
 
 
 def every_source() -> Iterator[tuple[str, str]]:
-    """Every source that a shipped protocol or property names, with what names it."""
+    """(what names it, source) for every source of a shipped protocol or property."""
     for d in catalogue.definitions():
         for name, rule in d.protocol.rules.items():
             yield f"rule {name} of {d.name}", rule.source
@@ -64,7 +64,7 @@ def test_every_protocol_here_has_the_rulebook() -> None:
 
 
 def test_every_number_in_any_file_is_in_the_book() -> None:
-    """Code, docstrings, tests, pages, titles of scenarios, findings."""
+    """Searches code, docstrings, tests, pages, scenario titles and findings."""
     pattern = what_looks_like_a_number()
     for path in texts():
         for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -90,7 +90,7 @@ def test_switches_in_the_book_s_texts_exist() -> None:
 
 
 def test_a_switch_beyond_the_letter_has_its_mark() -> None:
-    """The rulebook lists each switch of ours in docs/replication.md under a number of its own."""
+    """Each of our own switches in docs/replication.md has a number in the rulebook."""
     text = (ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
     ours = re.findall(r"\*\*`(\w+)`|and \*\*`(\w+)`", text.split("## Profiles")[1].split("Some gaps")[0])
     assert len(ours) >= 5
@@ -113,7 +113,7 @@ def test_every_entry_has_a_family_and_those_of_proposals_a_link_and_a_section() 
     assert without == {"F1", "F2"}, "name the proposal of a rule, or add its number here"
 
 
-def test_a_number_is_found_in_a_text_only_where_it_stands_for_itself() -> None:
+def test_a_number_is_found_only_as_a_whole_word() -> None:
     text = "966.1 (966.10), B4; not 966.12.3, KIP-966.1, xB4, B4x, v966.2, #966.3 nor a/B5, but Z3 solves ZK3 bars"
     assert RULEBOOK.pattern.findall(text) == ["966.1", "966.10", "B4", "ZK3"]
 
@@ -210,7 +210,7 @@ def test_the_rulebook_that_the_docs_show_is_one(book: Callable[[str], Rulebook])
 
 
 def test_the_quick_look_up_has_the_numbers_of_the_book() -> None:
-    """They are taken from the file's lines, as reading the whole book would take longer than all else."""
+    """The lookup parses only lines with numbers: reading the whole book is slow."""
     assert RULEBOOK._numbers == set(RULEBOOK)
     assert "B4" in RULEBOOK
     assert "B99" not in RULEBOOK

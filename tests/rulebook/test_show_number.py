@@ -1,4 +1,4 @@
-"""`highwater show 966.4`: a rule, why, where it comes from, and what in the model goes with it."""
+"""`highwater show 966.4`: a rule, its reason, its source, and the related parts of the model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Command = Callable[..., Run]
 
 @cache
 def entry_of(number: str) -> dict[str, Any]:
-    """All about a rule except its tests, which take most of the time to find."""
+    """Everything about a rule except its tests, which take most of the time to find."""
     entry = found(number, with_tests=False)
     assert entry is not None
     return entry
@@ -40,7 +40,7 @@ def lines_of(file: str) -> list[str]:
     return (ROOT / file).read_text(encoding="utf-8").splitlines()
 
 
-def test_a_rule_says_what_it_states_and_why_before_anything_else(highwater: Command) -> None:
+def test_show_prints_a_rule_s_statement_and_reason_first(highwater: Command) -> None:
     out = highwater("show", "966.4").out
     rule = RULEBOOK["966.4"]
     flat = " ".join(out.split())
@@ -121,7 +121,7 @@ def test_every_place_leads_to_its_name() -> None:
                 file, _, line = part["place"].rpartition(":")
                 text = "\n".join(lines_of(file)[int(line) - 1 :][:12])
                 name = part["name"].rpartition(".")[2]
-                if part.get("protocols") == ["replication.topic"]:  # one for each of its partitions
+                if part.get("protocols") == ["replication.topic"]:  # one instance for each partition
                     name = name.removesuffix("_first").removesuffix("_second")
                 assert name in text or kind == "switches", part
                 assert "Rule(" in text or kind != "switches"

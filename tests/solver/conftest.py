@@ -1,4 +1,4 @@
-"""The fixtures of the command's tests: `highwater` runs it, `counter` writes a small scenario."""
+"""Fixtures of the checker's tests: `highwater` runs the command, `counter` writes a small scenario."""
 
 from tests.checker.conftest import _in_the_repository, counter, highwater
 

@@ -1,4 +1,4 @@
-"""The controller's protocol for proofs: nothing that an operator can do is left out, and epochs end nowhere."""
+"""The controller's protocol for proofs: all operator actions, and unbounded epochs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _unbounded(chosen: tuple[tuple[str, int], ...], profile: str) -> tuple[type[
 
 
 def controller(brokers: int, off: Collection[str] = (), profile: str = "kip_966", **parameters: int) -> Model:
-    """The controller with all of the operator's actions, any min ISR that the replicas can have, and more."""
+    """The controller with all operator actions, and any min ISR that the replicas allow or one more."""
     chosen = {
         "brokers": brokers,
         "replication_factor": brokers,
@@ -42,12 +42,11 @@ def controller(brokers: int, off: Collection[str] = (), profile: str = "kip_966"
 
 
 def prove(model: Model, actions: Collection[str] | None = None) -> InductionResult:
-    """The proof with the helpers."""
     return induction.prove(model, actions=actions)
 
 
 def broken(result: InductionResult) -> dict[str, set[str]]:
-    """Property to the actions that do not keep it."""
+    """Property → the actions that break it."""
     found: dict[str, set[str]] = {}
     for verdict in result.failures:
         found.setdefault(verdict.property, set()).add(verdict.action)

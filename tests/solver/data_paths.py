@@ -1,4 +1,4 @@
-"""The message-level protocol for proofs: every fault that the proof is about, and epochs that end nowhere."""
+"""The message-level protocol for proofs: all faults that the proof covers, and unbounded epochs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ HELPERS: Helpers = helpers(DEFINITION)
 KIP_966 = DEFINITION.protocol.profiles["kip_966"].rules
 
 NOT_PROVED = {
-    # It holds for so many losses only as there are copies to spare; no helper invariant counts those.
+    # It holds only for as many losses as there are spare copies; no helper invariant counts copies.
     "committed_records_survive",
-    # No helper invariant says which log of its leader an answer to a fetch was made from.
+    # No helper invariant relates a fetch response to the log that its leader had at the time.
     "truncation_ends_where_both_logs_agree",
     # Not inductive: no helper invariant excludes the states from which `replay_metadata` breaks it.
     "metadata_leaves_replicas_their_logs",
@@ -28,7 +28,7 @@ STEPS = tuple(p for p in (*DEFINITION.step_properties, *HELPERS.steps) if p.name
 
 CRASHES = ("crashes", "lossy_crashes", "disk_losses")
 FAULTS = {
-    # What is said of a crash is whether there was one: with two, there is one more after the first.
+    # Properties only ask whether there was a crash; two crashes allow another after the first.
     **dict.fromkeys(CRASHES, 2),
     **dict.fromkeys(("fencings", "controlled_shutdowns", "shrinks", "weak_writes"), 1),
     "flushes": 1,
@@ -43,7 +43,7 @@ def _unbounded(chosen: tuple[tuple[str, int], ...]) -> tuple[type[Protocol], dic
 def data_path(
     brokers: int, records: int, min_isr: int = 2, off: Collection[str] = (), without: Collection[str] = ()
 ) -> Model:
-    """KIP-966 with rules off, and what is proved of it, helper invariants among it, but properties ``without``."""
+    """KIP-966 without the rules ``off``, with its proved properties and helpers except ``without``."""
     sizes = {"brokers": brokers, "replication_factor": brokers, "records": records}
     isr = {"initial_isr": max(2, min_isr), "min_isr": min_isr}
     protocol, chosen = _unbounded(tuple(sorted({**FAULTS, **sizes, **isr}.items())))
@@ -56,5 +56,5 @@ def data_path(
 
 
 def prove(model: Model, actions: Collection[str] | None = None, first: bool = False) -> InductionResult:
-    """The proof with the properties of steps; ``first``: one failure is enough."""
+    """The proof, step properties included; ``first``: stop at the first failure."""
     return induction.prove(model, actions=actions, workers=cores(), first=first)

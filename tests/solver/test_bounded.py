@@ -1,4 +1,4 @@
-"""The bounded check finds what the explorer finds, at the same depth, and nothing else."""
+"""The bounded check finds the explorer's violations at the same depths, and no others."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests import models, zoo
 
 
 def depths(model: Model, depth: int, *, deadlock: bool = False) -> dict[str, int]:
-    """Property to the depth of the shortest run to a violation, each taken again by the interpreter."""
+    """Property → depth of its shortest violation, confirmed by the interpreter."""
     result = bounded.check(model, depth, deadlock=deadlock)
     return {e.name: e.depth for e in follow_all(model, result.violations)}
 
 
 def explored(model: Model, depth: int, *, deadlock: bool = False) -> dict[str, int]:
-    """The same from the native search."""
+    """Property → depth of its violation within ``depth``, by the native search."""
     result = native.search(model, SearchOptions(workers=1, deadlock=deadlock, limit_states=2_000_000))
     return {v.property: v.depth for v in result.violations if v.depth <= depth}
 
@@ -44,7 +44,7 @@ def test_several_initial_states_deadlocks_and_the_end_of_all_runs() -> None:
 
 
 class Odometer(Protocol):
-    """A number that is cut where its bits end, and how often it was raised."""
+    """A bounded number, and the count of its increments."""
 
     name = "odometer"
 

@@ -1,4 +1,4 @@
-"""Leader completeness at the level of messages, by induction; and what the proof rests on."""
+"""Leader completeness at message level, by induction, and the rules that the proof rests on."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ SERVES = {"electable_completeness", "logs_match_below_hwm", "consumers_read_cons
 
 HOLES: dict[str, tuple[str, set[str]]] = {
     # --- records -------------------------------------------------------------------------------------------
-    # A follower that has become one truncates to its own HWM, which can be behind.
+    # A new follower truncates to its own HWM, which can lag.
     "divergence_check": ("answer_fetch", SERVES | {"leader_completeness"}),
-    # A fetch of another epoch counts for the HWM.
+    # A fetch of another leader epoch counts for the HWM.
     "fetch_epoch_check": ("answer_fetch", {"logs_match_below_hwm", "consumers_read_consistently"}),
     # A record of another leader is appended.
     "fetch_response_epoch_check": (
@@ -41,13 +41,14 @@ HOLES: dict[str, tuple[str, set[str]]] = {
         },
     ),
     # --- epochs --------------------------------------------------------------------------------------------
-    # Two brokers lead in an epoch; or a change is not counted, and who has seen it says another thing than who has not.
+    # Two brokers lead in one leader epoch; or a change keeps the partition epoch, so brokers' views
+    # disagree.
     "elections_bump_leader_epoch": (
         "fence_broker",
         {"told_leaders_lead", "leader_change_ends_the_leader_epoch"},
     ),
     "every_change_bumps_partition_epoch": ("unfence_broker", {"partition_change_is_counted"}),
-    # --- the high watermark --------------------------------------------------------------------------------
+    # --- high watermark ------------------------------------------------------------------------------------
     "hwm_within_log": ("take_fetch_answer", {"hwm_within_log", "logs_match_below_hwm"}),
     "hwm_needs_min_isr": ("answer_fetch", SERVES | {"leader_completeness"}),
     # A partition with fewer replicas than min ISR commits nothing.
@@ -56,89 +57,91 @@ HOLES: dict[str, tuple[str, set[str]]] = {
         "propose_expand",
         SERVES | {"leader_completeness", "acknowledgement_means_min_isr_copies"},
     ),
-    # Alone in the ISR a leader acknowledges what it alone holds.
+    # A leader alone in the ISR acknowledges records that only it has.
     "acks_all_needs_min_isr": ("take_fetch_answer", {"acknowledgement_means_min_isr_copies"}),
-    # It does not wait for who is about to be taken out, and can be elected until then.
+    # The HWM does not wait for a member that is being removed but can still be elected.
     "hwm_waits_for_leaving": (
         "propose_shrink",
         SERVES | {"leader_completeness", "acknowledgement_means_min_isr_copies"},
     ),
-    # What consumers have read is gone, or was never committed; what they are told of the end falls.
+    # Records that consumers have read are lost or were never committed; the end offset that consumers get
+    # falls.
     "consumers_read_below_hwm": (
         "write_acks_one",
         {"electable_completeness", "leader_completeness", "told_end_never_falls"},
     ),
     "end_waits_for_epoch_start": ("replay_metadata", {"told_end_never_falls"}),
-    # A broker that shuts down does not know what the controller knew.
+    # A broker that shuts down has a view that the controller never had.
     "changes_are_no_stop_replica": ("replay_metadata", {"views_are_former_states"}),
-    # What followers fetched in another epoch counts.
+    # Fetches in another leader epoch count.
     "fetch_state_per_epoch": ("replay_metadata", {"electable_completeness"}),
     "re_election_forgets_fetches": ("replay_metadata", {"electable_completeness"}),
-    # --- the ISR: what a member lacks can be a loss only later, so a helper invariant is what breaks ---------
+    # --- ISR: a member's missing records show only later, so a helper invariant fails ------------------------
     "join_at_hwm": (
         "propose_expand",
         {"acknowledgement_means_min_isr_copies", "the_electable_hold_what_is_committed"},
     ),
     "join_at_epoch_start": ("propose_expand", {"the_electable_hold_what_is_committed"}),
     "proposal_outlives_known_metadata": ("replay_metadata", {"proposals_are_the_leaders"}),
-    # A proposal that is sent again tells epochs that nobody has fetched in.
+    # A retried proposal has broker epochs in which no follower has fetched.
     "epochs_from_fetches": ("retry_alter_partition", {"proposals_are_the_leaders"}),
     "member_epoch_check": ("handle_alter_partition", {"electable_completeness"}),
     "partition_epoch_check": ("handle_alter_partition", {"electable_completeness"}),
     "ineligible_replica_check": ("handle_alter_partition", {"isr_members_are_eligible"}),
-    # --- who is eligible -----------------------------------------------------------------------------------
+    # --- eligibility ---------------------------------------------------------------------------------------
     "unclean_registration": ("start_broker", {"electable_completeness"}),
-    # Unclean elections, of the last known leader, in place of recovery.
+    # Unclean elections of the last known leader instead of recovery.
     "unclean_recovery": ("unfence_broker", {"electable_completeness", "leader_completeness"}),
     "isr_may_become_empty": ("fence_broker", {"elr_only_under_min_isr", "isr_and_elr_are_disjoint"}),
     "eligible_leader_replicas": ("fence_broker", {"recovery_quorum_has_min_isr_members"}),
     "last_known_elr": ("start_broker", {"recovery_quorum_has_min_isr_members"}),
     "fenced_before_registration": ("start_broker", {"recovery_quorum_has_min_isr_members"}),
     "clean_registration": ("start_broker", {"enough_are_electable"}),
-    # A clean shutdown loses what was not on disk, and nobody is told.
+    # A clean shutdown loses unflushed records without a sign of it.
     "file_after_flush": (
         "finish_shutdown",
         {"electable_completeness", "acknowledgement_means_min_isr_copies"},
     ),
 }
-"""Rules off to an action that does not keep everything then, and to the protocol's invariants that it does not keep.
+"""Rule off → an action and the protocol's invariants that it then breaks.
 
-Two brokers, one record, min ISR 2. Helper invariants are named only where they have to be.
+Two brokers, one record, min ISR 2. Helper invariants are listed only if no other fails.
 """
 
 ELSEWHERE = {
-    # With min ISR 1 a leader from the ELR is an ISR that is large enough.
+    # With min ISR 1, a leader elected from the ELR alone is a large enough ISR.
     "elr_follows_election": (2, 1, ["unfence_broker"], "elr_only_under_min_isr"),
-    # With two brokers and min ISR 2 nobody can be proposed while records are committed.
+    # With two brokers and min ISR 2, no member can be proposed while records are committed.
     "hwm_over_maximal_isr": (3, 2, ["answer_fetch"], "leader_completeness"),
 }
-"""Rules that matter with other sizes: brokers and min ISR, and an action that does not keep an invariant then."""
+"""Rules that matter with other sizes: (brokers, min ISR, actions, an invariant that they break)."""
 
 HARMLESS = {
-    # The controller looks again: who is eligible, and by which broker epoch; a partition epoch has one leader epoch.
+    # The controller repeats the checks of eligibility and broker epochs; a partition epoch has one leader
+    # epoch.
     "proposed_replica_eligible_check", "proposed_broker_epoch_check", "stale_fetch_check",
     "leader_epoch_check", "sender_is_leader_check", "sender_epoch_check", "valid_isr_check",
-    # Whether somebody is elected soon, and who of several.
+    # Affects only when a leader is elected, and which candidate.
     "election_on_unfencing", "leader_stays", "replica_order",
-    # Operators and unclean recovery are not granted; with unclean recovery nobody is elected uncleanly otherwise.
+    # The budgets exclude operators and recovery; the unclean_recovery rule excludes other unclean elections.
     "reassignment_needs_min_isr", "reassignment_bumps_leader_epoch", "elr_within_replicas", "recovery_state_check",
     "balanced_election_waits_for_elr", "min_isr_change_empties_elr", "recovery_answers_expire", "recovery_epoch_check",
     "unclean_election_recovers",
     "cancellation_is_whole", "proposals_end_recovery",
     "recovery_waits_for_last_known_elr", "recovery_by_last_epoch", "recovery_by_length", "recovery_prefers_longer",
     "last_known_leader", "last_known_leader_kept", "last_known_leader_unfenced", "removed_replicas_delete",
-    # Nor is a controller that was replaced, or a producer that waits for longer than an epoch; and a broker that does
-    # not listen while it shuts down learns less.
+    # The budgets exclude controller failovers, and producers that wait longer than an epoch. A broker that
+    # ignores metadata while it shuts down only knows less.
     "answers_are_committed", "followers_end_waiting", "listens_while_shutting_down",
-    # Sessions are not in this protocol; where nothing is lost, nothing is accepted that was sent again, and within a
-    # leader epoch every answer that comes once is at the offset that was asked for.
+    # There are no sessions. No message is lost, so no retry is accepted. Within a leader epoch, a response
+    # that arrives once fits the fetch offset.
     "live_session_check", "proposal_keeps_its_epochs", "fetch_response_check",
-    # The ELR is never off here; recovery has its answers elsewhere; and nobody stops without leave, or before it is
-    # registered, or has a second log directory.
+    # The ELR is never off and recovery is excluded. No broker stops without permission or before its
+    # registration, or has a second log directory.
     "elr_off_empties_elr", "elr_off_forgets_last_known", "elr_begins_empty", "recovery_counts_unfenced",
     "unseen_stop_is_clean", "early_stop_writes_none", "clean_in_every_directory",
 }  # fmt: skip
-"""Rules that no proof here rests on, as others do the same, or what they are about is not granted."""
+"""Rules on which no proof here rests: others do the same, or the budgets exclude their cases."""
 
 NEEDED: dict[str, tuple[int, int, str]] = {
     "registrations_are_the_brokers": (2, 1, "unfence_broker"),
@@ -166,7 +169,7 @@ NEEDED: dict[str, tuple[int, int, str]] = {
     "records_were_written": (2, 1, "answer_fetch"),
     "records_are_in_order": (2, 2, "answer_fetch"),
 }
-"""Helper invariants to brokers, records, and an action that does not keep the rest without them."""
+"""Helper invariant → brokers, records, and an action that breaks another one without it."""
 
 
 def test_a_leader_that_takes_an_answer_keeps_all_that_is_proved() -> None:
@@ -179,15 +182,15 @@ def test_a_leader_that_takes_an_answer_keeps_all_that_is_proved() -> None:
     assert asked >= COMPLETENESS | {i.name for i in HELPERS.invariants} | steps
 
 
-@slow("the whole proof for several sizes; the fast test proves an action")
+@slow("the complete proof for several sizes; the fast test proves one action")
 @pytest.mark.parametrize(
     ("brokers", "records", "min_isr"),
     [
         (2, 1, 1),
-        (2, 2, 2),  # fewer records are in what has more
+        (2, 2, 2),  # the larger sizes include fewer records
         pytest.param(3, 1, 1, marks=largest("three brokers take four times as long")),
         (3, 1, 3),
-        pytest.param(3, 2, 2, marks=largest("minutes for a second record on three brokers")),
+        pytest.param(3, 2, 2, marks=largest("a second record on three brokers takes minutes")),
     ],
 )
 def test_every_leader_that_can_be_elected_is_complete(brokers: int, records: int, min_isr: int) -> None:
@@ -200,7 +203,7 @@ def test_every_leader_that_can_be_elected_is_complete(brokers: int, records: int
 
 
 def test_budgets_do_not_matter() -> None:
-    """No property asks how much of a budget is left, but whether there was a crash: so any number is proved."""
+    """Properties only read whether there was a crash, not the budgets, so all budgets are proved."""
     model = data_path(2, 1)
     allowed = {f"budgets.{name}" for name in CRASHES}
     for prop in model.properties:
@@ -209,7 +212,7 @@ def test_budgets_do_not_matter() -> None:
         assert read <= allowed, prop.name
 
 
-@slow("a proof of an action without each helper invariant; the fast test has one with all")
+@slow("proves an action without each helper invariant; the fast test has all of them")
 @pytest.mark.parametrize("name", NEEDED)
 def test_every_helper_invariant_is_needed(name: str) -> None:
     brokers, records, action = NEEDED[name]
@@ -224,7 +227,7 @@ def test_every_rule_and_helper_invariant_is_in_a_table() -> None:
     assert len(HOLES) + len(ELSEWHERE) + len(HARMLESS) == len(KIP_966)
 
 
-@slow("a proof of an action with each rule off; of the controller a fast test has one")
+@slow("proves an action with each rule off; the controller has a fast test")
 @pytest.mark.parametrize("rule", HOLES)
 def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
     action, properties = HOLES[rule]
@@ -235,26 +238,26 @@ def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
     assert properties <= found
 
 
-@slow("the same with other sizes")
+@slow("proves an action with other sizes; the controller has a fast test")
 @pytest.mark.parametrize("rule", ELSEWHERE)
 def test_a_hole_that_needs_another_size(rule: str) -> None:
     brokers, min_isr, actions, name = ELSEWHERE[rule]
     assert set(actions) <= broken(prove(data_path(brokers, 1, min_isr, off=[rule]), actions))[name]
 
 
-@slow("a whole proof more")
+@slow("another complete proof")
 def test_other_rules_break_no_proof() -> None:
-    """Not even where all of them are off at once, but for one that needs some of them to be on."""
+    """All harmless rules can be off together, except one that needs some of them on."""
     alone = "elr_off_forgets_last_known"
     assert prove(data_path(2, 1, off=HARMLESS - {alone})).proved
     assert prove(data_path(2, 1, off=[alone])).proved
 
 
-LARGER = slow("a search of millions of states; that with the least sizes is fast")
+LARGER = slow("searches millions of states; fast with the least sizes")
 
 
 def explored(**parameters: int) -> SearchResult:
-    """Every reachable state of a scenario with two ISR members at first; the helper invariants are its properties."""
+    """All reachable states of a scenario with two initial ISR members; its properties are the helpers."""
     protocol = DEFINITION.protocol({"initial_isr": 2, **parameters}, KIP_966)
     return search(Model(protocol, HELPERS.invariants), SearchOptions(all_states=True))
 
@@ -269,7 +272,7 @@ def explored(**parameters: int) -> SearchResult:
     ids=["two brokers", "three brokers", "two records"],
 )
 def test_the_helper_invariants_hold_in_every_reachable_state(sizes: dict[str, int]) -> None:
-    """By the explorer, which knows nothing of the solver's terms; and each has something to say."""
+    """The explorer checks them without the solver's terms; no invariant is vacuous."""
     result = explored(**sizes)
     assert result.complete
     assert result.violations == []
@@ -278,7 +281,7 @@ def test_the_helper_invariants_hold_in_every_reachable_state(sizes: dict[str, in
 
 
 def test_with_messages_that_come_twice_it_does_not_hold() -> None:
-    """So nothing is stated for them: a proposal was refused and given up, and the second copy of it is accepted."""
+    """The controller accepts the second copy of a proposal that the leader gave up."""
     (wanted,) = (i for i in DEFINITION.invariants if i.name == "electable_completeness")
     model = Model(DEFINITION.protocol({"initial_isr": 2, "duplicates": 1, "fencings": 1}, KIP_966), [wanted])
     (found,) = search(model, SearchOptions(stop_at_first=True)).violations

@@ -1,4 +1,4 @@
-"""`highwater diff`: versions that are equal are said to be, and a difference is one in the interpreter."""
+"""`highwater diff`: equal versions are reported as equal; a reported difference exists in the interpreter."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def outcome(model: Model, before: Scalars, action: str, parameters: dict[str, ob
         pytest.param(
             ["last_known_elr=off", "elr_off_forgets_last_known=off"],
             {"register"},
-            marks=slow("a comparison more; those of other rules are fast"),
+            marks=slow("another comparison; fast for other rules"),
         ),
         pytest.param(
             ["min_isr_change_empties_elr=off"],
             {"change_min_isr"},
-            marks=slow("a comparison more; those of other rules are fast"),
+            marks=slow("another comparison; fast for other rules"),
         ),
-        # 966.9 says it twice: with min ISR members left after a reassignment the ELR is empty.
+        # 966.9 states it twice: with min ISR members left after a reassignment, the ELR is empty.
         (["elr_within_replicas=off"], set()),
         (["last_known_leader_unfenced=off", "last_known_leader_first=on"], set()),
     ],
 )
-def test_a_rule_changes_the_actions_that_it_is_about(rules: list[str], expected: set[str]) -> None:
+def test_a_rule_changes_only_its_actions(rules: list[str], expected: set[str]) -> None:
     first, second = version(), version(*rules)
     found = differences(first, second)
     assert found.stopped_by is None
@@ -73,8 +73,7 @@ def test_a_rule_changes_the_actions_that_it_is_about(rules: list[str], expected:
             assert witness.first != witness.second
 
 
-def test_what_is_equal_is_equal_in_random_runs() -> None:
-    """Where nothing differs, the interpreters of both take the same steps from states of either."""
+def test_equal_versions_agree_in_random_runs() -> None:
     first, second = version(), version("elr_within_replicas=off")
     one, two = Interpreter(first), Interpreter(second)
     states = list(models.reachable_states(second, 300))
@@ -86,7 +85,10 @@ def test_a_witness_is_like_the_initial_state() -> None:
     witness = differences(first, version("member_epoch_check=off")).actions["alter_partition"]
     assert witness is not None
     changed = Interpreter(first).changes(first.initial[0], witness.before)
-    assert sorted(changed) == ["partition.isr", "registrations[2].epoch"]  # a restart, and out of the ISR
+    assert sorted(changed) == [
+        "partition.isr",
+        "registrations[2].epoch",
+    ]  # a restart, and removal from the ISR
 
 
 def test_an_action_that_one_version_has_not() -> None:
@@ -179,7 +181,7 @@ def test_the_command(highwater: Callable[..., Run]) -> None:
 def test_a_difference_counts_however_the_comparison_ended(
     highwater: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A limit that is reached later takes nothing away from it."""
+    """A limit that is reached later does not invalidate it."""
 
     def stopped(*models: Model, **options: Any) -> Differences:
         found = differences(*models, **{**options, "actions": ["alter_partition"]})
@@ -192,7 +194,7 @@ def test_a_difference_counts_however_the_comparison_ended(
 
 
 def test_two_profiles_or_scenarios(highwater: Callable[..., Run]) -> None:
-    """However the two are named, the same is compared."""
+    """All ways to name the two versions give the same comparison."""
     only = ("--action", "change_min_isr", "--json", "-", "--quiet")
     named = [
         ("kip_966", "kafka_trunk_2024_10", "--in", CONTROLLER),
@@ -234,7 +236,7 @@ def test_bad_requests_are_one_line(highwater: Callable[..., Run], arguments: Any
 
 
 def test_a_witness_is_the_nearest_to_the_initial_state() -> None:
-    """The solver has no choice left: no scalar before the first that differs could be as in the initial state."""
+    """No scalar before the first differing one could have its initial value."""
     first = version()
     found = differences(first, version("elr_follows_election=off")).actions
     assert len(found) > 2

@@ -1,4 +1,4 @@
-"""Every known defect within 12 states is found by the bounded check as by the explorer; with its rules on, none."""
+"""The bounded check finds each known defect within 12 states like the explorer; with all rules on, none."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.slow import all_but, largest, often
 
 WITHIN = 12
 STATES = 5_000_000
-"""How far the explorer looks; in every scenario it is further than 12 states deep."""
+"""The explorer's limit; in every scenario it reaches beyond depth 12."""
 
 QUIET = 8
-"""How deep it is asked where nothing is to be found: each state more costs more than all before."""
+"""The depth for models without defects: each level costs more than all before."""
 
 WHOLE = {
     "replication/defect-": "kip_966",
@@ -28,7 +28,7 @@ WHOLE = {
     "replication/controller/": "kip_966_first_phase",
     "truncation/": "kip_320",
 }
-"""Where the defects are, and the profile that has every rule that closes them."""
+"""Place of the defects → the profile with every rule that closes them."""
 
 GALLERY = [
     name
@@ -48,11 +48,11 @@ DEEP = {
     "truncation/kip-279",
 }
 ASKED = sorted({*QUICK, *sorted(set(GALLERY) - DEEP)[:: often(3, 1)]})
-"""Every third, or all."""
+"""Every third scenario, or all."""
 
 
 def every_rule_on(scenario: Scenario) -> Model:
-    """The model of a scenario's budgets and properties with every rule that could close it."""
+    """The scenario's budgets and properties with every rule that could close its defect."""
     profile = next(p for place, p in WHOLE.items() if scenario.name.startswith(place))
     whole = scenario.protocol.profiles[profile].rules
     on = {rule: rule in whole for rule in scenario.rules}
@@ -60,14 +60,14 @@ def every_rule_on(scenario: Scenario) -> Model:
 
 
 def explored(model: Model) -> dict[str, int]:
-    """Property to the depth of its violation, for those within 12 states, by the native search."""
+    """Property → depth of its violation within 12 states, by the native search."""
     result = native.search(model, SearchOptions(workers=1, limit_states=STATES))
     assert result.complete or result.stopped_by == "violation" or result.depth > WITHIN + 1
     return {v.property: v.depth for v in result.violations if v.depth <= WITHIN}
 
 
 def solved(model: Model, depth: int) -> dict[str, int]:
-    """The same by the bounded check; each run is taken again by the interpreter."""
+    """Property → depth of its violation, by the bounded check and confirmed by the interpreter."""
     result = bounded.check(model, depth)
     assert result.stopped_by in ("depth", "violation", None)
     assert result.depth == depth or result.stopped_by != "depth"
@@ -77,8 +77,11 @@ def solved(model: Model, depth: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     "name",
     [
-        *all_but(QUICK, ASKED, "a bounded check of defects, twice; two are quick"),
-        *(pytest.param(name, marks=largest("a minute for the last state or two")) for name in sorted(DEEP)),
+        *all_but(QUICK, ASKED, "two bounded checks of each defect; fast for two defects"),
+        *(
+            pytest.param(name, marks=largest("the last one or two states take a minute"))
+            for name in sorted(DEEP)
+        ),
     ],
 )
 def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
@@ -90,9 +93,7 @@ def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
     if expected:
         try:
             whole = every_rule_on(scenario)
-        except (
-            InputError
-        ) as wrong:  # what the property is about is a rule of Kafka's that the proposal has not
+        except InputError as wrong:  # the property concerns a rule of Kafka's that the proposal lacks
             if "does not exist while the rule" not in str(wrong):
                 raise
             return
@@ -109,9 +110,7 @@ def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
         ("replication/controller/gap-resumed-shutdown", Overrides({"resumed_shutdowns": 0})),
     ],
 )
-def test_gaps_of_the_proposal_are_found_and_closed_by_what_is_outside_of_it(
-    name: str, closed: Overrides
-) -> None:
+def test_gaps_of_the_proposal_are_found_and_closed_by_further_rules(name: str, closed: Overrides) -> None:
     scenario = scenario_files.find(name)
     assert explored(Request.of(scenario, Overrides()).model()) == dict.fromkeys(
         scenario.expectation.violated, 6

@@ -1,4 +1,4 @@
-"""The controller's rules are inductive, and a rule that is switched off breaks the proofs that rest on it."""
+"""The controller's rules are inductive; each rule that is off breaks the proofs that rest on it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_rules_are_inductive_for_three_brokers() -> None:
     assert result.proved
     assert result.never == []
     actions = {v.action for v in result.verdicts}
-    assert len(actions) == 13  # with the initial states; the one that the profile leaves out has no instance
+    assert len(actions) == 13  # includes the initial states; the profile leaves out one action
     for name in (
         "leader_epoch_never_falls",
         "isr_and_elr_are_disjoint",
@@ -50,7 +50,7 @@ def test_the_rules_are_inductive_for_three_brokers() -> None:
         assert {v.action for v in result.verdicts if v.property == name} >= actions - {INITIAL}
 
 
-@slow("the proof for more brokers; that for three is fast")
+@slow("the proof for more brokers; fast for three")
 @pytest.mark.parametrize("brokers", [4, pytest.param(5, marks=largest("the benchmark proves it too"))])
 def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
     result = prove(controller(brokers))
@@ -58,10 +58,10 @@ def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
     assert result.never == []
 
 
-@slow("a proof of reassignments for each replication factor; a fast one has the factor 3")
+@slow("proves reassignments for each replication factor; fast for factor 3")
 @pytest.mark.parametrize("brokers", [3, 4, pytest.param(5, marks=largest("25 more proofs of reassignments"))])
 def test_every_replication_factor_and_min_isr(brokers: int) -> None:
-    """States have any; these parameters are in the initial states, and in what a reassignment asks for."""
+    """States allow any; these parameters affect only the initial states and the targets of reassignments."""
     for factor in range(1, brokers + 1):
         for min_isr in range(1, brokers + 1):
             model = controller(brokers, replication_factor=factor, min_isr=min_isr)
@@ -70,9 +70,9 @@ def test_every_replication_factor_and_min_isr(brokers: int) -> None:
         assert prove(model, ["reassign"]).proved
 
 
-@slow("the proofs for two more profiles; that for the proposal is fast")
+@slow("the proofs for two more profiles; fast for the proposal")
 def test_the_first_phase_is_inductive_and_kafka_trunk_is_not() -> None:
-    """What trunk does not keep is what it has no rule for: the first phase is trunk with these rules."""
+    """The trunk breaks exactly the properties of the rules that it lacks compared with the first phase."""
     result = prove(controller(3, profile="kip_966_first_phase"))
     # From a state that no helper invariant excludes there.
     assert broken(result) == {"partitions_remember_their_last_leader": {"reassign"}}
@@ -105,7 +105,7 @@ def test_a_hole_breaks_a_proof_that_rests_on_the_rule() -> None:
     assert {v.action for v in result.verdicts if v.kept} == {"alter_partition", "unfence"}
 
 
-@slow("whole proofs with each rule off; the fast test asks two actions of one")
+@slow("complete proofs with each rule off; the fast test has two actions of one rule")
 @pytest.mark.parametrize("off", HOLES, ids="+".join)
 def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(off: tuple[str, ...]) -> None:
     result = prove(controller(3, off))
@@ -113,9 +113,9 @@ def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(off: tuple[str, ...]) ->
     assert result.stopped_by is None
 
 
-@slow("a whole proof more")
+@slow("another complete proof")
 def test_other_rules_break_no_proof() -> None:
-    """Not even where all of them are off at once."""
+    """All harmless rules are off together."""
     assert prove(controller(3, sorted(HARMLESS))).proved
 
 
@@ -201,7 +201,7 @@ def test_a_step_that_is_cut_keeps_everything() -> None:
 
 
 class _Between(Protocol):
-    """Numbers whose bit-vectors have more values than they: only the types say that a guard is enough."""
+    """Numbers whose bit-vectors have more values than their types, so proofs must assume the types."""
 
     name = "between"
     types = {"above": Int(1, 3), "below": Int(0, 2), "around": Int(-3, 2), "small": Int(0, 1)}
@@ -233,13 +233,13 @@ def never_two(m: _Between, s: State) -> object:
     return s.around < 2
 
 
-def test_states_are_within_their_types_and_all_of_them_are_asked_about() -> None:
+def test_proofs_cover_exactly_the_states_within_types() -> None:
     assert induction.prove(Model(_Between(), [])).proved
     assert broken(induction.prove(Model(_Between(), [never_two]))) == {"never_two": {"up"}}
 
 
 class _Journal(Protocol):
-    """A parameter that bounds a sequence and a number, and one that bounds numbers only."""
+    """One parameter bounds a sequence and a number, the other only numbers."""
 
     name = "journal"
     parameters = {"length": Parameter(2, 1, 9, "of the log"), "last": Parameter(3, 1, 9, "epoch")}
@@ -261,7 +261,7 @@ class _Journal(Protocol):
         s.next.epoch = s.epoch.value + 1
 
 
-def test_what_bounds_a_sequence_stays_bounded() -> None:
+def test_a_parameter_that_bounds_a_sequence_stays_bounded() -> None:
     _, parameters = unbounded(_Journal, {"length": 4}, [])
     assert parameters == {"length": 4, "last": BEYOND}
 
@@ -272,9 +272,9 @@ def test_a_model_within_bit_vectors_only() -> None:
     assert broken(result) == {"never_all_at_top": {"up"}}
 
 
-@slow("an induction twice; one by one process is fast")
+@slow("two inductions; fast in one process")
 def test_several_processes_give_the_same_verdicts() -> None:
-    """In the same order; and however many processes there are, with the same states."""
+    """Verdicts come in the same order, with the same states for any number of processes."""
     model, some = controller(2, ["valid_isr_check"]), ["alter_partition", "fence"]
     alone = induction.prove(model, actions=some)
     assert alone.failures
@@ -291,7 +291,7 @@ def test_several_processes_give_the_same_verdicts() -> None:
     assert not stopped.proved
 
 
-def test_what_a_process_raises_is_raised_and_the_others_end() -> None:
+def test_an_exception_of_a_process_is_raised_and_the_others_end() -> None:
     def ask(task: int) -> int:
         if task == 2:
             raise LanguageError("two")

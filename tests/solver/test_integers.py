@@ -1,4 +1,4 @@
-"""Numbers as the solver has them, bit-vectors or mathematical integers, mean what the interpreter's do."""
+"""Bit-vectors and mathematical integers in the solver agree with the interpreter's numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RANGES = [
     (0, 0), (0, 1), (0, 6), (1, 5), (3, 3), (-1, 0), (-8, 7), (-9, 3), (-3, 9), (-6, -2), (-40, 40), (5, 300),
     (-1000, 1000), (0, (1 << WIDE) - 1), (0, HUGE), (-HUGE, HUGE), (-HUGE, 5),
 ]  # fmt: skip
-"""Narrow and wide, with and without a sign, with room left in their bits and without; more than 64 values and fewer."""
+"""Narrow and wide, signed and unsigned, filling their bits or not; more than 64 values and fewer."""
 
 
 def leaf(low: int, high: int, sort: str = INT) -> Leaf:
@@ -27,7 +27,7 @@ def leaf(low: int, high: int, sort: str = INT) -> Leaf:
 
 
 def edges(low: int, high: int) -> list[int]:
-    """Values at the ends of an interval and of those near to it."""
+    """Values at and near the ends of an interval, and near 0."""
     near = {low, low + 1, high - 1, high, 0, 1, -1, 2, (low + high) // 2}
     return sorted(v for v in near if low <= v <= high)
 
@@ -92,13 +92,13 @@ def test_a_value_that_the_solver_chose_is_read_back(interval: tuple[int, int], n
 
 
 def pairs() -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Each range with two others, and a wide one with such that what comes of both is not wide."""
+    """Each range with two others, and a wide range with ones that give a narrow result."""
     some = [(a, RANGES[(i * k + k) % len(RANGES)]) for i, a in enumerate(RANGES) for k in (3, 8)]
     return [*some, ((-HUGE, 5), (-1000, 1000)), ((0, HUGE), (-1000, 1000))]
 
 
 def results(a: Node, b: Node, flag: Node, bits: Node) -> list[Node]:
-    """Each operation that takes numbers or gives them, on two numbers, a condition and a set."""
+    """Every operation on or to numbers, for two numbers, a condition and a set."""
     few = [graph.member(x, bits) for x in (a, b) if x.low >= 0 and x.high < 4]
     few += [graph.singleton(x, 4) for x in (a, b) if x.low >= 0 and x.high < 4]
     constants = [graph.const(v, INT) for x in (a, b) for v in {x.low, x.low + 1, x.high}]
@@ -114,7 +114,7 @@ def results(a: Node, b: Node, flag: Node, bits: Node) -> list[Node]:
 
 @numbers_
 def test_operations_on_numbers_of_all_sizes(numbers: Numbers) -> None:
-    """With operands of different widths, signs and kinds; and an outcome written into a scalar of another width."""
+    """Operands of different widths, signs and kinds; results written into a scalar of another width."""
     rng = Random(1)
     for first, second in pairs():
         leaves = [leaf(*first), leaf(*second), leaf(0, 1, BOOL), leaf(0, 15, BITS)]
@@ -139,8 +139,8 @@ def test_operations_on_numbers_of_all_sizes(numbers: Numbers) -> None:
             assert got == expected, (first, second, state)
 
 
-def test_what_is_made_of_a_wide_number_is_a_mathematical_integer() -> None:
-    """Also where its own interval is narrow: nothing is cut off on the way."""
+def test_results_from_a_wide_number_are_mathematical_integers() -> None:
+    """No intermediate result is truncated, even if the result's own interval is narrow."""
     wide, small = graph.leaf(0, INT, 0, HUGE), graph.leaf(1, INT, 0, 6)
     flag = graph.leaf(2, BOOL, 0, 1)
     for node in (

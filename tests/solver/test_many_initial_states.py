@@ -1,4 +1,4 @@
-"""Many initial states are a condition for the solver: it finds what a search of all of them finds, and lists none."""
+"""Many initial states are a condition for the solver, which lists none and agrees with an explicit search."""
 
 from __future__ import annotations
 
@@ -38,19 +38,16 @@ from highwater.model.language.initial import Start
 
 @invariant("T")
 def sum_is_small(m: Any, s: State) -> Any:
-    """Numbers do not go together above five."""
     return s.n[0] + s.n[1] < 6
 
 
 @invariant("T")
 def log_is_short(m: Any, s: State) -> Any:
-    """A full log goes with a member."""
     return (s.log.length < 2) | ~s.set.is_empty
 
 
 @invariant("T")
 def pair_is_even(m: Any, s: State) -> Any:
-    """What is there is even."""
     return s.maybe.is_none | (s.maybe.value.a == (s.maybe.value.b == 1))
 
 
@@ -58,7 +55,7 @@ PROPERTIES = [sum_is_small, log_is_short, pair_is_even]
 
 
 class Many(Protocol):
-    """Free parts of every kind, a condition on them, and steps that go on from there."""
+    """Free initial fields of every kind, a condition on them, and further steps."""
 
     name = "many"
 
@@ -97,7 +94,7 @@ class Many(Protocol):
 
 
 def depths(model: Model) -> dict[str, int]:
-    """Property to the depth of the shortest run to a violation, each taken again by the interpreter."""
+    """Property → depth of its shortest violation, confirmed by the interpreter."""
     return {e.name: e.depth for e in follow_all(model, bounded.check(model, 4).violations)}
 
 
@@ -123,7 +120,7 @@ PLANTED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_planted_error_is_detected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(bounded, *PLANTED[name])
     with pytest.raises((AssertionError, BrokenRunError)):
         test_runs_are_as_short_as_those_of_a_search()
@@ -147,7 +144,7 @@ def test_the_first_states_of_an_induction() -> None:
 
 
 class Wide(Protocol):
-    """More candidates than any list can hold."""
+    """More initial candidates than any list can hold."""
 
     name = "wide"
 

@@ -108,7 +108,7 @@ def test_induction_for_all_epochs(highwater: Callable[..., Run]) -> None:
     }
 
 
-def test_a_failure_of_induction_is_told(highwater: Callable[..., Run], tmp_path: Path) -> None:
+def test_a_failure_of_induction_is_reported(highwater: Callable[..., Run], tmp_path: Path) -> None:
     target = tmp_path / "result.json"
     options = ("--induction", "--no-helpers", "--epochs", "unbounded", *TWO)
     run = highwater("prove", CONTROLLER, *options, "--json", target)
@@ -127,8 +127,8 @@ def test_a_failure_of_induction_is_told(highwater: Callable[..., Run], tmp_path:
     assert all(v["failure"]["after"] for v in failures)
 
 
-@slow("an induction of its own; how a failure is told is asked of another one, fast")
-def test_a_failure_that_nothing_excludes_is_told_so(highwater: Callable[..., Run]) -> None:
+@slow("another induction; a fast test checks how a failure is reported")
+def test_a_failure_that_no_invariant_excludes_is_reported(highwater: Callable[..., Run]) -> None:
     run = highwater(
         "prove", CONTROLLER, "--induction", "--epochs", "unbounded", *TWO, "--rule", "member_epoch_check=off"
     )
@@ -168,15 +168,15 @@ def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -
     scenario = "replication/controller/trunk-min-isr"
     run = highwater("prove", scenario, "--epochs", "unbounded", "--depth", 3, "--json", "-")
     (result,) = run.results
-    assert run.status == 1  # with other bounds nothing is promised
+    assert run.status == 1  # overridden bounds turn expectations off
     assert {v["property"]: v["depth"] for v in result["violations"]} == {
         "elr_only_under_min_isr": 3,
         "electable_completeness": 3,
     }
 
 
-def test_an_interruption_keeps_what_was_found(tmp_path: Path) -> None:
-    """Wherever it falls: while the solver works, or between two questions."""
+def test_an_interrupt_keeps_partial_results(tmp_path: Path) -> None:
+    """Ctrl-C arrives during a solver call, or between two calls."""
     target = tmp_path / "result.json"
     command = [
         sys.executable,

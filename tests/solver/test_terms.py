@@ -1,4 +1,4 @@
-"""Z3's terms and the interpreter give the same value to every guard, check, next scalar and property."""
+"""Z3's terms and the interpreter agree on every guard, check, next scalar and property."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAIN, INTEGERS = Numbers(), Numbers(integers=True)
 
 
 class Asked:
-    """Nodes as terms over constants, to be evaluated on plain scalars."""
+    """Nodes translated to terms over constants, evaluated on plain scalars."""
 
     def __init__(self, leaves: Sequence[Leaf], numbers: Numbers, nodes: Sequence[graph.Node]) -> None:
         self.leaves, self.numbers, self.nodes = leaves, numbers, nodes
@@ -50,7 +50,7 @@ class Asked:
 
 
 def everything_of(model: Model) -> list[graph.Node]:
-    """What an engine asks of a model, each node once."""
+    """All guards, checks, writes and properties of a model, each node once."""
     nodes = [n for p in model.properties for n in (p.node, p.premise)]
     for instance in model.instances:
         nodes += [g.node for g in instance.guards] + [c.node for c in instance.checks]
@@ -59,7 +59,7 @@ def everything_of(model: Model) -> list[graph.Node]:
 
 
 def disagreements(model: Model, count: int, numbers: Numbers) -> Iterator[Scalars]:
-    """Those of so many random states, half of them reachable, whose values differ."""
+    """Of ``count`` random states, half of them reachable, those on which values differ."""
     nodes = everything_of(model)
     asked, evaluate = Asked(model.leaves, numbers, nodes), compile_nodes(nodes)
     states = [*models.reachable_states(model, count // 2), *models.arbitrary_states(model, count // 2)]
@@ -77,13 +77,13 @@ def disagreements(model: Model, count: int, numbers: Numbers) -> Iterator[Scalar
     ],
 )
 def test_terms_agree_on_a_scenario_of_each_protocol(name: str) -> None:
-    """Operation by operation the tests below and those of numbers say it of all."""
+    """The tests below and test_integers.py cover each operation."""
     assert list(disagreements(models.scenario_model(name), 8, PLAIN)) == []
 
 
 @pytest.mark.parametrize("numbers", [PLAIN, INTEGERS], ids=["bit-vectors", "integers"])
 @pytest.mark.parametrize(
-    "nodes", [2, pytest.param(3, marks=slow("a size between; fast are those with two and five nodes")), 5]
+    "nodes", [2, pytest.param(3, marks=slow("another size; fast with two and five nodes")), 5]
 )
 def test_terms_agree_on_every_type_and_operation(nodes: int, numbers: Numbers) -> None:
     assert list(disagreements(models.everything(nodes=nodes), often(40, 100), numbers)) == []
@@ -104,19 +104,19 @@ def test_terms_agree_on_random_protocols(seed: int) -> None:
     stated = a_protocol(random.Random(seed))
     try:
         model = Model(stated.protocol(), stated.protocol.invariants)
-    except LanguageError:  # a constant outside its type, or a write that surely meets another
+    except LanguageError:  # a constant outside its type, or two writes that always conflict
         reject()
     for numbers in (PLAIN, INTEGERS):
         assert list(disagreements(model, 8, numbers)) == []
 
 
 def test_the_comparison_finds_a_wrong_operation() -> None:
-    """Each operation is planted wrong in its turn: the comparison above is not blind to any."""
+    """Each operation in turn is planted wrong; the comparison above detects all."""
     model = models.everything(nodes=2)
     used = {n.op for n in graph.reachable(everything_of(model))}
     from highwater.checker.engines.solver import terms
 
-    # `less` for `lt` would be no other where the constants are never equal: here they are.
+    # `less` instead of `lt` is detected only on equal values, which occur here.
     other: dict[str, Any] = {
         "not": lambda t, node, a: t(a),
         "and": terms._OPERATIONS["or"],
@@ -149,7 +149,7 @@ def test_the_comparison_finds_a_wrong_operation() -> None:
 
 
 def open_disagreements(model: Model, count: int) -> list[tuple[str, Scalars]]:
-    """Steps with open parameters that are not the instance with these parameters; random states and parameters."""
+    """Grouped steps with open parameters that differ from their instances, on random states."""
     rng = random.Random(0)
     states = [*models.reachable_states(model, count // 2), *models.arbitrary_states(model, count // 2)]
     wrong = []

@@ -1,4 +1,4 @@
-"""KIP-320 keeps its promise by induction, and each of its rules that the proof rests on breaks it."""
+"""KIP-320's properties are inductive, and each rule that the proof rests on breaks it when off."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ DEFINITION = catalogue.load("truncation")
 KIP_320 = DEFINITION.protocol.profiles["kip_320"].rules
 
 HOLES: dict[str, tuple[str, set[str]]] = {
-    # KIP-279. What both logs share is not found, so too much is cut off, or too little.
+    # KIP-279. The common prefix of both logs is not found, so truncation removes too much or too little.
     "matching_tail": ("become_follower", {"weak_isr", "strong_isr", "isr_members_hold_what_is_committed"}),
-    # A follower joins that has the HWM of a leader who does not know yet what was committed before it.
+    # A follower joins at the HWM of a leader that does not yet know what was committed before it.
     "join_at_epoch_start": ("leader_expand_isr", {"strong_isr", "isr_members_hold_what_is_committed"}),
-    # A replica in another epoch counts for the HWM.
+    # A replica in another leader epoch counts for the HWM.
     "fenced_high_watermark": (
         "leader_advance_hwm",
         {
@@ -33,7 +33,7 @@ HOLES: dict[str, tuple[str, set[str]]] = {
             "leaders_hold_what_is_committed",
         },
     ),
-    # A replica in another epoch, with another log, joins by its length.
+    # A replica in another leader epoch, with a different log, joins because its log is long enough.
     "fenced_join": (
         "leader_expand_isr",
         {
@@ -54,17 +54,17 @@ HOLES: dict[str, tuple[str, set[str]]] = {
         },
     ),
 }
-"""Rules off to the action that then does not keep properties, and to these."""
+"""Rule off → an action and the properties that it then breaks."""
 
 HARMLESS = {"fenced_shrink"}
-"""Off, a leader takes fewer replicas out of the ISR: no matter of safety."""
+"""With it off, a leader removes fewer replicas from the ISR, which is safe."""
 
 WITHOUT_HELPERS = {"fenced_truncation"}
-"""The helper invariants are stated for it: a follower is in an epoch that its leader has reached."""
+"""The helper invariants assume it: a follower's leader epoch is one that its leader has reached."""
 
 
 def kip_320(replicas: int, records: int, epochs: int, off: Collection[str] = ()) -> Model:
-    """The protocol with logs as long as there are records, and leader epochs 0 to ``epochs``."""
+    """The protocol with logs of ``records`` records and leader epochs 0 to ``epochs``."""
     bounds = {"replicas": replicas, "log_size": records, "max_records": records, "max_leader_epoch": epochs}
     rules = KIP_320 - set(off)
     invariants = (*DEFINITION.invariants, *helpers(DEFINITION).invariants)
@@ -77,9 +77,9 @@ def kip_320(replicas: int, records: int, epochs: int, off: Collection[str] = ())
     ("replicas", "records", "epochs"),
     [
         (2, 2, 1),
-        pytest.param(3, 3, 3, marks=slow("the proof for a larger size; that for the least is fast")),
+        pytest.param(3, 3, 3, marks=slow("the proof for a larger size; fast for the least")),
         *(
-            pytest.param(*sizes, marks=largest("proofs for sizes that are larger still"))
+            pytest.param(*sizes, marks=largest("proofs for still larger sizes"))
             for sizes in ((3, 4, 5), (4, 3, 3))
         ),
     ],
@@ -104,7 +104,7 @@ def test_every_rule_is_in_the_table() -> None:
     assert set(HOLES) | HARMLESS | WITHOUT_HELPERS == KIP_320
 
 
-@slow("a proof with each rule off; of the controller a fast test has one")
+@slow("a proof with each rule off; the controller has a fast test")
 @pytest.mark.parametrize("rule", sorted(KIP_320))
 def test_a_hole_breaks_the_proofs_that_rest_on_the_rule(rule: str) -> None:
     result = induction.prove(kip_320(3, 2, 2, [rule]), workers=cores())

@@ -1,4 +1,4 @@
-"""One session of Spark for all tests here, and small searches on it."""
+"""One Spark session for all tests here, and small searches on it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _spark() -> Iterator[None]:
 
 
 def scenario(name: str, *settings: str) -> tuple[Model, SearchOptions]:
-    """A scenario's model and the options that its file asks for."""
+    """A scenario's model, and the search options of its file."""
     asked = request.Request.of(scenario_files.find(name), request.Overrides.parse(settings))
     return asked.model(), SearchOptions(workers=1, symmetry=asked.symmetry, deadlock=asked.deadlock)
 
 
 @pytest.fixture
 def on_spark(_spark: None) -> Callable[..., SearchResult]:
-    """Search on the shared session; ``small`` says from which size on levels are the cluster's."""
+    """Search on the shared session; levels of at least ``small`` states run on the cluster."""
     from highwater.checker.engines.spark.request import SparkOptions
     from highwater.checker.engines.spark.search import search
 

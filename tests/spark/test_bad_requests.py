@@ -1,4 +1,4 @@
-"""What the command says where Spark, Java, a master or a checkpoint cannot be had: one line, status 2."""
+"""Without Spark, Java, a master or a checkpoint, the command prints one line and exits with status 2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCENARIO = "truncation/kip-101"
 
 @pytest.fixture(autouse=True)
 def _no_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process that has started no session yet."""
+    """Pretend that the process has started no session yet."""
     from highwater.checker.engines.spark import session
 
     monkeypatch.setattr(session, "_current", None)
@@ -63,7 +63,7 @@ def test_a_cluster_needs_a_directory_that_all_share() -> None:
     assert "name a --checkpoint directory" in refused("--spark-master", "spark://127.0.0.1:7077")
 
 
-def test_a_checkpoint_that_is_none(tmp_path: Path) -> None:
+def test_resume_needs_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "something").write_text("else")
     assert "no checkpoint there" in refused("--checkpoint", tmp_path, "--resume")
     assert "name the --checkpoint" in refused("--resume")

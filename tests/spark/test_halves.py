@@ -1,4 +1,4 @@
-"""Both halves of the cluster's levels in this process: what they find together, and what the driver believes of it."""
+"""Both halves of a cluster level in this process, and the driver's checks of task results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Change = Callable[[Reports], object]
 
 
 class Inline:
-    """Stands for a session of Spark's: each task one after the other in this process, or each so many times."""
+    """Stands in for a Spark session: runs each task in this process, one after the other, ``times`` times."""
 
     master, cores = "local[1]", 2
 
@@ -61,7 +61,7 @@ class Inline:
 
 
 class Frame:
-    """Stands for a frame of Spark's: the batches of its partitions."""
+    """Stands in for a Spark data frame: the batches of its partitions."""
 
     def __init__(self, session: Inline, partitions: list[list[pa.RecordBatch]]) -> None:
         self._session, self._partitions = session, partitions
@@ -89,7 +89,7 @@ class Frame:
 
 @pytest.fixture
 def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[SearchResult, Path]]:
-    """Search with levels from ``small`` states on in halves; the result, and where the levels are."""
+    """Search with levels of at least ``small`` states in halves; returns result and levels' directory."""
 
     def run(
         model: Model, options: SearchOptions, small: int = 1, change: Change = lambda _: None, times: int = 1
@@ -114,7 +114,7 @@ Halves = Callable[..., tuple[SearchResult, Path]]
 
 @pytest.mark.parametrize(("small", "times"), [(1, 1), (60, 1), (1, 2)])
 def test_halves_find_what_the_native_search_finds(halves: Halves, small: int, times: int) -> None:
-    """States, and the steps that violate, in whichever bucket, also where each task is done twice."""
+    """States and violating steps are the same for any buckets, and if each task runs twice."""
     model, options = ledger(), SearchOptions(workers=1, all_states=True)
     found, _ = halves(model, options, small, times=times)
     expected = native.search(model, options)
@@ -127,7 +127,7 @@ def test_halves_find_what_the_native_search_finds(halves: Halves, small: int, ti
 def test_the_order_in_which_candidates_arrive_does_not_matter(
     halves: Halves, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of several ways to a state the least predecessor counts, whether candidates wait in memory or in a file."""
+    """Of several ways to a state the least predecessor counts, with candidates in memory or in a file."""
     monkeypatch.setattr("highwater.checker.engines.spark.levels._MOST_HELD_BYTES", held)
     model, options = scenario("truncation/kip-101", "max_records=1")
     levels = [halves(model, options, small=100, times=times)[1] for times in (1, 2)]
@@ -135,7 +135,7 @@ def test_the_order_in_which_candidates_arrive_does_not_matter(
         [pq.read_table(file).to_pydict() for file in sorted(place.rglob("*.parquet"), key=bucket_of)]
         for place in levels
     ]
-    # What an attempt that does not count has written is there twice.
+    # A discarded attempt has written its files a second time.
     assert len(found[0]) > 20
     assert all(rows in found[1] for rows in found[0])
 
@@ -152,8 +152,8 @@ def test_a_violation_in_any_bucket_has_a_shortest_run(halves: Halves) -> None:
     counterexample.follow_all(model, found.violations)
 
 
-def test_of_several_violations_the_first_is_told() -> None:
-    """By its index in the level: of states in the level found, of steps and of what is stuck in the one expanded."""
+def test_of_several_violations_the_first_is_reported() -> None:
+    """The first by index: state violations in the new level, others in the expanded level."""
     expanded = [
         {"states": 2, "generated": 3, "actions": [3], "cuts": [1], "premises": [2], **own}
         for own in (
@@ -210,7 +210,7 @@ def test_reports_that_contradict_each_other_are_an_internal_error(halves: Halves
     ],
     ids=["internal", "a full disk"],
 )
-def test_what_is_wrong_with_a_task_is_told_as_what_it_is(
+def test_an_exception_of_a_task_is_raised_unchanged(
     halves: Halves, half: str, wrong: Exception, kind: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -222,7 +222,7 @@ def test_what_is_wrong_with_a_task_is_told_as_what_it_is(
     assert type(told.value) is kind
 
 
-def test_a_step_out_of_its_type_is_told_of_the_model(halves: Halves) -> None:
+def test_a_bound_error_equals_the_native_search_s(halves: Halves) -> None:
     model = Model(zoo.Everything({"nodes": 2}, {"undeclared"}), [])
     with pytest.raises(BoundError) as told:
         halves(model, SearchOptions(workers=1))

@@ -1,6 +1,6 @@
-"""Driver, executors and Python workers killed at random moments: the same counts in the end, or one line that says why.
+"""Driver, executors and Python workers killed at random: equal final counts, or a one-line error.
 
-Seeded; a few kills of each take some minutes. Nearly all levels are the cluster's, though they are small.
+Seeded; a few kills of each take some minutes. Nearly all levels run on the cluster although they are small.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if shutil.which("java") is None:
 SCENARIO = "truncation/kip-320"
 COUNTS = ("distinct_states", "generated_states", "depth", "actions", "cut", "premises", "stopped_by")
 KILLS = often(5, 20)
-"""Of each kind of process."""
+"""The number of kills of each kind of process."""
 DRIVER = """
 import json, sys
 from highwater.checker.base.problems import InputError
@@ -62,7 +62,7 @@ def expected() -> dict[str, Any]:
 
 @contextmanager
 def driver(master: str, place: Path) -> Iterator[subprocess.Popen[str]]:
-    """A search, begun or resumed; all its processes end with the context."""
+    """A search, started or resumed; all its processes end with the context."""
     resume = "resume" if (place / "run.json").exists() else "begin"
     process = subprocess.Popen(
         [sys.executable, "-c", DRIVER, master, str(place), resume],
@@ -82,7 +82,7 @@ def driver(master: str, place: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def result(process: subprocess.Popen[str]) -> dict[str, Any] | None:
-    """What a search said; None where it was killed before it could."""
+    """The result that the search printed; None if it was killed before."""
     said, _ = process.communicate(timeout=600)
     lines = [line.removeprefix("RESULT ") for line in said.splitlines() if line.startswith("RESULT ")]
     if not lines:
@@ -98,7 +98,7 @@ def manifests(place: Path) -> int:
 
 
 def at_work(process: subprocess.Popen[str], place: Path, before: int) -> bool:
-    """Wait until it has committed another level, or has ended; whether it is at work."""
+    """Wait until it has committed another level or ended; returns True if it still runs."""
     end = time.monotonic() + 300
     while process.poll() is None and manifests(place) <= before:
         assert time.monotonic() < end, "nothing happens"
@@ -106,8 +106,8 @@ def at_work(process: subprocess.Popen[str], place: Path, before: int) -> bool:
     return process.poll() is None
 
 
-def test_the_driver(tmp_path: Path, expected: dict[str, Any]) -> None:
-    """Also while the search ends, and while what the killed one had started is still ending."""
+def test_the_search_of_a_killed_driver_can_be_resumed(tmp_path: Path, expected: dict[str, Any]) -> None:
+    """Kills also hit the end of a search, and a search that resumes while killed processes still end."""
     rng, kills, runs = random.Random(1), 0, 0
     while kills < KILLS:
         place, runs, found = tmp_path / f"levels-{runs}", runs + 1, None
@@ -127,17 +127,17 @@ def executors(pid: int) -> list[int]:
 
 
 def python_workers(pid: int) -> list[int]:
-    """The processes that tasks run in: what the daemons of executors have forked."""
+    """The processes of tasks: those that executors' daemons have forked."""
     daemons = [p for p, line in descendants(pid) if "pyspark.daemon" in line or "pyspark/daemon" in line]
     below = {p for daemon in daemons for p, _ in descendants(daemon)}
     return sorted(below) or daemons
 
 
 @pytest.mark.parametrize(("what", "each"), [(executors, 3), (python_workers, 5)])
-def test_what_the_driver_uses(
+def test_a_search_survives_killed_executors_and_workers(
     what: Callable[[int], list[int]], each: int, tmp_path: Path, expected: dict[str, Any]
 ) -> None:
-    """A search survives some of them, or says that Spark gave up; it is resumed until it comes to its end."""
+    """A search survives some kills or reports that Spark gave up; it is resumed until it completes."""
     rng, kills, runs, refused = random.Random(2), 0, 0, 0
     while kills < KILLS:
         place, runs, found, left = tmp_path / f"levels-{runs}", runs + 1, None, each

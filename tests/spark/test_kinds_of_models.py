@@ -1,4 +1,4 @@
-"""Models of other kinds in the cluster's levels: symmetry, deadlocks, a user's own file, types that are left. Slow."""
+"""Other models on the cluster: symmetry, deadlocks, a user's file, values that leave their types. Slow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.slow import slow
 from tests.spark.conftest import scenario
 from tests.spark.test_search import same_counts
 
-pytestmark = slow("searches on Spark; the fast tests of Spark have the common kinds of models")
+pytestmark = slow("searches on Spark; fast for common kinds of models")
 
 
 @pytest.fixture
@@ -51,9 +51,7 @@ def test_a_protocol_of_ones_own_with_a_violation_and_a_deadlock(
     counterexample.follow_all(model, found.violations)
 
 
-def test_a_step_that_leaves_a_type_is_told_as_by_the_native_search(
-    on_spark: Callable[..., SearchResult], own: Any
-) -> None:
+def test_a_bound_error_equals_the_native_search_s(on_spark: Callable[..., SearchResult], own: Any) -> None:
     model, options = scenario(own("[parameters]\ntop = 9\nsize = 4\n"))
     with pytest.raises(BoundError) as expected:
         native.search(model, options)

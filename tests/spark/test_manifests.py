@@ -1,4 +1,4 @@
-"""Manifests of a Spark checkpoint: not believed for their digest alone; files are whole, and on the disk, before."""
+"""Manifests of a Spark checkpoint: validated beyond their digest, and written after the files are synced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ LEVELS, EACH = 4, 10
 
 
 def level_of(checkpoint: SparkCheckpoint, number: int) -> CommittedLevel:
-    """A level of two files."""
     rows = np.random.default_rng(number).integers(1, 1 << 63, (EACH, 4), dtype=np.uint64)
     parts, base = [], 0
     for bucket, some in enumerate((rows[:3], rows[3:])):
@@ -44,7 +43,6 @@ def level_of(checkpoint: SparkCheckpoint, number: int) -> CommittedLevel:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> SparkCheckpoint:
-    """A checkpoint of a few levels."""
     found = SparkCheckpoint(tmp_path / "kept")
     found.take(resume=False)
     found.begin(RUN)
@@ -57,7 +55,7 @@ def kept(tmp_path: Path) -> SparkCheckpoint:
 
 
 def rewrite(kept: SparkCheckpoint, name: str, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change what a manifest says; its digest is right again."""
+    """Change a manifest, and correct its digest."""
     plain = kept.read_manifest(name)
     change(plain)
     kept.write_manifest(name, plain)
@@ -94,7 +92,7 @@ def test_a_level_whose_digest_is_right_is_not_believed(wrong: str, kept: SparkCh
 
 @pytest.mark.parametrize("number", range(LEVELS - 1))
 def test_levels_follow_each_other(number: int, kept: SparkCheckpoint) -> None:
-    """One in the middle that is gone, and one that is another's."""
+    """A level in the middle is missing, or is another level's."""
     path = kept.directory / f"level-{number:05}.json"
     path.rename(kept.directory / "aside")
     with pytest.raises(InputError, match=rf"level-{number:05}.json is not there"):
@@ -107,14 +105,14 @@ def test_levels_follow_each_other(number: int, kept: SparkCheckpoint) -> None:
 @pytest.mark.parametrize(
     "change", [{"buckets": 0}, {"buckets": 1 << 17}, {"buckets": "8"}, {"words": "2"}, {"more": 1}]
 )
-def test_what_is_explored_can_be(change: dict[str, Any], kept: SparkCheckpoint) -> None:
+def test_an_impossible_run_manifest_is_refused(change: dict[str, Any], kept: SparkCheckpoint) -> None:
     rewrite(kept, "run.json", lambda plain: plain.update(change))
     with pytest.raises(InputError, match=r"run.json is damaged"):
         kept.run()
 
 
 def ways(kept: SparkCheckpoint, level: CommittedLevel) -> list[Callable[[], object]]:
-    """All that opens a file of a level."""
+    """All functions that open a file of a level."""
     return [
         lambda: kept.verify([level]),
         lambda: list(kept.states(level.number, level.parts[0], lambda states: states[:, 0])),
@@ -143,10 +141,10 @@ def link(path: Path) -> None:
     ],
     ids=["a pipe", "a link", "larger", "gone"],
 )
-def test_what_is_no_file_of_a_level_is_told(
+def test_a_damaged_level_file_is_refused(
     change: Callable[[Path], None], said: str, kept: SparkCheckpoint
 ) -> None:
-    """Whenever one is opened, though all were looked at before: nobody waits for a pipe, or reads for hours."""
+    """Each opening checks the file, so nothing waits for a pipe or reads for hours."""
     level = kept.levels()[2]
     change(kept.folder(2) / level.parts[0].file)
     for way in ways(kept, level):
@@ -195,13 +193,13 @@ def test_an_index_beyond_a_level(kept: SparkCheckpoint) -> None:
             kept.origin(1, level, index)
 
 
-# --- what is on the disk --------------------------------------------------------------------------
+# --- syncing --------------------------------------------------------------------------------------
 
 
 def test_a_level_counts_when_all_of_it_is_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its files, their names, the manifest, and then its name."""
+    """The files are synced first, then their directory, the manifest, and the manifest's directory."""
     synced: list[str] = []
 
     def fsync(descriptor: int) -> None:

@@ -1,4 +1,4 @@
-"""The parts of the Spark engine, each for itself; all but one need no Spark."""
+"""The parts of the Spark engine one by one; all but one need no Spark."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rows_of(program: RowProgram, fingerprints: Words, predecessors: Words) -> Wo
 def committed(
     checkpoint: SparkCheckpoint, run: SearchIdentity, number: int, rows: Words, *buckets: int | None
 ) -> None:
-    """A level of these rows, divided into buckets, or undivided (None)."""
+    """Commit a level of these rows, divided into buckets or undivided (None)."""
     parts, base = [], 0
     for bucket in buckets:
         writer = checkpoint.writer(number, bucket, run.words)
@@ -70,7 +70,7 @@ def committed(
     checkpoint.commit(CommittedLevel(number, tuple(parts), Totals(states)))
 
 
-def test_what_decides_a_search_is_in_the_digest_of_the_sources(
+def test_the_digest_of_sources_covers_model_and_engines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resources, "files", lambda anchor: tmp_path)
@@ -87,7 +87,7 @@ def test_what_decides_a_search_is_in_the_digest_of_the_sources(
 
 def test_a_request_makes_the_same_program_again(program: RowProgram) -> None:
     model, _ = scenario("truncation/kip-101")
-    compiled("truncation/kip-320")  # what else a process has traced makes no difference
+    compiled("truncation/kip-320")  # earlier traces in the process do not matter
     asked = ModelRequest.of(model, symmetry=False, deadlock=True)
     again = ModelRequest.read(asked.text())
     assert again == asked
@@ -125,13 +125,13 @@ def test_levels_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def known(rows: Words) -> Fingerprints:
-    """Fingerprints for states that are none."""
+    """A fingerprint function for rows that are no states."""
     known = {tuple(row[2:]): row[0] for row in rows.tolist()}
     return lambda states: np.array([known[tuple(state)] for state in states.tolist()], dtype=np.uint64)
 
 
 def test_states_whose_fingerprints_are_others_are_not_taken(program: RowProgram, tmp_path: Path) -> None:
-    """The file is what was written: what was written was wrong."""
+    """The checksum is correct, but the written fingerprints were wrong."""
     checkpoint, run = (
         SparkCheckpoint(tmp_path),
         SearchIdentity("name", "{}", "content", program.layout.words, 2),
@@ -176,7 +176,7 @@ def test_the_cause_of_an_error_is_its_innermost_one() -> None:
 
 
 class Cluster:
-    """Stands for Spark: a session, its context and a frame, of which each attempt ends as it is told."""
+    """Stands in for Spark: session, context and data frame; each attempt ends as given in ``ends``."""
 
     def __init__(self, *ends: object) -> None:
         self.groups: list[str] = []
@@ -192,7 +192,7 @@ class Cluster:
     def collect(self) -> list[object]:
         end = self.ends.pop(0)
         if end == "cancelled":
-            while len(self.cancelled) < 2:  # the first time it had not begun yet
+            while len(self.cancelled) < 2:  # the first time the job had not begun yet
                 time.sleep(0.01)
             raise RuntimeError("SparkException: cancelled")
         if isinstance(end, Exception):
@@ -231,7 +231,7 @@ def test_a_job_is_cancelled_until_it_has_ended() -> None:
 
 
 def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
-    """As on an executor's machine, where the project is this file alone: its rules have their numbers."""
+    """An executor has only this archive; rule numbers must be found in it too."""
     archive = package(tmp_path)
     program = (
         "import highwater; from highwater.checker.scenarios import catalogue;"
@@ -251,12 +251,12 @@ def test_a_protocol_is_traced_from_the_archive(tmp_path: Path) -> None:
     assert run.stdout.startswith(str(archive))
 
 
-# --- a search whose levels are all the driver's: it needs no cluster ------------------------------
+# --- a search with all levels on the driver: it needs no cluster ----------------------------------
 
 
 @pytest.fixture
 def without_spark(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A session that is none; the masters that were asked for one."""
+    """A stub session; the fixture lists the requested masters."""
     asked: list[str] = []
 
     def session(master: str) -> object:
@@ -283,7 +283,7 @@ def test_a_second_driver_is_refused(without_spark: list[str], tmp_path: Path) ->
     assert search(model, options, None, SparkOptions(MASTER, str(tmp_path), resume=True)).complete
 
 
-def test_what_is_damaged_is_told_before_spark_starts(without_spark: list[str], tmp_path: Path) -> None:
+def test_damage_is_reported_before_spark_starts(without_spark: list[str], tmp_path: Path) -> None:
     model, options = scenario("truncation/kip-101", "max_records=1")
     search(model, options, None, SparkOptions(MASTER, str(tmp_path)))
     without_spark.clear()

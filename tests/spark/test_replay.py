@@ -1,4 +1,4 @@
-"""Replay on Spark: the reports of the embedded engine, input by input; tables; errors; what is killed."""
+"""Replay on Spark: reports equal the embedded engine's; tables; errors; kills."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_many_inputs(tmp_path: Path) -> None:
     assert reports(ours) == reports(theirs)
 
 
-@slow("21 clusters on Spark, where test_many_inputs has a few of both kinds")
+@slow("replays 21 clusters on Spark; test_many_inputs has a few")
 @pytest.mark.usefixtures("_spark")
 @needs_clusters_4_2
 def test_the_clusters_of_kafka_4_2(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def followed(large: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A replay in which shares are being followed, and its result."""
+    """A replay that is following shares, and its result file."""
     from tests.spark.test_survival import wait_for
 
     out, file = tmp_path / "tables", tmp_path / "result.json"
@@ -214,7 +214,7 @@ def followed(large: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
         process.communicate()
 
 
-@slow("starts a command with a session of Spark of its own")
+@slow("starts a command with its own Spark session")
 def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], Path], large: Path) -> None:
     from tests.spark.test_survival import descendants
 
@@ -231,5 +231,5 @@ def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], 
     expected = embedded(large)
     assert isinstance(expected, dict)
     for report in (found, expected):
-        del report["versions"]  # which libraries a process has loaded differs
+        del report["versions"]  # depends on the libraries that a process has loaded
     assert found == expected

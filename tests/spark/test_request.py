@@ -1,4 +1,4 @@
-"""What a worker is told of a model: enough to trace it again."""
+"""The request that a worker gets is enough to trace the model again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from highwater.model.language.model import Model
 
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_a_worker_finds_the_protocol_by_its_name(name: str) -> None:
-    """A protocol may be defined in a module below its package."""
+    """The protocol may be defined in a module below its package."""
     model = Model(registry.protocol_of(name)({}, ()), ())
     asked = ModelRequest.read(ModelRequest.of(model, False, False).text())
     assert (asked.protocol, asked.source) == (name, None)

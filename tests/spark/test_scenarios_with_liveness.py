@@ -1,4 +1,4 @@
-"""Scenarios that ask for liveness on Spark: their states and steps are searched, and what is not asked is said."""
+"""Scenarios with liveness on Spark: safety is searched, and the report lists what was not checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(*arguments: str) -> Result:
 
 @pytest.fixture
 def _native(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search is the native one: what is asked is looked at here, not the engine."""
+    """Use the native search: the tests check requests, not the engine."""
     monkeypatch.setattr(Engine, "search", lambda self, count: functools.partial(_search, self))
 
 
@@ -34,7 +34,7 @@ def _search(engine: Engine, model: Any, options: Any, progress: Any) -> Any:
 
 
 @pytest.mark.usefixtures("_native")
-def test_a_promise_that_is_not_asked_is_not_broken() -> None:
+def test_skipped_liveness_is_reported_and_not_counted_as_violated() -> None:
     run = check(LOSS)
     assert run.exit_code == 0, run.output
     (said,) = (line for line in run.output.splitlines() if "Spark checks no liveness: skipped " in line)
@@ -54,7 +54,7 @@ def test_standard_scenarios_that_ask_for_nothing_else_are_left_out(monkeypatch: 
 
 
 @pytest.mark.usefixtures("_native")
-def test_one_that_is_named_is_refused() -> None:
+def test_liveness_requested_by_name_is_refused() -> None:
     run = check(LIVE)
     assert run.exit_code == 2
     assert "liveness needs the graph on one machine; use --engine native" in run.output

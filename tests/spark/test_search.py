@@ -1,4 +1,4 @@
-"""The search on Spark against the native one, on small scenarios; levels of both kinds."""
+"""The search on Spark agrees with the native one on small scenarios, for levels on driver and cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_levels_of_the_driver_and_of_the_cluster(on_spark: Callable[..., SearchR
     assert (found.distinct_states, found.depth) == (60_106, 22)
     same_counts(found, expected)
     counterexample.follow_all(model, found.violations)
-    # Every level before the violation was the driver's, so it is the native search's own run.
+    # All levels before the violation ran on the driver, so the run equals the native search's.
     assert found.violations == expected.violations != []
 
 
@@ -48,7 +48,7 @@ def test_a_counterexample_of_the_cluster_is_a_shortest_run(on_spark: Callable[..
 def test_without_memory_for_tables_they_are_read_from_files(on_spark: Callable[..., SearchResult]) -> None:
     model, options = scenario("truncation/kip-320", "max_records=1")
     found = on_spark(model, options, small=1_500, memory_bytes=1)
-    assert found.table_bytes == 0  # no task left its table to the next one
+    assert found.table_bytes == 0  # no task left its table to the next
     same_counts(found, native.search(model, options))
 
 
@@ -61,7 +61,7 @@ def test_a_search_goes_on_from_the_last_committed_level(
     first = on_spark(model, options, checkpoint=place, limit_states=expected.distinct_states // 2)
     assert first.stopped_by == "states"
     assert first.distinct_states < expected.distinct_states
-    # As if it had been killed while a level was being committed: its files are there, its manifest is not.
+    # As if killed while committing a level: its files exist, its manifest does not.
     last = sorted(place.glob("level-*.json"))[-1]
     last.rename(place / f".{last.name}.0123456789abcdef.new")
     left = place / f"level-{int(last.stem[-5:]):05}" / "part-all-0123456789ab.parquet"
@@ -69,7 +69,7 @@ def test_a_search_goes_on_from_the_last_committed_level(
     found = on_spark(model, options, checkpoint=place, resume=True, small=800)
     same_counts(found, expected)
     assert not left.exists()
-    # And once more, when there is nothing left to do.
+    # And once more, on a complete search.
     same_counts(on_spark(model, options, checkpoint=place, resume=True), expected)
 
 
@@ -91,7 +91,7 @@ def test_only_the_same_search_goes_on(on_spark: Callable[..., SearchResult], tmp
 
 
 def sealed(text: str) -> Any:
-    """As if a manifest had been written so."""
+    """A manifest of this text with a correct digest."""
     return f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}\n"
 
 

@@ -1,4 +1,4 @@
-"""A search on a standalone cluster whose workers have no package of ours installed."""
+"""A search on a standalone cluster whose workers lack this package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCENARIO, STATES, DEPTH = "truncation/kip-320", 39_619, 22
 
 @pytest.fixture
 def bare_python(tmp_path: Path) -> Path:
-    """A Python with the libraries but without this project, as an executor's machine has it."""
+    """A Python with the libraries but without this project, as on an executor's machine."""
     site = tmp_path / "site"
     site.mkdir()
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
@@ -37,9 +37,9 @@ def bare_python(tmp_path: Path) -> Path:
     return python
 
 
-@slow("a cluster of processes; test_pieces traces a protocol from the same archive, fast")
+@slow("starts a cluster; the fast test_pieces.py traces a protocol from the same archive")
 def test_a_standalone_cluster_gets_the_package(tmp_path: Path, bare_python: Path) -> None:
-    """Its executors compile for themselves, with nothing kept: they read the package out of the archive."""
+    """The executors compile without a cache, reading the package from the archive."""
     absent = subprocess.run([bare_python, "-c", "import highwater"], capture_output=True, cwd=tmp_path)
     assert b"No module named 'highwater'" in absent.stderr
     with standalone_cluster(tmp_path, 1) as master:

@@ -1,4 +1,4 @@
-"""A standard scenario of each kind on Spark, with levels of both kinds, is what the native search finds. Slow."""
+"""A standard scenario of each kind on Spark, on driver and cluster, equals the native search. Slow."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ CHOSEN = (
     "zookeeper/before-kip-380",
     "zookeeper/large-failover",
 )
-"""Of each protocol, some that hold and some that do not; the kernels are those of the native search."""
+"""Scenarios of each protocol, with and without violations; the kernels are the native search's."""
 
 
 def test_they_are_standard_and_of_every_protocol() -> None:
     assert all(scenario_files.titles()[name][1] for name in CHOSEN)
     assert {scenario_files.find(name).definition.name for name in CHOSEN} == {
         scenario.definition.name for scenario in scenario_files.standard()
-    } - {"promise"}  # it is small, and what others implement
+    } - {"promise"}  # the abstract protocol, which is small
 
 
-@slow("whole searches on Spark; the fast tests of Spark have small ones")
+@slow("complete searches on Spark; fast for small ones")
 @pytest.mark.parametrize("name", CHOSEN)
 def test_a_standard_scenario(on_spark: Callable[..., SearchResult], tmp_path: Path, name: str) -> None:
     model, options = scenario(name)
@@ -45,10 +45,10 @@ def test_a_standard_scenario(on_spark: Callable[..., SearchResult], tmp_path: Pa
     alone = on_spark(model, options, checkpoint=tmp_path / "levels", small=1 << 40)
     same_counts(alone, expected)
     files = sorted((tmp_path / "levels").glob("level-*.json"))
-    manifests = [json.loads(p.read_text().splitlines()[0]) for p in files]  # a digest stands behind it
+    manifests = [json.loads(p.read_text().splitlines()[0]) for p in files]  # the second line is a digest
     sizes = sorted((m["count"] for m in manifests), reverse=True)
     assert sum(sizes) == expected.distinct_states
-    # The two largest levels are the cluster's, and what follows is the driver's again.
+    # The two largest levels run on the cluster, and the driver takes over again.
     found = on_spark(model, options, small=sizes[1])
     same_counts(found, expected)
     assert found.spilled_bytes > 0

@@ -1,4 +1,4 @@
-"""Properties of steps on Spark: levels of the driver and of the cluster, kept and gone on with."""
+"""Step properties on Spark: on driver and cluster, and in resumed searches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = SearchOptions(workers=1, all_states=True)
 
 @pytest.mark.parametrize("small", [1, 60, 200_000])
 def test_spark_finds_the_steps_that_violate(on_spark: Callable[..., SearchResult], small: Any) -> None:
-    """The first levels are the driver's, the others the cluster's; a violation is found by either."""
+    """The first levels run on the driver, the others on the cluster; both find violations."""
     model = ledger()
     found = on_spark(model, ALL, small=small)
     same_counts(found, native.search(model, ALL))
@@ -38,7 +38,7 @@ def test_a_violation_that_was_found_is_kept(on_spark: Callable[..., SearchResult
     counterexample.follow_all(model, found.violations)
 
 
-def test_a_task_that_keeps_what_it_found_to_itself(
+def test_a_planted_lost_violation_is_detected(
     on_spark: Callable[..., SearchResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Planted in the driver's half, which is this process."""

@@ -1,4 +1,4 @@
-"""What is killed, what is missing, what is full: whole commands, on clusters of this machine. All slow."""
+"""Kills, missing files and full disks: whole commands on local clusters. All slow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 from tests.slow import slow
 
-pytestmark = slow("each starts a cluster of its own")
+pytestmark = slow("each test starts a cluster")
 
 pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 if shutil.which("java") is None:
@@ -82,7 +82,6 @@ def start(*arguments: object, **changes: str) -> subprocess.Popen[str]:
 
 
 def descendants(pid: int) -> Iterator[tuple[int, str]]:
-    """Processes below one, with their command lines."""
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, task.read_text().split()):
             try:
@@ -96,7 +95,7 @@ def descendants(pid: int) -> Iterator[tuple[int, str]]:
 def test_a_killed_driver_goes_on(tmp_path: Path, counts: dict[str, Any]) -> None:
     levels, file = tmp_path / "levels", tmp_path / "result.json"
     process = start(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels)
-    # The cluster's levels are 11 to 21; a file of the one after is there, its manifest is not.
+    # Levels 11 to 21 run on the cluster; a file of the next level exists, its manifest does not.
     wait_for(lambda: any((levels / "level-00016").glob("*.parquet")), process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -119,7 +118,7 @@ def test_a_killed_executor_costs_a_retry(tmp_path: Path, counts: dict[str, Any])
     same(result(file), counts)
 
 
-def test_an_interrupted_search_says_what_it_found(tmp_path: Path) -> None:
+def test_an_interrupted_search_gives_partial_results(tmp_path: Path) -> None:
     levels, file = tmp_path / "levels", tmp_path / "result.json"
     process = start(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels, "--json", file)
     wait_for(lambda: (levels / "level-00014.json").exists(), process)
@@ -134,7 +133,7 @@ def test_an_interrupted_search_says_what_it_found(tmp_path: Path) -> None:
 
 
 def answers(port: int, seconds: float = 120) -> None:
-    """Wait until somebody listens."""
+    """Wait until a process listens at the port."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -195,7 +194,7 @@ def test_a_cluster_without_workers_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
-    """A file system of 12 MiB, where one may be mounted."""
+    """The file system has 12 MiB."""
     place = tmp_path / "small"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(place)]

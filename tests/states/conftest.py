@@ -1,4 +1,4 @@
-"""The session of Spark that all tests share."""
+"""Fixtures of tests/spark: the shared Spark session."""
 
 from tests.spark.conftest import _spark
 

@@ -1,4 +1,4 @@
-"""The steps that executors write into tables: by fingerprints, the same as the native engine's by numbers."""
+"""Steps that executors write into tables, by fingerprint, equal the native engine's, by number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests import models
 
 
 def test_steps_are_those_of_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of them, in slices, with the numbers of the states that they lead from, and how many are cut."""
+    """Compares all steps, computed in slices, with their source states and pruned steps."""
     monkeypatch.setattr("highwater.checker.tables.expanding.states_at_once", lambda instances: 50)
     model = models.scenario_model("truncation/kip-101", max_records=1, max_leader_epoch=0)
     program = TableProgram(model, ModelRequest.of(model, symmetry=False, deadlock=True))

@@ -1,4 +1,4 @@
-"""The explored graph: the native engine's is the interpreter's, and defects in its making are found."""
+"""The explored graph: native and interpreted graphs are equal, and planted defects are detected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests import models, zoo
 
 
 class Jumps(Protocol):
-    """A number that many actions add to; most of them are cut somewhere."""
+    """A number that many actions add to; most are pruned somewhere."""
 
     name = "jumps"
     by = range(1, 101)
@@ -65,7 +65,7 @@ SMALL = [jumps, counters, dice, truncation, replication]
 
 
 def content(found: Explored) -> tuple[set[Any], set[Any], set[Any]]:
-    """States, steps and cut steps, whatever the states' numbers are."""
+    """States, steps and pruned steps, independent of the states' numbers."""
     names = [tuple(row) for row in found.states.tolist()]
     sources, cut_sources = (
         np.repeat(np.arange(len(names)), np.diff(offsets)) for offsets in (found.offsets, found.cut_offsets)
@@ -80,7 +80,7 @@ def content(found: Explored) -> tuple[set[Any], set[Any], set[Any]]:
 
 
 def assert_sound(found: Explored) -> None:
-    """What holds of every graph: shapes, and predecessors that are a level above and lead here."""
+    """Check every graph's shapes, and that predecessors are one level earlier and lead to their states."""
     n = len(found.states)
     assert found.level_starts[0] == 0
     assert found.level_starts[-1] == n
@@ -191,7 +191,7 @@ def test_the_interpreters_search_ends_early_too() -> None:
     assert (late.stopped_by, late.expanded, len(late.states)) == ("seconds", 0, 1)
 
 
-def test_symmetry_leads_to_what_stands_for_a_state() -> None:
+def test_with_symmetry_steps_lead_to_representatives() -> None:
     found = explore(counters(3, 5), SearchOptions(workers=1, symmetry=True))
     assert found.symmetry
     assert len(found.states) == 56  # multisets of 3 of 6
@@ -214,12 +214,12 @@ def test_levels_that_were_spilled(tmp_path: Path) -> None:
 
 
 def assert_total_of_steps(found: Explored) -> None:
-    """Each step of the counters adds one in all."""
+    """Each step of the counters increases their sum by one."""
     totals = np.sum(list(evaluated(found, found.model.inputs)), axis=0)
     assert (totals[found.targets] == totals[found.sources] + 1).all()
 
 
-def test_a_graph_that_is_too_large_says_so() -> None:
+def test_a_graph_that_needs_too_much_memory_is_refused() -> None:
     with pytest.raises(EngineError, match=r"the graph of .* states and .* steps needs .* MiB"):
         explore(counters(4, 40), SearchOptions(workers=1, memory_bytes=100 << 20))
 
@@ -230,7 +230,7 @@ def test_a_step_that_leaves_a_type_is_an_error() -> None:
         explore(model, SearchOptions(workers=1))
 
 
-# --- defects, planted -----------------------------------------------------------------------------------
+# --- planted defects ------------------------------------------------------------------------------------
 
 
 def test_states_that_share_a_fingerprint_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,8 +245,6 @@ def test_states_that_share_a_fingerprint_are_an_error(monkeypatch: pytest.Monkey
 
 
 class TwoWords(Protocol):
-    """Two numbers that take a word each."""
-
     name = "two words"
 
     def define(self) -> Struct:
@@ -268,7 +266,7 @@ class TwoWords(Protocol):
 
 @pytest.mark.parametrize("seen", [0, 1])
 def test_each_word_of_a_state_is_compared(monkeypatch: pytest.MonkeyPatch, seen: int) -> None:
-    """A fingerprint of one of two words: it is the other one that tells the states apart."""
+    """The fingerprint reads only one of the two words; comparing the other distinguishes the states."""
     model, honest = Model(TwoWords(), []), kernels.combine
     assert Layout(model.leaves).words == 2
     monkeypatch.setattr(kernels, "combine", lambda f, words: honest(f, [words[seen], words[seen]]))
@@ -304,7 +302,7 @@ def test_a_step_that_is_lost_or_made_up(
 
 
 def agrees(model: Model, whole: Any) -> bool:
-    """Whether the native graph is this one and sound."""
+    """True if the native graph is sound and equals this one."""
     try:
         found = explore(model, SearchOptions(workers=1))
         assert_sound(found)
@@ -313,7 +311,7 @@ def agrees(model: Model, whole: Any) -> bool:
     return content(found) == whole
 
 
-def test_a_number_beside_the_wrong_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_wrong_state_number_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = linking.LinkRuntime._number_states
 
     def broken(self: linking.LinkRuntime) -> str:
@@ -344,11 +342,11 @@ def test_a_level_whose_states_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_state_that_is_not_in_the_table_is_an_error(
     monkeypatch: pytest.MonkeyPatch, function: str, workers: int
 ) -> None:
-    """Where a step leads to, and when the states get their numbers; one in a hundred slots is taken for empty."""
+    """Planted: one in a hundred slots counts as empty, while targets are resolved or states are numbered."""
     honest = getattr(linking.LinkRuntime, function)
 
     def blind(self: linking.LinkRuntime) -> str:
-        # The slot that was found decides whether it is: the same in every run.
+        # The slot decides, so every run treats the same ones as empty.
         text, times = re.subn(
             r"%(\d+) = icmp slt i64 (%\d+), 0",
             r"%rest\1 = urem i64 \2, 97\n  %\1 = icmp eq i64 %rest\1, 0",

@@ -1,4 +1,4 @@
-"""Ctrl-C, and what else breaks off `highwater states`: whole tables, or none, and a word on which."""
+"""Ctrl-C and other interruptions of `highwater states`: complete tables or none, and a message."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ ROOT = Path(__file__).parents[2]
 SMALL = ("truncation/kip-101", "--set", "max_records=1")
 LARGE = ("truncation/kip-320", *(x for n in ("log_size", "max_records") for x in ("--set", f"{n}=4")))
 SLOW = ("--set", "replicas=4", "--set", "max_leader_epoch=2", "--symmetry", "--workers", "1")
-"""For a native search that is not over when it first says how far it is, and has found little until then."""
+"""A native search that still runs at its first progress report, and has found little by then."""
 
 
 def start(out: Path, *arguments: str) -> subprocess.Popen[str]:
-    """The command in a process group of its own, as a terminal starts it."""
+    """Start the command in its own process group, as a terminal does."""
     return subprocess.Popen(
         [sys.executable, "-m", "highwater", "states", *LARGE, "--out", str(out), *arguments],
         cwd=ROOT,
@@ -90,7 +90,7 @@ def test_while_it_searches(tmp_path: Path, engine: str) -> None:
     assert about["states"] == count(tmp_path / "out", "states") > 1
     assert about["transitions"] == count(tmp_path / "out", "transitions") > 1
     assert 0 < count(tmp_path / "out", "states", expanded=True) < about["states"]
-    # No step leads from a state or to one that is not there.
+    # Every step's source and target are in the table of states.
     for end in ("source", "target"):
         assert set(column(tmp_path / "out", "transitions", end)) <= set(
             column(tmp_path / "out", "states", "state")
@@ -98,7 +98,7 @@ def test_while_it_searches(tmp_path: Path, engine: str) -> None:
 
 
 _INTERPRETER = pytest.param(
-    "interpreter", marks=slow("the writing is the same; another engine found what is written")
+    "interpreter", marks=slow("another engine; the tables are written by the same code")
 )
 
 
@@ -170,7 +170,7 @@ def test_a_disk_that_is_full_leaves_the_tables_of_a_run_before(
 
 
 def once(after: int) -> Callable[[Progress], None]:
-    """Press Ctrl-C when so many states are found."""
+    """A progress callback that presses Ctrl-C once more than ``after`` states are found."""
     pressed: list[Progress] = []
 
     def press(progress: Progress) -> None:

@@ -1,4 +1,4 @@
-"""The queries of docs/results.md, as they stand there: every form of a question has the same answer."""
+"""The queries of docs/results.md: all forms of a query give the same answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def block(section: str, kind: str) -> str:
-    """The one block of a kind in a section."""
+    """The only block of a kind in a section."""
     (found,) = re.findall(rf"^```\w+ {kind}\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
     return str(found)
 
@@ -52,7 +52,7 @@ def tables(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def plain(rows: Any) -> Rows:
-    """Rows in order, lists as tuples, numbers as Python's."""
+    """Sorted rows with lists as tuples and Python's numbers."""
 
     def value(item: Any) -> Any:
         if isinstance(item, (list, tuple)):
@@ -71,7 +71,7 @@ def duck(tables: Path) -> Iterator[Any]:
     connection.close()
 
 
-MORE = slow("more questions of the same tables; two of them are fast")
+MORE = slow("more queries of the same tables; fast for two")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_counts_of_the_page(explored: Any) -> None:
     assert f"{len(explored.states):,} states and {len(explored.targets):,} transitions" in PAGE
 
 
-@slow("plain Python over all states; the fast tests hold pandas and SQL against each other")
+@slow("plain Python over all states; the fast tests compare pandas with SQL")
 def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None:
     states = [explored.model.decode(explored.scalars(i)) for i in range(len(explored.states))]
     depths = explored.depths().tolist()
@@ -123,7 +123,7 @@ def test_the_answers_are_those_of_plain_python(explored: Any, duck: Any) -> None
     assert plain(duck.execute(block(SECTIONS[3], "duckdb")).fetchall()) == sorted((+times).items())
 
 
-@slow("Spark has to start; the fast tests ask DuckDB")
+@slow("starts Spark; the fast tests use DuckDB")
 @pytest.mark.usefixtures("_spark")
 def test_spark_answers_alike(duck: Any) -> None:
     from highwater.checker.engines.spark import session

@@ -1,4 +1,4 @@
-"""The directory of tables: nothing foreign is touched, and until new tables are whole the ones before stay."""
+"""The directory of tables: foreign files stay untouched, and old tables stay until new ones are complete."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def whole(text: str) -> dict[str, str]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Tables of a run before."""
+    """A directory with the tables of an earlier run."""
     tables(tmp_path / "out", "one", force=False)
     return tmp_path / "out"
 
@@ -91,8 +91,8 @@ FOREIGN: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_what_is_foreign_is_left_alone(kind: str, place: Path) -> None:
-    """Whether it is there before the search, or comes while it goes on."""
+def test_foreign_files_are_left_alone(kind: str, place: Path) -> None:
+    """The foreign file exists before the search or appears during it."""
     make, said = FOREIGN[kind]
     before: dict[str, str] = {}
 
@@ -111,7 +111,7 @@ def test_what_is_foreign_is_left_alone(kind: str, place: Path) -> None:
     assert content(place.parent) == after
 
 
-def test_what_a_killed_run_left_goes_and_nothing_else(place: Path, tmp_path: Path) -> None:
+def test_only_leftovers_of_a_killed_run_are_removed(place: Path, tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "x").write_text("mine")
     (place / ".new-0123456789abcdef" / STATES).mkdir(parents=True)
@@ -126,7 +126,7 @@ def test_what_a_killed_run_left_goes_and_nothing_else(place: Path, tmp_path: Pat
 
 
 def broken_off(place: Path, wrong: BaseException, words: str) -> None:
-    """A run that ends so while it writes; what is said of what it leaves."""
+    """A run that fails with ``wrong`` while it writes; checks the message about what it leaves."""
     with TableDirectory(str(place), force=True) as out:
         (out.begin() / STATES).mkdir()
         assert out.left() == words
@@ -134,8 +134,8 @@ def broken_off(place: Path, wrong: BaseException, words: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [FULL, RuntimeError("ours"), KeyboardInterrupt(), BrokenPipeError()])
-def test_what_is_broken_off_leaves_those_before(place: Path, wrong: BaseException) -> None:
-    """A disk that fails is one line; who reads our progress and goes away is no fault of the directory."""
+def test_a_failed_run_leaves_the_earlier_tables(place: Path, wrong: BaseException) -> None:
+    """A disk error gives one line; a reader of progress that goes away is no error of the directory."""
     kind = InputError if wrong is FULL else type(wrong)
     with pytest.raises(kind) as raised:
         broken_off(place, wrong, f"the tables of a run before are in {place} as they were")
@@ -151,7 +151,7 @@ def test_of_a_first_run_that_is_broken_off_nothing_is_left(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_said_of_tables_has_room_before_any_is_removed(
+def test_metadata_is_written_before_old_tables_are_removed(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = Path.write_text
@@ -166,8 +166,8 @@ def test_what_is_said_of_tables_has_room_before_any_is_removed(
     assert content(place) == whole("one")
 
 
-def test_what_is_said_of_tables_comes_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the process ends at any step, there is either nothing said of tables, or all that is said is there."""
+def test_metadata_is_put_in_place_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the process ends at any step, the metadata describes no tables, or all that it describes exist."""
     steps: list[dict[str, str]] = []
 
     def watched(of: Any, name: str) -> None:
@@ -192,7 +192,7 @@ def test_what_is_said_of_tables_comes_last(place: Path, monkeypatch: pytest.Monk
         assert ABOUT not in step or step in (whole("one"), whole("two"))
 
 
-def test_where_nothing_can_be_written_is_told_before_anything_is_searched(
+def test_an_unwritable_directory_is_refused_before_the_search(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: (Path(path), mode) != (place, os.W_OK))

@@ -1,4 +1,4 @@
-"""The tables: decoded columns against the plain decoder, files that are read back, and the command around them."""
+"""The tables: columns agree with the plain decoder, files read back equal, and the command's options."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ def read(place: Path, table: str) -> Any:
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """The command's exit status and output."""
     found = CliRunner().invoke(cli, ["states", *arguments])
     assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
     return found.exit_code, found.output
@@ -70,18 +69,18 @@ def rows_of(model: Model, states: list[Any]) -> list[dict[str, Any]]:
 
 
 def undecoded(model: Model, states: list[Any]) -> list[Any]:
-    """States whose columns are not what the plain decoder makes of them."""
+    """States whose columns differ from the plain decoder's values."""
     pairs = zip(states, rows_of(model, states), strict=True)
     return [s for s, row in pairs if any(row[k] != listed(v) for k, v in model.decode(s).items())]
 
 
 def listed(plain: Any) -> Any:
-    """A plain value with lists in the place of tuples."""
+    """A plain value with tuples as lists."""
     return json.loads(json.dumps(plain))
 
 
 @pytest.mark.parametrize(
-    "nodes", [2, 3, pytest.param(5, marks=slow("more of each type; fast with three nodes"))]
+    "nodes", [2, 3, pytest.param(5, marks=slow("larger values of each type; fast with three nodes"))]
 )
 def test_columns_of_every_type(nodes: int) -> None:
     model = models.everything(nodes=nodes)
@@ -89,7 +88,7 @@ def test_columns_of_every_type(nodes: int) -> None:
 
 
 class Perhaps(Protocol):
-    """What may be none, of each type whose column has no sign of its own for that."""
+    """Options of each type whose column has no null of its own."""
 
     def define(self) -> Struct:
         node, small = Index("node", 3), Int(0, 2)
@@ -103,7 +102,7 @@ class Perhaps(Protocol):
         return Struct("State", **{name: Option(content) for name, content in contents.items()})
 
 
-def test_columns_of_what_may_be_none() -> None:
+def test_columns_of_options_can_be_null() -> None:
     model = Model(Perhaps())
     states = list(models.arbitrary_states(model, 200))
     assert undecoded(model, states) == []
@@ -129,7 +128,7 @@ def test_a_decoder_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, part:
     monkeypatch.setattr(content, part, wrong[part])
     model = models.everything()
     states = list(models.arbitrary_states(model, 200))
-    with contextlib.suppress(pa.ArrowInvalid, OverflowError, ValueError):  # found even earlier
+    with contextlib.suppress(pa.ArrowInvalid, OverflowError, ValueError):  # detected even earlier
         assert undecoded(model, states)
 
 
@@ -162,7 +161,7 @@ def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 class Twice(Protocol):
-    """Two actions that do the same, and fields with the names of columns."""
+    """Two actions with the same effect, and fields named like columns."""
 
     name = "twice"
 
@@ -275,7 +274,7 @@ def sql() -> Iterator[Any]:
 
 
 def load(sql: Any, side: str, place: Path) -> None:
-    """Both tables, with a state's content in the place of its number, and without what may differ."""
+    """Load both tables, with states' contents instead of numbers, and without what may differ."""
     sql.execute(f"CREATE TABLE rows AS FROM '{place}/states/*.parquet'")
     sql.execute(
         f"CREATE TABLE {side}_states AS SELECT n.state, c.initial, md5(to_json(c)::VARCHAR) AS content "
@@ -287,21 +286,20 @@ def load(sql: Any, side: str, place: Path) -> None:
         f"t.* EXCLUDE (source, target, shortest) FROM '{place}/transitions/*.parquet' t "
         f"JOIN {side}_states s ON t.source = s.state JOIN {side}_states e ON t.target = e.state"
     )
-    # A step is marked for each state but the initial ones, and for no state twice.
+    # Each state except initial ones has exactly one step marked as shortest.
     marked = f"SELECT target AS state FROM '{place}/transitions/*.parquet' WHERE shortest"
     later = f"SELECT state FROM {side}_states WHERE NOT initial"
     assert unlike(sql, marked, later) == 0
 
 
 def unlike(sql: Any, one: str, other: str) -> int:
-    """How many rows only one of two queries has; a row that is there twice counts twice."""
+    """The number of rows, with multiplicity, that only one of two queries has."""
     found = f"({one} EXCEPT ALL {other}) UNION ALL ({other} EXCEPT ALL {one})"
     count: int = sql.execute(f"SELECT count(*) FROM ({found})").fetchone()[0]
     return count
 
 
 def rows(sql: Any, side: str) -> tuple[int, int]:
-    """How many rows both tables have."""
     counts = (f"(SELECT count(*) FROM {side}_{table})" for table in ("states", "transitions"))
     found: tuple[int, int] = sql.execute(f"SELECT {', '.join(counts)}").fetchone()
     return found
@@ -313,7 +311,7 @@ def assert_same_rows(sql: Any) -> None:
     assert unlike(sql, "SELECT * FROM spark_transitions", "SELECT * FROM native_transitions") == 0
 
 
-@slow("Spark has to start; the fast tests write with the native engine")
+@slow("starts Spark; the fast tests write with the native engine")
 @pytest.mark.usefixtures("_spark")
 @pytest.mark.parametrize("limit", [None, 3000])
 def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int | None) -> None:
@@ -324,7 +322,7 @@ def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int 
     model = models.scenario_model("truncation/kip-101", max_records=1)
     options = SearchOptions(workers=1, limit_states=limit, all_states=True)
     (tmp_path / "spark").mkdir()
-    # Levels from 800 states on are the cluster's.
+    # Levels of at least 800 states run on the cluster.
     found = write_on_spark(model, options, SparkOptions(MASTER, small=800), tmp_path / "spark", None)
     assert sorted(p.name for p in (tmp_path / "spark").iterdir()) == ["states", "transitions"]
     load(sql, "spark", tmp_path / "spark")
@@ -341,12 +339,12 @@ def test_both_engines_give_the_same_tables(tmp_path: Path, sql: Any, limit: int 
         assert {row["expanded"] for row in read(tmp_path / "spark", directory.STATES)} == {True, False}
 
 
-@slow("Spark has to start, and the scenario is the large one of docs/results.md")
+@slow("starts Spark for the large scenario of docs/results.md")
 @pytest.mark.usefixtures("_spark")
 def test_the_command_writes_the_same_tables_with_both_engines(
     tmp_path: Path, sql: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The scenario of docs/results.md, of message-level replication; its larger levels are the cluster's."""
+    """The message-level scenario of docs/results.md; its larger levels run on the cluster."""
     from tests.spark.conftest import MASTER
 
     honest = engines.spark_options

@@ -1,1 +1,1 @@
-"""Properties of steps in every engine."""
+pass

@@ -1,4 +1,4 @@
-"""A small protocol whose steps can be asked everything: what holds, what one action violates, what a loop does."""
+"""A small protocol for step properties: some hold, one action violates some, a loop violates others."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from highwater.model.language import (
 
 @invariant("test")
 def somebody_led(m: Ledger, s: State) -> Any:
-    """There is no leader before the first term."""
+    """There is no leader before the first term. Holds."""
     return implies(s.leader.is_some, s.term > 0)
 
 
 @step_property("test")
 def term_never_falls(m: Ledger, before: State, after: State) -> Any:
-    """The term never falls: violated by a step back to the initial state alone."""
+    """Violated only by the step back to the initial state."""
     return before.term <= after.term
 
 
 @step_property("test")
 def values_never_fall(m: Ledger, before: State, after: State) -> Any:
-    """No node goes back: violated by copying from a leader that lags behind."""
+    """Violated by copying from a leader that lags behind."""
     return all_of(before.values[n] <= after.values[n] for n in m.node)
 
 
 @step_property("test")
 def one_value_at_a_time(m: Ledger, before: State, after: State) -> Any:
-    """A step changes the value of one node at most."""
+    """A step changes the value of at most one node."""
     return total(before.values[n] != after.values[n] for n in m.node) <= 1
 
 
@@ -59,7 +59,7 @@ def leaders_have_terms(m: Ledger, before: State, after: State) -> Any:
 
 @step_property("test")
 def something_happens(m: Ledger, before: State, after: State) -> Any:
-    """Every step changes something: holds, as one that changes nothing is none."""
+    """Holds, because a step that changes nothing is no step."""
     return (
         (before.term != after.term)
         | (before.leader != after.leader)
@@ -69,12 +69,12 @@ def something_happens(m: Ledger, before: State, after: State) -> Any:
 
 @step_property("test")
 def nothing_to_say(m: Ledger, before: State, after: State) -> Any:
-    """What follows from a term that grows by two: it never does."""
+    """Vacuous: no term grows by two."""
     return implies(after.term == before.term + 2, after.leader.is_none)
 
 
 class Ledger(Protocol):
-    """Nodes hold a number; a leader writes, the others copy it, and when all are full everything begins again."""
+    """Nodes hold a number; a leader writes, the others copy it, and when all are full it starts over."""
 
     name = "ledger"
     symmetric = ("node",)
@@ -135,10 +135,10 @@ class Ledger(Protocol):
 
 
 DEPTHS = {"term_never_falls": 7, "values_never_fall": 6, "one_value_at_a_time": 7}
-"""The depths at which properties are violated, with the default parameters; the others hold."""
+"""Property → depth of its violation with default parameters; the others hold."""
 
 
 def ledger(*names: str, **parameters: int) -> Model:
-    """The protocol with the properties of steps of these names; none: with all."""
+    """The protocol with these step properties, by default with all."""
     chosen = [p for p in Ledger.step_properties if not names or p.name in names]
     return Model(Ledger(parameters), Ledger.invariants, step_properties=chosen)

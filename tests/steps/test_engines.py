@@ -1,4 +1,4 @@
-"""Engine against engine on properties of steps, those that hold and those that are violated; and each seen to fail."""
+"""All engines agree on step properties that hold or fail, and planted errors in each are detected."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def depths(found: SearchResult) -> dict[str, int]:
 
 
 def differences(found: SearchResult, expected: SearchResult) -> list[str]:
-    """What two engines say otherwise."""
+    """The parts of a result in which two engines differ."""
     told = [part for part in COUNTS if getattr(found, part) != getattr(expected, part)]
     return told + ["violations"] * (depths(found) != depths(expected))
 
@@ -118,7 +118,7 @@ def test_all_end_early_when_nothing_is_left_to_decide() -> None:
 
 
 def test_both_judges_agree_step_by_step(model: Model) -> None:
-    """The compiled judge, the interpreter, and what the expression says of an instance over the state before."""
+    """Compares the compiled check, the interpreter, and an instance's expression on the state before."""
     program, interpreter = Program(model), Interpreter(model)
     seen, told = list(model.initial), set()
     for state in seen:
@@ -130,27 +130,25 @@ def test_both_judges_agree_step_by_step(model: Model) -> None:
             if after not in seen:
                 seen.append(after)
     assert {name for name, _ in told} == set(DEPTHS)
-    for prop in model.step_properties:  # what is not asked is never violated
+    for prop in model.step_properties:  # an unchecked property is never violated
         assert {number for name, number in told if name == prop.name} <= prop.asked
 
 
-# --- steps to states that are known ------------------------------------------------------------------------
+# --- steps to visited states -------------------------------------------------------------------------------
 
 
 @step_property("test")
 def never_down(m: Any, before: State, after: State) -> Any:
-    """The number never falls."""
     return before.n <= after.n
 
 
 @step_property("test")
 def never_still(m: Any, before: State, after: State) -> Any:
-    """The number changes in every step that changes anything."""
     return before.n != after.n
 
 
 class Wheel(Protocol):
-    """A number that goes round: the only step down leads to the initial state; and one that changes nothing."""
+    """A number that wraps around: only the step to the initial state decreases it; ``stay`` changes nothing."""
 
     name = "wheel"
     step_properties = (never_down, never_still)
@@ -177,7 +175,7 @@ def wheel() -> Model:
     return Model(Wheel(), step_properties=Wheel.step_properties)
 
 
-def test_a_step_to_a_state_that_was_visited_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_to_a_visited_state_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     model = wheel()
     small_batches(monkeypatch)
     for found in (
@@ -192,17 +190,17 @@ def test_a_step_to_a_state_that_was_visited_is_asked(monkeypatch: pytest.MonkeyP
         assert [s.action for s in counterexample.follow_all(model, found.violations)[0].steps][-1] == "round"
 
 
-def test_a_step_that_changes_nothing_is_none() -> None:
-    """``stay`` would violate ``never_still``; its instance is asked, as it writes what is read."""
+def test_a_step_that_changes_nothing_is_not_checked() -> None:
+    """``stay`` would violate ``never_still``; it is checked because it writes what the property reads."""
     model = wheel()
     assert 2 in model.step_properties[1].asked
     found = reference.search(model, ALL)
     assert "never_still" not in depths(found)
-    assert found.premises["never_still"] == 8  # the steps of what can change something: they are asked
+    assert found.premises["never_still"] == 8  # all steps of actions that can change the number
     assert differences(native.search(model, ALL), found) == []
 
 
-# --- each engine seen to fail -------------------------------------------------------------------------------
+# --- planted errors in each engine --------------------------------------------------------------------------
 
 
 def test_a_kernel_that_takes_an_instance_for_another(
@@ -226,12 +224,14 @@ def test_a_model_that_asks_too_few_instances(expected: SearchResult, monkeypatch
 
     monkeypatch.setattr(traced, "_instances_writing", forgetful)
     assert "violations" in differences(native.search(ledger(), ALL), expected)
-    assert "violations" not in differences(reference.search(ledger(), ALL), expected)  # it asks all
+    assert "violations" not in differences(
+        reference.search(ledger(), ALL), expected
+    )  # it checks all instances
 
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Model:
-    """The same model; of its properties those of changes alone count as large."""
+    """The same model; only properties of changes count as large."""
     monkeypatch.setattr(step_properties, "LARGE", 0)
     found = ledger()
     large = {p.name for p in found.step_properties if p.is_large}
@@ -240,14 +240,13 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Model:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_large_properties_are_asked_apart(apart: Model, expected: SearchResult, workers: int) -> None:
+def test_large_properties_are_checked_separately(apart: Model, expected: SearchResult, workers: int) -> None:
     assert differences(native.search(apart, replace(ALL, workers=workers)), expected) == []
 
 
 def test_a_large_property_that_is_violated(monkeypatch: pytest.MonkeyPatch) -> None:
     @step_property("test")
     def leaders_go_by_terms(m: Ledger, before: State, after: State) -> Any:
-        """Another leader means the term after the next: never."""
         return implies(after.leader != before.leader, after.term == before.term + 2)
 
     wrong = Model(Ledger(), step_properties=[leaders_go_by_terms])
@@ -259,7 +258,7 @@ def test_a_large_property_that_is_violated(monkeypatch: pytest.MonkeyPatch) -> N
     assert differences(native.search(large, ALL), told) == []
 
 
-def test_a_kernel_that_overlooks_what_a_large_property_reads(
+def test_a_kernel_that_ignores_the_reads_of_a_large_property_is_detected(
     apart: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernels.Kernels, "_touched", lambda self, f, prop, output: "false")
@@ -288,7 +287,7 @@ def test_a_substitution_that_forgets_a_write(
 
 
 def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run is taken again by the interpreter: what is none is an error, not an answer."""
+    """The interpreter replays the run: an invalid one is an error, not a result."""
     honest = NativeLevels._note
 
     def careless(self: NativeLevels, names: Sequence[str], bits: int, *place: int) -> None:
@@ -309,13 +308,13 @@ def test_an_interpreter_that_turns_the_states_round(
     assert "violations" in differences(reference.search(model, ALL), native.search(model, ALL))
 
 
-def test_a_solver_that_is_not_asked_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solver_without_step_properties_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     some = ledger("values_never_fall", nodes=2)
     monkeypatch.setattr(Unrolling, "step_holds", lambda self, depth: {})
     assert depths(bounded.check(some, 6)) != depths(reference.search(some, ALL))
 
 
-def test_at_most_64_can_be_asked() -> None:
+def test_at_most_64_step_properties_are_supported() -> None:
     many = [replace(never_down, name=f"never_down_{i}") for i in range(65)]
     assert len(native.search(Model(Wheel(), step_properties=many[:64]), ALL).violations) == 64
     with pytest.raises(EngineError, match="at most 64"):

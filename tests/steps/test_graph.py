@@ -1,4 +1,4 @@
-"""Properties of steps of the explored graph: a column of the table of transitions, an attribute of networkx's edges."""
+"""Step properties in the explored graph: a column of transitions, an attribute of networkx's edges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from highwater.checker.tables.writing import write  # noqa: E402
 
 
 def expected(explored: Explored) -> list[set[str]]:
-    """What each step of the graph violates, by the interpreter."""
+    """The violations of each step of the graph, by the interpreter."""
     model, found = explored.model, []
     interpreter = Interpreter(model)
     for source, instance in zip(explored.sources.tolist(), explored.instances.tolist(), strict=True):
@@ -44,7 +44,7 @@ def written(explored: Explored, place: Path) -> tuple[list[dict[str, Any]], dict
 
 @pytest.mark.parametrize("symmetry", [False, True])
 def test_the_table_of_transitions(tmp_path: Path, symmetry: bool) -> None:
-    """With symmetry, too, where the target may be a renaming of the state that the step leads to."""
+    """With symmetry, the target may be a renaming of the state that the step leads to."""
     model = ledger()
     explored = explore(model, SearchOptions(workers=1, symmetry=symmetry))
     rows, counts = written(explored, tmp_path)
@@ -79,7 +79,7 @@ def test_edges_of_networkx() -> None:
     )
 
 
-def test_coverage_counts_what_the_explorer_counts() -> None:
+def test_coverage_counts_premises_like_the_explorer() -> None:
     model = ledger()
     found = reference.search(model, SearchOptions(all_states=True))
     coverage = Coverage()

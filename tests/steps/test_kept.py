@@ -1,4 +1,4 @@
-"""Violations of properties of steps in checkpoints: what was found before is told, and what is damaged is refused."""
+"""Violated step properties in checkpoints: reported after a resume; damaged ones are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def part(model: Model, directory: Path, states: int | None = None, *, resume: bo
     return native.search(model, options)
 
 
-def test_what_was_found_before_is_told_after(tmp_path: Path) -> None:
+def test_earlier_violations_are_reported_after_a_resume(tmp_path: Path) -> None:
     model = ledger()
     whole = native.search(model, SearchOptions(workers=1, all_states=True))
     first = part(model, tmp_path, 80, resume=False)
@@ -37,7 +37,7 @@ def test_what_was_found_before_is_told_after(tmp_path: Path) -> None:
     assert_same(found, whole)
     assert found.violations == whole.violations
     counterexample.follow_all(model, found.violations)
-    again = part(model, tmp_path)  # when there is nothing left to do
+    again = part(model, tmp_path)  # on a complete search
     assert {v.property: v.depth for v in again.violations} == DEPTHS
 
 

@@ -1,4 +1,4 @@
-"""Random properties of random steps: plain Python, the interpreter, an instance's own expression, and kernels."""
+"""Random step properties: plain Python, interpreter, instance expressions and kernels agree."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from tests.language.random_protocols import Expression, Overflow, Stated, a_plai
 from tests.language.test_random_protocols import traced
 
 EXAMPLES = int(os.environ.get("HIGHWATER_RANDOM_PROTOCOLS", "16"))
-"""How many protocols; thousands when it is asked for by hand."""
+"""The number of random protocols."""
 
 
 def conditions(stated: Stated) -> list[Expression]:
-    """The conditions of a random protocol."""
     return [stated.invariant, *stated.guards]
 
 
 def properties(stated: Stated, rng: Random) -> list[StepProperty]:
-    """Random properties of steps: from one condition before to another one after, and that values stay or grow."""
+    """Random step properties: a condition before implies one after, or values stay or grow."""
 
     def follows(one: Expression, other: Expression) -> Any:
         return lambda m, before, after: implies(one.symbolic(before), other.symbolic(after))
@@ -60,7 +59,7 @@ def drawn(seed: int) -> tuple[Model, Stated, Random]:
 
 
 def disagreements(seed: int) -> int:
-    """How often what a property says of an instance is not what it says of the two states."""
+    """The number of times that an instance's expression differs from the property on the two states."""
     model, stated, rng = drawn(seed)
     interpreter, wrong = Interpreter(model), 0
     says = [compile_nodes([n for j in own for n in (j.node, j.premise)]) for own in model.judged]
@@ -88,7 +87,7 @@ def disagreements(seed: int) -> int:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
-def test_an_instance_is_told_what_both_states_are_told(seed: int) -> None:
+def test_an_instance_s_expression_agrees_with_the_property_on_states(seed: int) -> None:
     assert not disagreements(seed)
 
 
@@ -109,7 +108,7 @@ def test_kernels_say_the_same(seed: int) -> None:
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 60))
-def test_two_states_are_told_what_plain_python_says(seed: int) -> None:
+def test_the_property_on_two_states_agrees_with_python(seed: int) -> None:
     rng = Random(seed)
     stated = a_protocol(rng)
     one, other = rng.choice(conditions(stated)), rng.choice(conditions(stated))
@@ -137,12 +136,12 @@ PLANTED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_error_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = OfAStep.substituted
     monkeypatch.setattr(
         OfAStep, "substituted", lambda self, roots, writes: honest(self, roots, PLANTED[name](writes))
     )
-    for module in (__name__, test_random_protocols.__name__):  # Hypothesis has nothing to say here
+    for module in (__name__, test_random_protocols.__name__):  # they need a running Hypothesis test
         for word in ("note", "event"):
             monkeypatch.setattr(f"{module}.{word}", lambda text: None)
     monkeypatch.setattr(test_random_protocols, "reject", _skip)

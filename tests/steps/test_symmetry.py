@@ -1,4 +1,4 @@
-"""Properties of steps with symmetry: asked of real steps, from one state of each family."""
+"""Step properties with symmetry are checked on real steps from one state of each equivalence class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITH = SearchOptions(workers=1, symmetry=True, all_states=True)
 
 @step_property("test")
 def the_first_never_falls(m: Any, before: State, after: State) -> Any:
-    """The value of the first node never falls: it is another property when nodes are renamed."""
+    """The property is not symmetric: renaming nodes changes it."""
     return before.values[0] <= after.values[0]
 
 
@@ -30,7 +30,7 @@ def test_the_same_depths_with_fewer_states(monkeypatch: pytest.MonkeyPatch) -> N
     whole, found = native.search(model, replace(WITH, symmetry=False)), native.search(model, WITH)
     assert found.distinct_states < whole.distinct_states / 3
     assert {v.property: v.depth for v in found.violations} == DEPTHS
-    counterexample.follow_all(model, found.violations)  # runs are real: no renaming is in them
+    counterexample.follow_all(model, found.violations)  # runs contain real states, not renamed ones
     small_batches(monkeypatch)
     kept = on_disk(model, slots=1 << 9, workers=1, symmetry=True, all_states=True)
     assert (kept.distinct_states, kept.premises) == (found.distinct_states, found.premises)
@@ -38,7 +38,7 @@ def test_the_same_depths_with_fewer_states(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_verdicts_on_steps_go_with_renaming() -> None:
-    """What makes it sound: a renamed step is a step of the renamed state, and violates the same."""
+    """Soundness: a renamed step is a step of the renamed state, with the same violations."""
     model = ledger()
     interpreter = Interpreter(model)
     maps = [compile_nodes(renamed(model, renaming)) for renaming in renamings(model)]
@@ -56,14 +56,14 @@ def test_verdicts_on_steps_go_with_renaming() -> None:
                 assert other in interpreter.successors(one)
 
 
-def test_a_property_that_tells_nodes_apart_is_refused() -> None:
+def test_an_asymmetric_property_is_refused() -> None:
     model = Model(Ledger(), step_properties=[the_first_never_falls])
     with pytest.raises(EngineError, match="property the_first_never_falls differs under node 0 ↔"):
         native.search(model, WITH)
 
 
 def test_a_sample_that_looks_at_states_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is violated would then depend on which state of a family was found first."""
+    """Otherwise the verdict would depend on which equivalent state was found first."""
     honest = Interpreter.broken
     monkeypatch.setattr(Interpreter, "broken", lambda self, before, after: [])
     assert asymmetry(Model(Ledger(), step_properties=[the_first_never_falls])) is None

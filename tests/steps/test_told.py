@@ -1,4 +1,4 @@
-"""A user's own file with a property of steps: the page that tells it, the commands, the JSON, traces and machines."""
+"""A user's step property: its page, the commands, JSON, traces and machines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OFF = ("--rule", "remembers=off")
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The protocol of the page beside a scenario, in the working directory."""
+    """The page's protocol and a scenario, in the working directory."""
     (snippet,) = re.findall(r"```python\n# store.py\n(.*?)```", PAGE, re.S)
     (tmp_path / "store.py").write_text("from highwater.language import *\n\n" + snippet, encoding="utf-8")
     (tmp_path / "store.toml").write_text('protocol = "store.py"\n')
@@ -59,7 +59,7 @@ def ask(*arguments: str) -> Result:
     return result
 
 
-def test_the_page_shows_what_is_said(store: Path) -> None:
+def test_the_page_shows_the_output(store: Path) -> None:
     (command, shown) = re.findall(r"```console\n\$ highwater (.*?)\n(.*?)```", PAGE, re.S)[0]
     found = ask(*command.split())
     assert found.exit_code == 1
@@ -102,13 +102,13 @@ def test_a_scenario_promises_it(store: Path) -> None:
         (("deadlock", "reads_never_go_back"), ["reads_never_go_back", "deadlock"]),
     ],
 )
-def test_it_is_chosen_by_name(store: Path, names: tuple[str, ...], checked: list[str]) -> None:
+def test_a_step_property_is_selected_by_name(store: Path, names: tuple[str, ...], checked: list[str]) -> None:
     options = [word for name in names for word in ("--property", name)]
     (result,) = json.loads(ask("check", "store.toml", *options, "--json", "-").stdout)
     assert result["properties"] == checked
 
 
-def test_helpers_are_asked_by_name_only(store: Path) -> None:
+def test_helpers_are_checked_only_by_name(store: Path) -> None:
     found = ask("check", "store.toml", "--json", "-")
     (result,) = json.loads(found.stdout)
     assert "copies_are_of_what_was_written" not in result["properties"]
@@ -126,7 +126,7 @@ def test_show_and_walks_and_z3(store: Path) -> None:
     assert "reads_never_go_back (example) is violated by step 5" in proved.stdout
 
 
-def test_outside_the_bounds_steps_are_asked_too(store: Path) -> None:
+def test_steps_out_of_the_bounds_are_checked_too(store: Path) -> None:
     text = (store / "store.py").read_text().replace("before.seen <= after.seen", "after.written <= 3")
     (store / "store.py").write_text(text)
     assert ask("check", "store.toml").exit_code == 0
@@ -152,8 +152,8 @@ def test_a_proof_takes_the_helpers_of_the_file(store: Path) -> None:
 # --- traces, charts, notebooks and machines -----------------------------------------------------------------
 
 
-def test_a_trace_of_the_run_is_found_out(store: Path) -> None:
-    """A replay asks the steps that were observed."""
+def test_a_replay_of_the_run_finds_the_violation(store: Path) -> None:
+    """A replay checks the observed steps."""
     ask("check", "store.toml", *OFF, "--trace-out", "run.ndjson")
     definition = catalogue.load_file(store / "store.py")
     protocol = definition.protocol(rules=())
@@ -205,12 +205,11 @@ def test_a_machine_that_looks_at_states_only(store: Path, monkeypatch: pytest.Mo
     run_machine(machine("store.toml", rules={"remembers": False}), 300)
 
 
-# --- what is refused, and what says nothing ------------------------------------------------------------------
+# --- refused and vacuous properties --------------------------------------------------------------------------
 
 
 @step_property("test")
 def grows(m: Any, before: State, after: State) -> Any:
-    """The number grows."""
     return before.n <= after.n
 
 
@@ -230,7 +229,7 @@ def counting(**more: Any) -> type[Protocol]:
     return type("Counting", (Counting,), more)
 
 
-def test_one_that_is_not_listed_is_refused() -> None:
+def test_an_unlisted_step_property_is_refused() -> None:
     with pytest.raises(
         LanguageError, match=r"grows is not among the step_properties \(or helpers\) of Counting"
     ):
@@ -274,25 +273,22 @@ def _wrong() -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("said", "wrong"), list(_wrong()), ids=lambda value: getattr(value, "name", None))
-def test_one_that_does_more_than_look_is_refused(said: str, wrong: Any) -> None:
+def test_an_invalid_step_property_is_refused(said: str, wrong: Any) -> None:
     with pytest.raises(LanguageError, match=said):
         Model(counting()(), step_properties=[wrong])
 
 
-def test_what_no_step_can_violate_is_said() -> None:
+def test_constant_step_properties_cause_a_warning() -> None:
     @step_property("test")
     def idle_never_falls(m: Any, before: State, after: State) -> Any:
-        """Nothing writes it."""
         return before.idle <= after.idle
 
     @step_property("test")
     def of_no_step(m: Any, before: State, after: State) -> Any:
-        """Its premise holds of no step."""
         return implies(after.n < before.n - 3, after.idle == 1)
 
     @step_property("test")
     def never(m: Any, before: State, after: State) -> Any:
-        """It is false of every step."""
         return before.n > 3
 
     for stated, how in (
@@ -306,10 +302,9 @@ def test_what_no_step_can_violate_is_said() -> None:
     assert not highwater.check(counting(step_properties=(grows,))).warnings
 
 
-def test_what_had_nothing_to_say_is_noted() -> None:
+def test_vacuous_step_properties_are_reported() -> None:
     @step_property("test")
     def from_three_up(m: Any, before: State, after: State) -> Any:
-        """What is at the top stays there."""
         return implies((before.n == 3) & (after.n == 2), after.idle == 1)
 
     result = highwater.check(counting(step_properties=(from_three_up,)))
@@ -326,10 +321,9 @@ def test_it_exists_where_its_rule_is_on(store: Path) -> None:
     assert "does not exist while the rule remembers is off" in found.stderr
 
 
-def test_whether_a_step_could_be_taken_is_asked_of_the_state_before() -> None:
+def test_enabled_refers_to_the_state_before() -> None:
     @step_property("test")
     def up_was_possible(m: Any, before: State, after: State) -> Any:
-        """What happens can happen."""
         return implies(before.n != after.n, enabled("up"))
 
     assert highwater.check(counting(step_properties=(up_was_possible,))).holds

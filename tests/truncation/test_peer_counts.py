@@ -1,7 +1,7 @@
-"""The same states as the published specification, to the state: the counts of a peer, TLC, on its modules.
+"""The model's counts equal TLC's for the published specification's modules.
 
-The peer's file lies beside the repository. Its rows name the module, the constants, one invariant, and, where
-the search was complete, the number of states and levels.
+The file of TLC's counts is beside the repository. A row has a module, constants, an invariant, and, for a
+complete search, the numbers of states and levels.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ INVARIANTS = {"WeakIsr": "weak_isr", "StrongIsr": "strong_isr"}
 PARAMETERS = ("replicas", "log_size", "max_records", "max_leader_epoch")
 
 
-LARGE = slow("the interpreter needs long for so many states; the native engine has the same row")
+LARGE = slow("the interpreter is slow for so many states; the native engine has the same row")
 
 
 def rows() -> Any:

@@ -1,4 +1,4 @@
-"""Controllers and brokers step by step, held against what Kafka 2.2 does, written down here by hand."""
+"""Controllers and brokers step by step, compared with hand-written behavior of Kafka 2.2."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from tests import runs
 
 
 class Run(runs.Run):
-    """A run of the control plane."""
-
     def __init__(self, off: str = "", profile: str = "kip_380", **parameters: int) -> None:
         rules = PROFILES[profile].rules - set(off.split())
         super().__init__(Model(ZooKeeperMode({"metadata": 0, **parameters}, rules)))
@@ -22,17 +20,17 @@ class Run(runs.Run):
         return p["leader"], p["leader_epoch"], p["isr"]
 
     def under_way(self, b: int) -> list[tuple[str, int, int | None, int | None]]:
-        """The requests to a broker: kind, broker epoch, leader, leader epoch."""
+        """The requests in flight to a broker: (kind, broker epoch, leader, leader epoch)."""
         return [
             (r["kind"], r["broker_epoch"], r["leader"], r["leader_epoch"]) for r in self.state["requests"][b]
         ]
 
     def bounce(self, b: int) -> Run:
-        """A broker crashes and is back before anybody looks."""
+        """A broker crashes and restarts unnoticed."""
         return self.take("crash", b=b).take("start", b=b)
 
     def shut_down(self, b: int) -> Run:
-        """A broker asks for a controlled shutdown, stops, and is back; the request is still under way."""
+        """A broker requests a controlled shutdown, stops, and restarts; the request is still in flight."""
         return self.take("begin_shutdown", b=b).take("finish_shutdown", b=b).take("start", b=b)
 
 
@@ -117,13 +115,13 @@ def test_380_3_a_broker_without_an_answer_asks_the_controller_that_there_is_now(
     assert run.take("take_controlled_shutdown", c=1, b=0).partition == (1, 1, [1])
 
 
-def test_a_controlled_shutdown_moves_leadership_and_tells_everyone() -> None:
+def test_a_controlled_shutdown_moves_leadership_and_informs_all_brokers() -> None:
     run = Run(controlled_shutdowns=1).take("begin_shutdown", b=0).take("take_controlled_shutdown", c=0, b=0)
     assert run.partition == (1, 1, [1])
     assert run.under_way(0) == run.under_way(1) == [("LEADER_AND_ISR", 0, 1, 1)]
 
 
-def test_a_controlled_shutdown_stops_a_follower_and_tells_the_leader() -> None:
+def test_a_controlled_shutdown_stops_a_follower_and_informs_the_leader() -> None:
     run = Run(controlled_shutdowns=1).take("begin_shutdown", b=1).take("take_controlled_shutdown", c=0, b=1)
     assert run.partition == (0, 1, [0])
     assert run.under_way(0) == [("LEADER_AND_ISR", 0, 0, 1)]
@@ -152,7 +150,7 @@ def test_a_stopped_replica_starts_again_with_a_leader_and_isr() -> None:
     assert run.state["brokers"][1]["stopped_for"] is None
 
 
-def test_a_new_controller_tells_everyone_and_elects_where_the_leader_is_gone() -> None:
+def test_a_new_controller_informs_all_brokers_and_replaces_a_dead_leader() -> None:
     run = Run(failovers=1).take("fail_over", c=1)
     assert run.partition == (0, 0, [0, 1])
     assert run.under_way(0) == run.under_way(1) == [("LEADER_AND_ISR", 0, 0, 0)]
@@ -190,7 +188,7 @@ def test_nothing_overtakes_on_a_connection_but_a_late_copy_comes_when_it_likes()
     assert not run.can("take_update_metadata", b=1, position=1, again=True), "one reconnect was granted"
 
 
-# --- a second partition, and replicas that are taken away -----------------------------------------------------
+# --- second partition and removed replicas --------------------------------------------------------------------
 
 
 def test_380_2_a_request_about_one_partition_costs_a_new_process_the_checkpoint_of_the_other() -> None:
@@ -209,14 +207,14 @@ def test_380_2_a_request_about_one_partition_costs_a_new_process_the_checkpoint_
     )
 
 
-def test_a_new_process_is_told_of_all_partitions_at_once() -> None:
+def test_a_restarted_broker_gets_one_request_with_all_partitions() -> None:
     run = Run(partitions=2, bounces=1).bounce(1).take("read_broker_list", c=0)
     assert [r["of_all"] for b in (0, 1) for r in run.state["requests"][b]] == [False, True]
     run.take("take_leader_and_isr", b=1, position=0)
     assert all(broker["checkpointed"] for broker in run.state["brokers"])
 
 
-def test_a_replica_that_is_taken_away_is_told_to_delete_its_log_and_fetches_again_once_it_is_back() -> None:
+def test_a_removed_replica_deletes_its_log_and_fetches_again_when_added() -> None:
     run = Run(removals=1).take("remove_replica", c=0, b=1)
     assert run.partition == (0, 1, [0])
     assert run.under_way(1) == [("STOP_REPLICA", 0, None, None)]

@@ -1,4 +1,4 @@
-"""What must happen in ZooKeeper mode needs each of the assumptions that it names, and no other."""
+"""Each liveness property of ZooKeeper mode needs exactly its fairness assumptions."""
 
 from __future__ import annotations
 

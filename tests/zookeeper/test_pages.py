@@ -1,4 +1,4 @@
-"""The pages on ZooKeeper mode: what they say of rules and defects is what there is."""
+"""The pages on ZooKeeper mode agree with the model's rules and defects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.docs.generated import generated
 from tests.slow import slow
 
 pytestmark = slow(
-    "builds the page's table from cached answers; the gate and the defect scenarios pin the searches"
+    "builds the page's table from cached results; the gate and the defect scenarios check the searches"
 )
 COLUMNS = [p.name for p in (*INVARIANTS, *LIVENESS)]
 BROKER_EPOCHS = len(RULES) - len(PROFILES["before_kip_380"].rules)
@@ -20,7 +20,7 @@ BROKER_EPOCHS = len(RULES) - len(PROFILES["before_kip_380"].rules)
 
 @pytest.fixture(scope="module")
 def table() -> dict[str, dict[str, str]]:
-    """The committed table: row to property to cell, where something fails."""
+    """The committed table: row → property → cell, nonempty cells only."""
     found = {}
     for line in generated("zookeeper-rules.md").splitlines():
         title, *cells = (cell.strip() for cell in line.strip("|").split("|"))
@@ -45,7 +45,7 @@ def test_every_property_of_the_proposal_fails_without_it(table: dict[str, dict[s
 
 
 def test_a_row_of_the_table_is_up_to_date(table: dict[str, dict[str, str]]) -> None:
-    """One of its searches, afresh; so are all in a slow test."""
+    """Searches one row again; a slow test searches all."""
     with kept.in_mode(kept.Mode.AFRESH):
         found = failing_under(frozenset(RULES) - {"bounced_broker_fails_first"}, 3)
     told = table["`bounced_broker_fails_first` off"]

@@ -1,4 +1,4 @@
-"""Each scenario of ZooKeeper mode finds what it promises; with every rule on, the same budgets show nothing."""
+"""Each ZooKeeper scenario finds what it expects; with every rule on, the same budgets find nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = [name for name in scenario_files.titles() if name.startswith("zookeeper/
 SHOWN = [GALLERY.place + name for name in GALLERY.names]
 GAPS = ("zookeeper/gap-failover", "zookeeper/gap-late-metadata", "zookeeper/gap-late-deletion")
 SOME = ("zookeeper/before-kip-380", "zookeeper/defect-stop-replica", "zookeeper/defect-unseen-bounce")
-"""The standard ones are those of ``highwater check``, which a fast test runs; the gallery's page has the others."""
+"""The other standard scenarios are searched elsewhere; the gallery's page has the rest."""
 QUICK = {"zookeeper/defect-stop-replica", "zookeeper/defect-unseen-bounce"}
 
 
@@ -33,7 +33,7 @@ def found_by(model: Model) -> SearchResult:
 
 @cache
 def with_every_rule_on(parameters: tuple[tuple[str, int], ...]) -> SearchResult:
-    """All properties under these budgets and the whole proposal."""
+    """All properties under these budgets and the complete proposal."""
     return found_by(Model(ZooKeeperMode(dict(parameters), RULES), INVARIANTS, LIVENESS))
 
 
@@ -45,7 +45,7 @@ def test_a_scenario_violates_the_expected_properties(name: str) -> None:
 
 
 def test_a_scenario_without_violation_is_standard() -> None:
-    """And so it is searched to its end by ``highwater check``."""
+    """So ``highwater check`` explores it completely by default."""
     assert all(
         scenario_files.find(name).standard
         for name in NAMES
@@ -55,7 +55,7 @@ def test_a_scenario_without_violation_is_standard() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    all_but(QUICK, [n for n in SHOWN if n not in GAPS], "a whole search for each defect; two are quick"),
+    all_but(QUICK, [n for n in SHOWN if n not in GAPS], "a complete search for each defect; fast for two"),
 )
 def test_the_proposal_violates_nothing_under_the_same_budgets(name: str) -> None:
     scenario = scenario_files.find(name)
@@ -81,6 +81,6 @@ def test_each_rule_has_a_defect_of_its_own_and_each_defect_its_place_in_the_gall
     ]
     assert {rules for rules in off if len(rules) == 1} == set(off) == {(rule,) for rule in RULES}
     violated = [name for name in NAMES if scenario_files.find(name).expectation.violated]
-    # These scenarios violate a property for a test; the page does not show them.
+    # These scenarios violate a property for a test; the page omits them.
     violated = [name for name in violated if not name.startswith(("zookeeper/sanity-", "zookeeper/reach"))]
     assert sorted(SHOWN) == sorted(violated)
