@@ -302,7 +302,7 @@ class Following:
     def _look_at(
         self, follower: MetadataFollower, touched: set[str], offset: int, moment: int
     ) -> Iterator[IncidentEvent]:
-        """The events about ``touched`` partitions, changed partitions with an open incident, and controller elections."""
+        """The events about ``touched`` partitions, changed partitions with an open incident, and controllers."""
         ledger, report, rules = self.ledger, self._report, follower.agreement.chosen()
         report.controllers.failures = self._watermarks.controllers.failures
         report.controllers.refused = self._watermarks.controllers.refused

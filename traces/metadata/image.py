@@ -182,7 +182,7 @@ class Image:
         return None if found is None else found.directories
 
     def put_in(self, partition: Partition, directories: tuple[str, ...], replicas: Brokers) -> None:
-        """Set the log directories of a partition's replicas, and add them to ``named``. Equal lists share one object."""
+        """Set the log directories of a partition's replicas; add them to ``named``. Equal lists share one object."""
         partition.directories = self._directories.setdefault(directories, directories)
         for broker, directory in zip(replicas, directories, strict=False):
             self.named.setdefault(broker, set()).add(directory)

@@ -183,7 +183,7 @@ def finding(
     time: int,
     around: Mapping[str, Any],
 ) -> Finding:
-    """The finding for a property that stopped holding (``certain``) or may have; ``around`` are the change's ``facts``."""
+    """The finding for a property that stopped holding, or may have if not ``certain``; ``around`` are the ``facts``."""
     known = BY_NAME[name]
     promise = " ".join((known.function.__doc__ or "").split("\n")[0].split())
     seen = "Observed" if certain else "It may be broken, the log alone does not say"
@@ -366,7 +366,7 @@ class Reporter:
             self._watch.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:
-        """Note when a partition comes under min ISR or loses its leader. When that ends, add its duration to the figures."""
+        """Note when a partition comes under min ISR or loses its leader; add the duration to the figures at the end."""
         if partition.topic is None:
             return
         if belief.under_min_isr != (partition.under_min_isr_since is not None):
@@ -377,7 +377,7 @@ class Reporter:
             partition.leaderless_since = time if belief.leaderless else None
 
     def ends(self, partition: Partition, time: int) -> None:
-        """At the end of the log, ``close`` the partition. Note its final state if it has no leader or a property fails."""
+        """At the end of the log, ``close`` the partition; note its final state if it has no leader or a property fails."""
         self.close(partition, time)
         failing = (partition.belief.violated | partition.belief.doubtful) - MEASURED
         if failing or partition.leaderless_since is not None:
@@ -385,7 +385,7 @@ class Reporter:
             self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
 
     def close(self, partition: Partition, time: int) -> None:
-        """Add the time under min ISR or without a leader to the figures, for a partition in that state until ``time``."""
+        """Add the time under min ISR or without a leader to the figures, if the partition is in that state at ``time``."""
         self._measured("under min ISR", partition.under_min_isr_since, time)
         self._measured("without a leader", partition.leaderless_since, time)
 

@@ -47,7 +47,7 @@ class Reach:
     """How far the changes of one decision extend in a stretch, in one share.
 
     The decision is that of the record from which the check of the stretch starts. ``ended`` is the offset of the
-    nearest change that cannot belong to the decision, ``hoped`` that of the farthest change that belongs to no other.
+    nearest change that cannot belong to the decision, ``hoped`` that of the farthest change that must belong to it.
     """
 
     ended: int | None = None

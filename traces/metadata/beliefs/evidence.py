@@ -125,7 +125,7 @@ class ControllerStepper(Stepper):
         return tuple(scalars)
 
     def with_offline(self, state: Scalars, offline: Iterable[int]) -> Scalars:
-        """The state with exactly the replicas of these slots offline; unchanged if the rules have no log directories."""
+        """The state with exactly the replicas of these slots offline; unchanged if the rules have no directories."""
         if not self._has_offline:
             return state
         plain = self.decode(state)
