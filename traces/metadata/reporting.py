@@ -377,7 +377,7 @@ class Reporter:
             partition.leaderless_since = time if belief.leaderless else None
 
     def ends(self, partition: Partition, time: int) -> None:
-        """At the end of the log, ``close`` the partition; note its final state if it has no leader or a property fails."""
+        """At the end of the log, ``close`` a partition; note its state if it has no leader or a property fails."""
         self.close(partition, time)
         failing = (partition.belief.violated | partition.belief.doubtful) - MEASURED
         if failing or partition.leaderless_since is not None:
@@ -385,7 +385,7 @@ class Reporter:
             self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
 
     def close(self, partition: Partition, time: int) -> None:
-        """Add the time under min ISR or without a leader to the figures, if the partition is in that state at ``time``."""
+        """Add the time since which a partition is under min ISR or without a leader to the figures, up to ``time``."""
         self._measured("under min ISR", partition.under_min_isr_since, time)
         self._measured("without a leader", partition.leaderless_since, time)
 

@@ -122,7 +122,10 @@ class ControllerState:
 
     @property
     def model(self) -> Decisions:
-        """The decision functions for the rules in force: without ELR while the ELR feature is at level 0."""
+        """The decision functions for the rules in force.
+
+        From metadata version 4.1 on, the level of the ELR feature decides whether ELR is on.
+        """
         if not self.meta.knows_elr_feature:
             return self.rules
         return self.rules.with_elr() if self.elr_version else self.rules.without_elr()
@@ -169,7 +172,7 @@ class ControllerState:
         return sorted(found)
 
     def as_seen(self, key: Key) -> dict[str, Any]:
-        """A partition as input of the rules; the field ``offline`` lists the replicas in offline log directories."""
+        """A partition as input of the rules; ``offline`` (if the rules use it) lists replicas in offline directories."""
         partition = self.partitions[key]
         if "offline" not in partition:
             return partition
@@ -243,7 +246,7 @@ class ControllerState:
         self.contacts[(broker, epoch)] = self.now_ms
 
     def session(self, broker: int) -> dict[str, Any]:
-        """A broker's session, with the time of the last contact in the registered broker epoch."""
+        """A broker's session; with a heartbeat tracker, the last contact is that in the registered broker epoch."""
         session = self.sessions[broker]
         if not self.tracks_contacts:
             return session
@@ -419,7 +422,7 @@ class ControllerState:
 
 
 class BrokerDecision:
-    """Builds the records of one decision about a broker.
+    """Applies one decision about a broker to the partitions, and builds its records.
 
     The rules see each partition as it was before the decision. A partition visited twice gets two equal records.
     """

@@ -247,7 +247,7 @@ def shut_out_causes(group: Group) -> list[str]:
 
 
 def observed(group: Group) -> list[str]:
-    """The summary of the group's first finding, as sentences."""
+    """The summary of the group's first finding, as a list of at most one sentence."""
     return [sentence for f in group.findings[:1] for sentence in _sentences(f.summary)]
 
 
@@ -283,7 +283,7 @@ def was_requested(group: Group) -> bool:
 
 
 def resized(group: Group) -> Finding | None:
-    """The first finding that a change of min.insync.replicas caused; None if there is none."""
+    """The first finding that a change of min.insync.replicas caused, or preceded under min ISR."""
     everything = (*group.before, *group.findings)
     return next(
         (f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None

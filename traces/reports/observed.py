@@ -89,7 +89,7 @@ class PartitionChange:
         return f"{self.topic}-{self.partition}"
 
     def to_json(self) -> Json:
-        """The change as plain data for JSON."""
+        """The change as plain data for JSON, without the partition's name and ``before``."""
         return {
             "position": self.position,
             "time": self.time,
@@ -102,10 +102,10 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class FinalState:
-    """A partition that has no leader or violates a property at the end of the input.
+    """A partition that has no leader, or violates or may violate a property, at the end of the input.
 
     ``leaderless_since`` is a time in ms since the epoch, None if the partition has a leader. ``failing`` are the
-    violated properties.
+    properties that are or may be violated.
     """
 
     partition: str
@@ -235,7 +235,7 @@ class Course:
     _left: int = 0
 
     def add(self, time: int, offset: int) -> None:
-        """Add a point; the last point before a decrease is always kept."""
+        """Add a point. Above MAX_POINTS, leave out points, but keep those around decreases if they are few."""
         last = self.points[-1] if self.points else None
         if last == (time, offset) or (last is not None and offset == UNKNOWN == last[1]):
             return

@@ -268,7 +268,7 @@ def _heartbeat(
     t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, request: StructValue,
     has_leaderships: Truth,
 ) -> Result:  # fmt: skip
-    """The checks of a heartbeat, the broker's states before and after the heartbeat, and the reply."""
+    """The checks of a heartbeat, the broker's states before and after it, the registration after it, and the reply."""
     known, session = registrations[request.broker], sessions[request.broker]
     current = rules.current_broker_state(known, session)
     following = rules.next_broker_state(t, registrations, sessions, request, has_leaderships)

@@ -404,7 +404,7 @@ class Explanation:
     def _evidence(
         self, here: _Boundary, observation: Observation, record: Change | None, records: int = 1
     ) -> tuple[BeliefState, Brokers, list[Evidence]]:
-        """The belief state widened by the observation's new brokers, the brokers of its slots, and the possible evidence."""
+        """The belief state with slots for new brokers, the brokers of its slots, and possible evidence."""
         belief, brokers = self._belief(here), here.brokers
         written = None if record is None else self.grounds.record(record.raw)
         concerned = {*named(written)} if written else set()
