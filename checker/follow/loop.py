@@ -79,7 +79,7 @@ def follow(
 
     Further ``paths`` are directories with brokers' logs. An event is written before the state that follows it. With a
     state file, an event that the event file already has is not repeated; without one, events are numbered from 1 again.
-    Raises InputError if a path is no directory, and LanguageError for an unknown profile or rule.
+    Raises InputError if a path is a file, and LanguageError for an unknown profile or rule.
     """
     for path in paths:
         if path.exists() and not path.is_dir():

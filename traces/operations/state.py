@@ -172,7 +172,7 @@ class ControllerState:
         return sorted(found)
 
     def as_seen(self, key: Key) -> dict[str, Any]:
-        """A partition as input of the rules; ``offline`` (if the rules use it) lists replicas in offline directories."""
+        """A partition as input of the rules. If they depend on directories, ``offline`` lists its offline replicas."""
         partition = self.partitions[key]
         if "offline" not in partition:
             return partition

@@ -215,7 +215,7 @@ _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
 @dataclass(frozen=True)
 class PropertyGroup:
-    """The findings of one property: their number, and the first certain one, or else the first.
+    """The findings of one property: their number, and the first one (a certain one if there is any).
 
     ``certain`` and ``reliable`` are True if at least one finding is.
     """
@@ -242,7 +242,7 @@ class _Line:
 
 
 def figure(name: str, value: int) -> str:
-    """A total with its name, as text. If ``ms`` or ``milliseconds`` is a word of the name, the value is a duration."""
+    """A total with its name, as text. If ``ms`` or ``milliseconds`` is a word of the name, ``value`` is in ms."""
     words = [_ACRONYMS.get(word, word) for word in name.replace("_", " ").split()]
     if _is_duration(name):
         return f"{printable(' '.join(w for w in words if w not in _DURATION_WORDS))} {duration(value)}"

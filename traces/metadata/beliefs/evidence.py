@@ -244,7 +244,7 @@ class BrokerChange:
 class TopicSettings(NamedTuple):
     """The topic's configuration from now on: the possible values of min.insync.replicas and unclean election.
 
-    ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself.
+    ``first`` is the number of replicas of the topic's first partition; 0 for the first partition itself, or if unknown.
     ``of_min_isr``: a record of min.insync.replicas sets the values.
     """
 
