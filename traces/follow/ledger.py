@@ -90,7 +90,7 @@ class Open:
 
 @dataclass
 class IncidentContext:
-    """The facts that determine an incident's words, besides its findings."""
+    """The arguments of ``incidents`` besides the findings and the final states."""
 
     profile: str = ""
     has_elr: bool = True

@@ -385,7 +385,7 @@ class Reporter:
             self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
 
     def close(self, partition: Partition, time: int) -> None:
-        """Add the time since which a partition is under min ISR or without a leader to the figures, up to ``time``."""
+        """Add how long a partition has been under min ISR and without a leader, up to ``time``, to the figures."""
         self._measured("under min ISR", partition.under_min_isr_since, time)
         self._measured("without a leader", partition.leaderless_since, time)
 

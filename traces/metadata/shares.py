@@ -177,7 +177,7 @@ class ShareFollower(MetadataFollower):
 
 
 def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexplained]]:
-    """The report on a log, and the lines of it that concern all shares. Raises Unreadable."""
+    """The report on a log, and those of its lines that concern all shares. Raises Unreadable."""
     shares = run({})
     if errors := [share.error for share in shares if share.error is not None]:
         raise Unreadable(min(errors)[1])

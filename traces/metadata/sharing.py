@@ -84,7 +84,7 @@ class Share:
 
 
 def join_reaches(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
-    """For each stretch in which a share followed a decision past another share's ``ended``: the nearest ``ended``."""
+    """The nearest ``ended`` of each stretch in which the ``hoped`` of a share is beyond it."""
     ends: dict[Stretch, int] = {}
     for stretch, which in _nearest(shares).items():
         for share in shares:

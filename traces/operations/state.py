@@ -106,7 +106,7 @@ class ControllerState:
         return replace(self, **own)
 
     def offset_before(self, op: Operation) -> int:
-        """The metadata log's end offset before an operation; as recorded for the first operation."""
+        """The metadata log's end offset before an operation; for the first operation, the recorded offset."""
         return op.next_offset if self.next_offset is None else self.next_offset
 
     def follow_records(self, before: ControllerState, op: Operation) -> None:
@@ -236,7 +236,7 @@ class ControllerState:
 
     @property
     def partition_version(self) -> int:
-        """The version of partition records: version 2 has the ELR."""
+        """The version of partition records: 2, which has the ELR, if the metadata version supports ELR; else 1."""
         return 2 if self.meta.elr_supported else 1
 
     # --- sessions ---------------------------------------------------------------------------------

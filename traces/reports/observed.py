@@ -225,7 +225,8 @@ UNKNOWN = -1
 class Course:
     """The HWM or LEO of one broker over time: pairs of a time (ms since the epoch) and an offset.
 
-    The time is by the clock of the broker that logged the value. A leader logs the LEO of a follower from a fetch.
+    The time is by the clock of the broker that logged the value. A leader logs a follower's LEO when the follower
+    fetches.
     """
 
     broker: int
@@ -349,7 +350,7 @@ class ShownRequest(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """The fields of a response: ``error`` is a name, ``size`` is in bytes, ``offset`` is the start of a batch."""
+    """The fields of a response: ``error`` is a name, ``size`` is in bytes, ``offset`` is the first of a written batch."""
 
     error: str = ""
     hwm: int | None = None

@@ -436,7 +436,7 @@ def likely(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def rounds(before: Observed, evidence: Evidence) -> Iterator[list[Hypothesis]]:
-    """The actions that can explain evidence, in rounds: the likely ones, then, if none explains it, the others."""
+    """The actions that can explain evidence, in rounds: the likely ones first, the least likely ones last."""
     yield list(likely(before, evidence))
     if evidence.kind != "change" or evidence.assigned is not None:
         return
