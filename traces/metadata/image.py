@@ -244,9 +244,9 @@ class Image:
         return found
 
     def in_force(self, topic: TopicImage, name: str) -> SettingChange | None:
-        """The last change that determines a topic's setting: one of the topic, or one of the cluster.
+        """The last change that determines a topic's setting, of the topic or of the cluster.
 
-        None if the log has no such change, or if a node's own setting can apply.
+        For a topic without its own value: None if the cluster's was never set, or a node's own setting can apply.
         """
         own = self.changed.get((TOPIC, topic.name, name))
         if own is not None and own.value is not None:

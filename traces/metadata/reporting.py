@@ -226,7 +226,7 @@ class Watch:
 
     - ``on_change``: each change of a partition whose name ``tracks`` accepts.
     - ``on_setting_in_force``: the name of such a partition, and a setting that changed for it.
-    - ``on_setting``: the topic whose configuration changed (None: a broker's or the cluster's), for every topic.
+    - ``on_setting``: the topic whose min ISR or unclean election is set, for every topic; None for all topics.
     """
 
     tracks: Callable[[str], bool] = lambda name: False
@@ -259,12 +259,12 @@ class Reporter:
         self.has_lines = True
 
     def skipped(self, what: str, number: int = 1) -> None:
-        """Count records that are not followed in the report."""
+        """Count, in the report, records that are not followed."""
         if number:
             self.report.skipped[what] = self.report.skipped.get(what, 0) + number
 
     def skipped_of_partition(self, what: str) -> None:
-        """Count one record that is not followed, if the record is about a single partition."""
+        """Count, in ``skipped_of_partitions``, a record of one partition that is not followed."""
         self.skipped_of_partitions[what] = self.skipped_of_partitions.get(what, 0) + 1
 
     def unexplained(

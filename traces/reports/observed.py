@@ -350,7 +350,7 @@ class ShownRequest(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """The fields of a response: ``error`` is a name, ``size`` is in bytes, ``offset`` is the first of a written batch."""
+    """The fields of a response. ``size`` is in bytes; ``offset`` is the first offset of a written batch."""
 
     error: str = ""
     hwm: int | None = None
