@@ -229,8 +229,8 @@ class Change(NamedTuple):
 class BrokerChange:
     """An event of a broker. ``kind`` is one of the kinds of ``Evidence``; ``flags`` are those afterwards.
 
-    ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only if
-    the broker lists directories, or a replica is assigned to one.
+    ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only for
+    the kinds in ``PLACING``.
 
     Events are compared by identity, so that lookups are fast.
     """
