@@ -30,7 +30,7 @@ _NEEDS = "name the cluster's metadata log, too (the directory __cluster_metadata
 _FORMATTED = "bootstrap.checkpoint"
 """A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""
 MAX_FILES = 100_000
-"""The most files below a given directory."""
+"""The most files below a given directory; more are an error."""
 _HEAD = 1 << 16
 _METADATA = {
     metadata_log.SEGMENT: METADATA_LOG,
@@ -88,7 +88,10 @@ class Inputs:
 
 
 def kind_of(file: Path) -> str | None:
-    """The kind of input in a file; None for an unrecognized file. Raises TraceError if the file cannot be read."""
+    """The kind of input in a file; None for an unrecognized file.
+
+    A damaged compressed file counts as OPERATIONS. Raises TraceError if the file cannot be read.
+    """
     known = metadata_log.recognise(file)
     if known is not None:
         return _METADATA[known]
@@ -121,9 +124,9 @@ def kind_of(file: Path) -> str | None:
 def inputs(paths: Iterable[Path]) -> Inputs:
     """Find the inputs in files and directories. Unrecognized files in a directory are skipped.
 
-    The files of one metadata log form one input. A metadata log and its dump also form one input. Brokers'
-    logs, request logs and data dumps belong to the metadata logs with which they share the longest path prefix. Raises
-    TraceError if a path does not exist or has nothing that can be replayed.
+    The files of one metadata log form one input; so do a metadata log and its dump, and the raft logs of a cluster.
+    Brokers' logs, request logs and data dumps belong to the metadata logs with which they share the longest path
+    prefix. Raises TraceError if a file cannot be read, or if a path does not exist or has nothing that can be replayed.
     """
     result = Inputs()
     logs: dict[str, list[Path]] = {kind: [] for kind in _COUNTED}

@@ -82,7 +82,7 @@ class Place:
 
 
 class Fields:
-    """The fields of a JSON object in a trace. Raises TraceError if a field is missing or unknown."""
+    """The fields of a JSON object. Raises TraceError if the value is no object, or a field is missing or unknown."""
 
     def __init__(self, place: Place, value: Any, known: Sequence[str], optional: Sequence[str] = ()) -> None:
         if not isinstance(value, dict):
@@ -103,7 +103,7 @@ class Fields:
         return self._value[name]
 
     def number(self, name: str, low: int = 0, high: int = INT32) -> int:
-        """The value of a field that must be a whole number within bounds. Raises TraceError."""
+        """The value of a field that must be a whole number from ``low`` to ``high``. Raises TraceError."""
         return number(self.place.at(name), self._value[name], low, high)
 
     def flag(self, name: str) -> bool:
@@ -129,11 +129,11 @@ class Fields:
         return value
 
     def numbers(self, name: str, low: int = 0, high: int = INT32) -> list[int]:
-        """The value of a field that must be a list of whole numbers within bounds. Raises TraceError."""
+        """The value of a field that must be a list of numbers from ``low`` to ``high``. Raises TraceError."""
         return [number(place, item, low, high) for place, item in self.items(name)]
 
     def numbers_or_null(self, name: str) -> list[int] | None:
-        """The value of a field that must be a list of whole numbers, or null. Raises TraceError."""
+        """The value of a field that must be a list of numbers from 0 to INT32, or null. Raises TraceError."""
         return None if self._value[name] is None else self.numbers(name)
 
     def items(self, name: str) -> Iterator[tuple[Place, Any]]:
@@ -151,7 +151,7 @@ Form = Mapping[str, Reader]
 
 
 def whole(low: int, high: int = INT32) -> Reader:
-    """The reader for a field with a whole number within these bounds."""
+    """The reader for a field with a whole number from ``low`` to ``high``."""
     return lambda f, name: f.number(name, low, high)
 
 
@@ -161,12 +161,12 @@ def numbers(low: int) -> Reader:
 
 
 def choice(*allowed: str) -> Reader:
-    """The reader for a field with one of these strings."""
+    """The reader for a field with one of the ``allowed`` strings."""
     return lambda f, name: f.choice(name, allowed)
 
 
 def in_order(read: Reader) -> Reader:
-    """The reader that sorts a list, for lists whose order has no meaning."""
+    """The reader that sorts the list from ``read``, for a list whose order has no meaning."""
     return lambda f, name: sorted(read(f, name))
 
 
@@ -176,14 +176,14 @@ def texts(f: Fields, name: str) -> list[str]:
 
 
 def each(form: Form) -> Reader:
-    """The reader for a field with a list of objects of this form."""
+    """The reader for a field with a list of objects, each with exactly the fields of ``form``."""
     return lambda f, name: [read_form(place, item, form) for place, item in f.items(name)]
 
 
 def read_form(place: Place, value: Any, form: Form, optional: Form | None = None) -> dict[str, Any]:
-    """The values of an object's fields, by name. All fields of ``form`` must be present.
+    """The values of an object's fields, by name. Fields of ``optional`` may be missing.
 
-    Raises TraceError.
+    Raises TraceError for an invalid, missing or unknown field.
     """
     readers = {**form, **(optional or {})}
     fields = Fields(place, value, tuple(form), tuple(optional or ()))
@@ -191,7 +191,7 @@ def read_form(place: Place, value: Any, form: Form, optional: Form | None = None
 
 
 def number(place: Place, value: Any, low: int, high: int) -> int:
-    """The value at a place, which must be a whole number within bounds. Raises TraceError."""
+    """The value at a place, which must be a whole number from ``low`` to ``high``. Raises TraceError."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise place.wrong(f"expected a whole number, not {_shown(value)}")
     if not low <= value <= high:
@@ -228,7 +228,8 @@ MAX_BYTES = 1 << 33
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield each line of a file as line number (from 1) and JSON object. Blank lines at the end are skipped.
 
-    Raises TraceError if the file cannot be read, is cut off, is not JSON, or exceeds a limit.
+    Raises TraceError if the file cannot be read, is empty, damaged or too large, or has another line that is no JSON
+    object.
     """
     number = 0
     blank: int | None = None
@@ -249,7 +250,7 @@ def _split(path: Path) -> Iterator[bytes]:
 
 
 def split(source: Source) -> Iterator[bytes]:
-    """Yield the lines of a file without newlines, and set ``source.terminated``. Raises TraceError for a long line."""
+    """Yield the lines without newlines, then set ``source.terminated``. Raises TraceError for a line above MAX_LINE."""
     path, rest, number = source.path, b"", 1
     for chunk in source.chunks():
         rest += chunk
@@ -269,7 +270,8 @@ def split(source: Source) -> Iterator[bytes]:
 class Source:
     """A file that can be read once, from its start. A gzip file is decompressed.
 
-    The methods raise TraceError if the file cannot be read or is damaged, or if ``chunks`` exceeds MAX_BYTES.
+    Opening and reading raise TraceError if the file cannot be read, is no regular file or is damaged; ``chunks`` also
+    if it exceeds MAX_BYTES.
     """
 
     def __init__(self, path: Path) -> None:
@@ -292,7 +294,7 @@ class Source:
 
     @property
     def bytes_read(self) -> int:
-        """The number of bytes read from the file so far, counted before decompression."""
+        """The number of bytes read from the file so far, before decompression; 0 after ``close``."""
         return 0 if self._file.closed else self._file.tell()
 
     def chunks(self) -> Iterator[bytes]:
@@ -367,7 +369,7 @@ def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
 
 
 def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    """The JSON object in a line. Raises TraceError if the line is anything else."""
+    """The JSON object in a line. Raises TraceError if the line is no JSON object or has more than MAX_VALUES values."""
     if sum(map(line.count, (b"{", b"[", b","))) > MAX_VALUES:
         raise TraceError(path, number, None, f"more than {MAX_VALUES:,} values")
     try:

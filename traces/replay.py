@@ -31,7 +31,7 @@ from highwater.traces.runs.replay import RunHistory, replay_run
 SMALL = 16 << 20
 """The largest metadata log, in bytes, that is read only once for all timelines."""
 MAX_TIMELINES = 500
-"""The most timelines of a log above SMALL. Only partitions that the report mentions get a timeline."""
+"""The most timelines of a log above SMALL. Only partitions with nonconforming records or findings get one."""
 
 Progress = Callable[[Report], None]
 
@@ -67,7 +67,7 @@ def _watch(
     on_changes: Sequence[Callable[[PartitionChange], None]] = (),
     on_setting: Callable[[str | None], None] | None = None,
 ) -> Watch:
-    """A Watch that passes partition changes and settings to the listeners; ``on_changes`` come first."""
+    """A Watch that passes each partition change to ``on_changes``, and then changes and settings to ``listening``."""
     changed = [*on_changes, *(one.change for one in listening)]
 
     def change(change: PartitionChange) -> None:
@@ -91,9 +91,10 @@ def _follow(
     timelines: bool,
     progress: Progress | None,
 ) -> Callable[[str], list[Course]]:
-    """Replay the metadata log with the brokers' logs and dumps.
+    """Replay the metadata log with the brokers' logs and dumps, and add the results to ``report``.
 
-    Returns a function from a partition's name to the HWM and LEO of its replicas over time.
+    Returns a function from a partition's name to the HWM and LEO of its replicas over time. The function returns an
+    empty list without ``timelines``, or if there are no brokers' logs.
     """
     if not found.broker_logs and not found.data_dumps:
         replay_metadata(log, report, profile, rules, _watch(listening), progress)
@@ -127,7 +128,10 @@ def _follow(
 
 
 def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
-    """Add the fact ``complete`` to each election finding whose leader had every committed record."""
+    """Add the fact ``complete`` to the findings about each election whose leader had every committed record.
+
+    ``complete`` is ``Watermarks.complete``.
+    """
     for place, found in enumerate(report.findings):
         held = complete.get((found.partition or "", found.position.get("offset", -1)))
         if held is not None and found.facts:
@@ -145,7 +149,7 @@ def _read_again(
     rules: Mapping[str, bool] | None,
     progress: Progress | None,
 ) -> None:
-    """Read the log a second time, for the timelines of the partitions that the report mentions."""
+    """Read the log again, for timelines of at most MAX_TIMELINES partitions with nonconforming records or findings."""
     interesting: dict[str, None] = {}
     names = [*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)]
     for name in names:
@@ -160,7 +164,7 @@ def _read_again(
 
 
 class _Timelines:
-    """Adds timelines to a report: at most LIMIT_CHANGES changes of each partition."""
+    """Adds timelines to a report: for each partition at most LIMIT_CHANGES changes, and as many settings."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -196,10 +200,11 @@ def replay(
       in the directory are replayed with the metadata log.
     - ``broker_logs`` are further files of these three kinds.
     - ``rules`` switches single rules on or off, and overrides the profile.
-    - With ``timelines``, the report also has the history of the partitions.
+    - With ``timelines``, the report on a metadata log also has the history of the partitions. A log above SMALL bytes
+      has it only for partitions with nonconforming records or findings.
 
     After KeyboardInterrupt the report has the results so far (``Report.interrupted``). Raises TraceError if a file
-    cannot be read, and LanguageError if the profile or a rule does not exist.
+    cannot be read or the paths hold not exactly one input, and LanguageError if the profile or a rule does not exist.
     """
     found = inputs([Path(path), *(Path(log) for log in broker_logs)]).found
     if len(found) != 1:

@@ -27,7 +27,10 @@ STATE_SECONDS = 2.0
 
 @contextmanager
 def _stopped_by_signals(stop: threading.Event) -> Iterator[list[int]]:
-    """While inside, SIGTERM and the first SIGINT set ``stop``. The yielded list gets the signal's number."""
+    """A context in which the first SIGTERM or SIGINT sets ``stop``; a later SIGINT raises KeyboardInterrupt.
+
+    The yielded list gets the numbers of the signals.
+    """
     seen: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -55,7 +58,7 @@ class Outputs(NamedTuple):
     def opened(
         cls, events: str | None, state: Path | None, metrics: str | None, command: str | None
     ) -> Outputs:
-        """Open the outputs that the options request. Raises InputError."""
+        """Open the outputs that the options request. Raises InputError if one cannot be opened."""
         return cls(
             None if events is None else EventFile(events),
             None if state is None else StateFile(state),
@@ -72,10 +75,11 @@ def follow(
     *,
     quiet: bool = False,
 ) -> Status:
-    """Follow the metadata log in the first directory until SIGTERM (status 0) or SIGINT (130).
+    """Follow the metadata log in the first of ``paths`` until SIGTERM (status 0) or SIGINT (130).
 
-    Further directories hold brokers' logs. An event is written before the state that follows it; an event that the
-    file already has is not repeated. Raises InputError, and LanguageError for an unknown profile.
+    Further ``paths`` are directories with brokers' logs. An event is written before the state that follows it. With a
+    state file, an event that the event file already has is not repeated; without one, events are numbered from 1 again.
+    Raises InputError if a path is a file, and LanguageError for an unknown profile or rule.
     """
     for path in paths:
         if path.exists() and not path.is_dir():
@@ -86,7 +90,7 @@ def follow(
     if events is not None and state is not None:
         place = _as_told(place, events, bool(broker_logs))
     elif events is not None:
-        events.last_seq = 0  # numbered from 1 again
+        events.last_seq = 0  # events are numbered from 1 again
     following = Following(directory, profile, rules, place, broker_logs)
     if metrics is not None and place is not None:
         metrics.severities = {id: str(said["severity"]) for id, said in place.open.items()}
@@ -125,10 +129,10 @@ def follow(
 
 
 def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> FollowerState | None:
-    """The follower's state after the last event in the file.
+    """``place``, brought forward to the last event in the file; None if there is neither a state nor an event.
 
-    A follower that was killed may have written events after its last state. How brokers' logs and the metadata log
-    interleave differs when they are read again, so these events cannot be recognized by their numbers.
+    A killed follower may have written events after its last state. When brokers' logs and the metadata log are read
+    again, they interleave differently. So the numbers of the events cannot show which events were written before.
     """
     for event in events.after(0 if place is None else place.seq):
         place = FollowerState(0, 0, 0, {}) if place is None else place
@@ -167,7 +171,7 @@ def _tell(
 
 
 def _say(said: IncidentEvent | Notice) -> None:
-    """Print an event or a notice for people."""
+    """Print an event or a notice for people on standard error."""
     if isinstance(said, Notice):
         where = "" if said.offset is None else f" at offset {said.offset}"
         note(f"{said.kind}{where}: {said.text}")

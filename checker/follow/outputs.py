@@ -26,7 +26,7 @@ from highwater.traces.reports.incidents import SEVERITIES
 
 FORMAT = 1
 MAX_PENDING = 100_000
-"""So many events are kept while a disk is full."""
+"""The most events that wait while the file cannot be written; later ones are dropped."""
 _TAIL = 1 << 20
 
 
@@ -36,10 +36,10 @@ def note(text: str) -> None:
 
 
 class EventFile:
-    """Writes events, one JSON object a line, to a file that is appended to, or to standard output (``-``).
+    """Appends events, one JSON object a line, to a file, or writes them to standard output (``-``).
 
-    An event that the file already has is not written again. An incomplete last line is removed first. While the disk
-    is full, events wait.
+    An event that the file already has is not written again. Opening the file removes an incomplete last line. While
+    the file cannot be written, for instance because the disk is full, up to MAX_PENDING events wait.
     """
 
     def __init__(self, target: str) -> None:
@@ -47,7 +47,7 @@ class EventFile:
         self._pending: deque[str] = deque()
         self._is_full = False
         self.last_seq = 0
-        """The number of the last event in the file."""
+        """The number (``seq``) of the last event in the file or waiting for it; 0 if there is none."""
         self._file: int | None = None
         if target != "-":
             self._file = self._opened(Path(target))
@@ -74,7 +74,7 @@ class EventFile:
         return file
 
     def after(self, seq: int) -> list[Mapping[str, Any]]:
-        """The events of incidents in the file with a number (``seq``) above this one."""
+        """The incident events in the file whose number is above ``seq``; none for standard output."""
         if self._file is None or seq >= self.last_seq:
             return []
         size, window = os.fstat(self._file).st_size, _TAIL
@@ -85,7 +85,10 @@ class EventFile:
             window *= 4
 
     def write(self, event: Mapping[str, Any]) -> None:
-        """Write an event after the waiting ones, unless the file already has it."""
+        """Write an event or a notice after the waiting ones.
+
+        An event whose ``seq`` is not above ``last_seq`` is skipped. Raises BrokenPipeError.
+        """
         seq = event.get("seq")
         if seq is not None and seq <= self.last_seq:
             return
@@ -96,7 +99,7 @@ class EventFile:
         self.flush()
 
     def flush(self) -> bool:
-        """Write the waiting events. Returns True if all of them were written."""
+        """Write the waiting events. Returns True if none is left waiting. Raises BrokenPipeError."""
         while self._pending:
             data = self._pending[0].encode()
             try:
@@ -137,7 +140,7 @@ class EventFile:
 
 
 def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
-    """The events of incidents in lines of JSON whose number (``seq``) is above this one."""
+    """The incident events in the JSON lines ``data`` whose number is above ``seq``; other lines are skipped."""
     found = []
     for line in data.splitlines():
         try:
@@ -153,7 +156,7 @@ def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
 class StateFile:
     """The file with the state from which a follower continues after a restart.
 
-    It is written as a whole or not at all, with a checksum.
+    Each write replaces the whole file or leaves it unchanged. The file has a checksum.
     """
 
     def __init__(self, path: Path) -> None:
@@ -162,9 +165,9 @@ class StateFile:
         self._failed = False
 
     def read(self, directory: Path) -> FollowerState | None:
-        """Read the follower's state; None if there is none.
+        """The follower's state for ``directory``; None if the file is missing or cannot be used.
 
-        If it cannot be used, a line for people gives the reason.
+        If the file cannot be used, a line on standard error gives the reason.
         """
         try:
             found = read_json(self.path)
@@ -187,7 +190,7 @@ class StateFile:
         return place
 
     def write(self, directory: Path, place: FollowerState) -> bool:
-        """Write the follower's state, if it has changed. Returns True unless the file could not be written."""
+        """Write the follower's state, if it has changed. Returns False if the file cannot be written."""
         state = {
             "format": FORMAT,
             "engine": versions("report")["highwater"],
@@ -218,7 +221,10 @@ def _sum(state: Any) -> int:
 
 
 class Metrics:
-    """Metrics for Prometheus: served on a port (``:9464``, on loopback; ``HOST:PORT``), or written to a file."""
+    """Metrics for Prometheus, served on a port or written to a file.
+
+    ``target`` is ``:PORT`` (on 127.0.0.1), ``HOST:PORT``, or the path of the file.
+    """
 
     def __init__(self, target: str) -> None:
         try:
@@ -239,7 +245,7 @@ class Metrics:
             registry=registry,
         )
         self.severities: dict[str, str] = {}
-        """The open incidents by id, with the severity under which each was counted last."""
+        """The severity under which each open incident was counted last, by the incident's id."""
         self._records = gauge("records", "Records followed since the start.")
         self._nonconforming = gauge("nonconforming_records", "Records that do not conform since the start.")
         self._offset = gauge("next_offset", "The offset of the metadata log that comes next.")
@@ -270,7 +276,7 @@ class Metrics:
         return 0 if self._file is not None else int(self._server.server_port)
 
     def count(self, event: IncidentEvent) -> None:
-        """Count an incident that was opened or changed to another severity."""
+        """Count the event's incident if it is new or its severity changed; forget the incident if it was closed."""
         id, severity = str(event.incident["id"]), str(event.incident["severity"])
         if event.event == CLOSED:
             self.severities.pop(id, None)
@@ -279,7 +285,7 @@ class Metrics:
             self._opened.labels(severity).inc()
 
     def update(self, counts: Counts, severities: Sequence[str], is_waiting: bool) -> None:
-        """Set the present counts. ``severities`` has the severity of each open incident."""
+        """Set the metrics, and write the file if there is one. ``severities`` has one item for each open incident."""
         for state in STATES:
             self._partitions.labels(state).set(counts.partitions[state])
         for severity in SEVERITIES:
@@ -314,9 +320,9 @@ class Metrics:
 
 
 class Hook:
-    """Runs a command for each event, which it gets on standard input, one event after the other.
+    """Runs a command for each event, one after the other. The command reads the event from standard input.
 
-    A command that takes longer than ``SECONDS`` is ended.
+    A command that takes longer than ``SECONDS`` is killed.
     """
 
     SECONDS = 30.0
@@ -336,7 +342,7 @@ class Hook:
         self._thread.start()
 
     def give(self, event: Mapping[str, Any]) -> None:
-        """Queue an event for the command. If too many events wait, the event is dropped and a line reports that."""
+        """Queue an event for the command. If ``MAX_WAITING`` events wait, drop it and report that on standard error."""
         with self._changed:
             if len(self._waiting) >= self.MAX_WAITING:
                 note(f"--on-incident: {self.MAX_WAITING} events wait; event {event['seq']} is not given")
@@ -372,7 +378,7 @@ class Hook:
             note(f"--on-incident {self._command[0]}: exit status {process.returncode}")
 
     def close(self) -> None:
-        """Wait until the command has received all queued events, each for at most ``SECONDS``."""
+        """Wait until the command has run for all queued events, but at most ``SECONDS`` + 5 s in total."""
         with self._changed:
             self._ends = True
             self._changed.notify()

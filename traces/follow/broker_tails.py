@@ -13,14 +13,14 @@ from highwater.traces.kafka.broker_log import BrokerEvent, BrokerLog, is_broker_
 from highwater.traces.reading import MAX_LINE, TraceError
 
 MAX_FILES = 10_000
-"""So many files below the directory are looked at."""
+"""The most files below the directories; ``BrokerTails.look`` ignores later ones."""
 _AT_ONCE = 4 << 20
 _HEAD = 1 << 16
 _Placed = tuple[tuple[int, int], BrokerEvent]
 
 
 class _Tail:
-    """One log file that is written to. It yields complete lines in order."""
+    """A log file that a broker is writing; it yields the events of complete lines in order."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,10 +29,14 @@ class _Tail:
         self._rest = b""
         self._latest = -(1 << 62)
         self.is_at_end = False
-        """Whether the last read reached the end of the file."""
+        """True if the last read reached the end of the file."""
 
     def events(self) -> Iterator[_Placed]:
-        """The events of new lines, read in pieces of at most some megabytes. Raises TraceError, OSError."""
+        """The events of the next new lines, each with its sort key; one call reads at most ``_AT_ONCE`` bytes.
+
+        If the file was rotated, the call yields nothing and the next call reads the new file. Raises TraceError,
+        OSError.
+        """
         if self._file is None:
             self._open()
         assert self._file is not None
@@ -44,7 +48,7 @@ class _Tail:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_LINE:
-            self._rest = b""  # no line of Kafka's
+            self._rest = b""  # longer than any line that Kafka writes
         for line in lines:
             for place, event in ordered(self._log.take(line)):
                 self._latest = max(self._latest, place[0])
@@ -59,20 +63,21 @@ class _Tail:
         try:
             there = os.stat(self.path)
         except FileNotFoundError:
-            return False  # renamed: the new one is still to come
+            return False  # renamed; the new file does not exist yet
         return there.st_ino != here.st_ino or there.st_size < self._file.tell()
 
     def close(self) -> None:
-        """Close the file. The next call of ``events`` opens the file that then has its name."""
+        """Close the file. The next call of ``events`` opens the file that then has this path."""
         if self._file is not None:
             self._file.close()
         self._file = None
 
 
 class BrokerTails:
-    """The brokers' logs below directories, each read from the start of the file that is written to now.
+    """The brokers' logs below directories, each read from the start of the file that is being written.
 
-    An event is yielded at the poll after the one that read it, so that lines of a broker's two files come in order.
+    A poll holds events back that are later than all events of earlier polls. The next poll yields them, so that the
+    events of a broker's two files come in order.
     """
 
     def __init__(self, directories: Sequence[Path]) -> None:
@@ -83,9 +88,9 @@ class BrokerTails:
         self._before = -(1 << 62)
         self._is_at_end = False
         self.has_caught_up = False
-        """Whether the last poll gave every event of lines that were there before the poll before it."""
+        """True if the poll before the last one read every file to its end: all its events have been yielded."""
         self.unreadable: dict[Path, str] = {}
-        """Files that cannot be read, with the reason."""
+        """The reason why a file cannot be read, for each such file."""
 
     @property
     def number(self) -> int:
@@ -93,7 +98,7 @@ class BrokerTails:
         return len(self._tails)
 
     def look(self) -> None:
-        """Look for new log files."""
+        """Find new brokers' logs in the directories, for ``poll`` to read."""
         for path in self._files():
             if path in self._tails or path in self._others:
                 continue
@@ -103,7 +108,7 @@ class BrokerTails:
                 if is_broker_log(head):
                     self._tails[path] = _Tail(path)
                 elif len(head) == _HEAD:
-                    self._others.add(path)  # and never will be one
+                    self._others.add(path)  # its full head shows no broker's log
             except OSError as wrong:
                 self.unreadable[path] = wrong.strerror or str(wrong)
 
@@ -120,7 +125,7 @@ class BrokerTails:
                         yield Path(folder, name)
 
     def poll(self) -> Iterator[BrokerEvent]:
-        """The events that the previous poll read, in the order of their times."""
+        """Read new lines; yield the events that need no longer be held back, in the order of their times."""
         bound, latest, came = self._before, self._before, False
         self.has_caught_up, self._is_at_end = self._is_at_end, True
         for path, tail in self._tails.items():

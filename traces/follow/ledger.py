@@ -1,7 +1,7 @@
-"""Which incidents are open, and the events about them: opened, changed, closed.
+"""The open incidents, and the events that report when an incident is opened, changed or closed.
 
-After each batch the partitions that it concerns are examined again. So the events depend on the log alone, and not on
-when it was read.
+After each batch of the metadata log, the ledger examines the partitions that have new findings or an open incident.
+So without brokers' logs the events do not depend on when the log was read.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEn
 
 OPENED, CHANGED, CLOSED = "opened", "changed", "closed"
 MAX_OPEN = 10_000
-"""So many open incidents are kept."""
+"""The most incidents in ``Ledger.open``; further ones are left out. Also the most in ``Ledger.settled``."""
 MAX_FINDINGS = 100
-"""So many findings of a partition are kept while one of its incidents is open: the last ones."""
+"""The most findings kept of a partition; older ones are dropped."""
 _RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 _ELECTIONS = frozenset({"leader_completeness", "leader_elected_cleanly"})
 _SHOWN = (
@@ -33,14 +33,15 @@ _SHOWN = (
     "reliable",
     "broken",
 )
-"""Fields of an incident whose change is an event."""
+"""The fields of an incident that make an event when one of them changes."""
 
 
 @dataclass(frozen=True)
 class IncidentEvent:
     """An event about an incident: it was opened, changed or closed, at an offset of the metadata log.
 
-    ``seq`` numbers the events. ``time`` is the record's, in ms since the epoch.
+    ``seq`` numbers the events from 1. ``time`` is the append time of the last record read, in ms since the epoch.
+    ``why`` is the reason of a closing that is not due to the state of the partition; else empty.
     """
 
     seq: int
@@ -51,14 +52,18 @@ class IncidentEvent:
     why: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The event as plain data for JSON; ``time`` is the record's, in ms since the epoch."""
+        """The event as plain data for JSON, without an empty ``why``."""
         told = {"seq": self.seq, "event": self.event, "offset": self.offset, "time": self.time}
         return {**told, **({"why": self.why} if self.why else {}), "incident": dict(self.incident)}
 
 
 @dataclass(frozen=True)
 class PartitionNow:
-    """The state of a partition in the metadata log so far. ``failing`` names the properties that do not hold."""
+    """The state of a partition in the metadata log so far.
+
+    ``failing`` names the properties that do not hold or may not hold. ``final`` is None if the partition has a leader
+    and nothing fails.
+    """
 
     leader: int | None
     isr: tuple[int, ...]
@@ -76,7 +81,7 @@ class PartitionNow:
 class Open:
     """An open incident as its last event described it.
 
-    ``inherited``: its records were read before the follower started.
+    ``inherited``: reported before the log was read again, and not found in the records read since.
     """
 
     incident: Mapping[str, Any]
@@ -85,7 +90,7 @@ class Open:
 
 @dataclass
 class IncidentContext:
-    """The facts that determine an incident's words, besides its findings."""
+    """The arguments of ``incidents`` besides the findings and the final states."""
 
     profile: str = ""
     has_elr: bool = True
@@ -101,16 +106,19 @@ class Ledger:
         self.seq, self.keeps_settled = seq, keeps_settled
         self.open: dict[str, Open] = {}
         self.reads_again = False
-        """Whether records are read again whose events are known; ``adopt`` ends that."""
+        """True while records are read again whose events were reported before; ``adopt`` resets it."""
         self.settled: dict[str, str] = {}
-        """Incidents that were closed and that the brokers' logs show again, with their severities: the last ones."""
+        """The severities of the last closed incidents, by id; empty without ``keeps_settled``.
+
+        Brokers' logs that are read again show these incidents again.
+        """
         self._closed_again: set[str] = set()
         self._done: dict[str | None, dict[str, str]] = {}
         self.is_full = False
-        """Whether an incident was left out because too many are open."""
+        """True if an incident was left out because MAX_OPEN incidents were open."""
         self._findings: dict[str, list[Finding]] = {}
         self.elections = 0
-        """How many elections of controllers were looked at."""
+        """The number of controller elections examined so far."""
 
     @property
     def partitions(self) -> set[str]:
@@ -118,7 +126,7 @@ class Ledger:
         return {name for one in self.open.values() if (name := one.incident["partition"]) is not None}
 
     def take(self, found: Iterable[Finding]) -> set[str]:
-        """Store findings. Returns the names of the partitions that they are about."""
+        """Store the findings that have a partition and facts. Returns the names of the findings' partitions."""
         touched = set()
         for finding in found:
             if finding.partition is None or not finding.facts:
@@ -132,7 +140,7 @@ class Ledger:
     def complete(self, partition: str, offset: int, held: Mapping[str, int]) -> bool:
         """Note that a leader elected at ``offset`` had every committed record, according to the brokers' logs.
 
-        Returns True if the partition has findings.
+        ``held`` has the leader's LEO and the HWM. Returns True if the partition has findings, about any election.
         """
         kept = self._findings.get(partition, [])
         for place, found in enumerate(kept):
@@ -143,7 +151,10 @@ class Ledger:
     def look(
         self, partition: str, now: PartitionNow | None, around: IncidentContext, offset: int, time: int
     ) -> list[IncidentEvent]:
-        """The events of one partition after a batch that ends at an offset; ``now`` None: the partition was deleted."""
+        """Update the incidents of one partition; return the events, each with ``offset`` and ``time``.
+
+        ``now`` is None if the partition was deleted. Findings are dropped when no incident of the partition is open.
+        """
         findings = self._findings.get(partition, [])
         final = {partition: now.final} if now is not None and now.final is not None else {}
         made = incidents(
@@ -170,7 +181,7 @@ class Ledger:
         return events
 
     def look_at_controllers(self, around: IncidentContext, offset: int, time: int) -> list[IncidentEvent]:
-        """The events about repeated elections of controllers."""
+        """Update the incident about repeated controller elections; return its events."""
         elections = around.controllers.elections
         is_open = any(one.incident["partition"] is None for one in self.open.values())
         if len(elections) == self.elections and not is_open:
@@ -192,7 +203,12 @@ class Ledger:
     def adopt(
         self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, why: str
     ) -> list[IncidentEvent]:
-        """The events from the incidents that were open before the log was read again to those that are open now."""
+        """Compare the open incidents with those ``before`` the log was read again; return events for the differences.
+
+        ``begun_at`` is the offset at which reading began, ``why`` the reason for the new reading ("" after a restart).
+        An incident that was not found again stays open as inherited. With a ``why``, it is closed if its record was
+        read again.
+        """
         told, self.open = self.open, {}
         events: list[IncidentEvent] = []
         for id, one in before.items():
@@ -226,7 +242,7 @@ class Ledger:
             over = is_over(one)
             closed = self._done.get(one.partition, {}).get(one.id) or self.settled.get(one.id)
             if closed is not None and _RANK[one.severity] >= _RANK[closed]:
-                continue  # told; it is opened again only where it turns out to be worse
+                continue  # reported before; it is opened again only if it is more severe now
             if one.id in self.open:
                 yield from self._changed(one.id, said, offset, time)
             elif len(self.open) >= MAX_OPEN:
@@ -263,7 +279,11 @@ class Ledger:
 
 
 def _is_over(incident: Incident, now: PartitionNow | None) -> bool:
-    """True if an incident needs no further action. One about an election ends when all replicas are in the ISR."""
+    """True if an incident has ended; every incident ends when its partition is deleted (``now`` None).
+
+    An incident about lost records or an election ends when the partition is whole. Any other incident ends when the
+    partition has a leader and none of the incident's broken properties fails.
+    """
     if now is None:
         return True
     if incident.severity in (LOST, UNCLEAN) or not _ELECTIONS.isdisjoint(incident.broken):

@@ -27,11 +27,11 @@ from highwater.traces.reports.report import Report
 STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
 """The states that partitions are counted by."""
 MAX_FINDINGS = 100_000
-"""The most findings of brokers' logs that are distinguished; later ones make no event."""
+"""The most different findings of brokers' logs; later ones are ignored."""
 _LOOK_EVERY = 10
-"""Every so many polls new logs of brokers are looked for."""
+"""The number of polls from one search for new brokers' logs to the next."""
 _SETTLED_AFTER = 2.0
-"""So many seconds after the last batch, records that wait for more of the same decision count as all of it."""
+"""The seconds after the last batch until an incomplete group of records counts as complete."""
 
 
 @dataclass(frozen=True)
@@ -53,18 +53,22 @@ class Notice:
 
 @dataclass
 class FollowerState:
-    """The position of a follower when it stopped, and the incidents that it had reported."""
+    """The position of a follower, and the open incidents as it last reported them, by id.
+
+    ``begun_at`` is the end offset of the snapshot with which reading began (0 without one), ``next_offset`` that of the
+    next record. ``seq`` is the number of the last event.
+    """
 
     begun_at: int
     next_offset: int
     seq: int
     open: dict[str, Mapping[str, object]]
     settled: dict[str, str] = field(default_factory=dict)
-    """Incidents that were closed, and that the brokers' logs would show again, with their severities."""
+    """The severities of closed incidents that the brokers' logs would show again, by id."""
 
 
 class _LiveReport(Report):
-    """A report that stays small: its lines are removed as they are read."""
+    """A report that holds findings and nonconforming records only until ``Following`` takes them."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path), "metadata log", "")
@@ -97,7 +101,10 @@ class Counts:
 
 
 class Following:
-    """A cluster that is followed. Call ``poll`` repeatedly, and ``place`` before the process ends."""
+    """Follows one cluster: call ``poll`` repeatedly.
+
+    ``place`` is the state from which a later ``Following`` continues.
+    """
 
     def __init__(
         self,
@@ -113,7 +120,7 @@ class Following:
         self.counts = Counts()
         self.ledger = Ledger(keeps_settled=bool(broker_logs))
         self.is_waiting = True
-        """Whether the directory has no log yet."""
+        """True while the directory has no log."""
         self._told: dict[str, Open] = {}
         self._read_up_to = 0
         self._why = ""
@@ -137,7 +144,7 @@ class Following:
 
     @property
     def place(self) -> FollowerState:
-        """The follower's position. While a log is read again, it is the position before that."""
+        """The state from which a follower can continue. While the log is read again, it is the state before that."""
         open = self._told if self.ledger.reads_again else self.ledger.open
         offset = self._read_up_to if self.ledger.reads_again else self._tail.next_offset
         seq = self._seq_before if self.ledger.reads_again else self.ledger.seq
@@ -152,7 +159,7 @@ class Following:
     _seq_before = 0
 
     def poll(self) -> Iterator[IncidentEvent | Notice]:
-        """Process the new records. Exhaust the iterator; then ``counts`` describe the present."""
+        """Read new records and lines of brokers' logs. Exhaust the iterator; then ``counts`` describe the present."""
         pieces = 0
         try:
             for piece in self._tail.poll():
@@ -160,7 +167,7 @@ class Following:
                 yield from self._take(piece)
             self._damage = ""
         except TraceError as wrong:
-            if str(wrong) != self._damage:  # told once, however often it is tried again
+            if str(wrong) != self._damage:  # reported once, although each poll tries again
                 self._damage = str(wrong)
                 yield Notice("unreadable", str(wrong), self._tail.next_offset)
         follower = self._follower
@@ -180,7 +187,10 @@ class Following:
             self._count(follower)
 
     def _has_caught_up(self, pieces: int) -> bool:
-        """True if the last poll reached the records of known events. A busy cluster always has more."""
+        """True if all records and lines of events reported before have been read again.
+
+        The metadata log must have been read to its end or have nothing new, and the brokers' logs to their ends.
+        """
         is_there = not pieces or (self._tail.next_offset >= self._read_up_to and not self._tail.has_more)
         return is_there and (self._tails is None or self._tails.has_caught_up)
 
@@ -217,7 +227,7 @@ class Following:
         return self._after(batch, wrong)
 
     def _after(self, batch: RecordBatch, wrong: TraceError | None) -> Iterator[IncidentEvent | Notice]:
-        """The events behind a batch, with its error if it cannot be read."""
+        """The events and notices after a batch. ``wrong`` is the error if a record of the batch cannot be read."""
         if wrong is not None:
             yield Notice("unreadable", str(wrong), batch.base_offset)
         yield from self._look(batch)
@@ -225,7 +235,7 @@ class Following:
             yield from self._adopt()
 
     def _begin(self, piece: LogStart) -> Iterator[IncidentEvent | Notice]:
-        """Build the state again from a snapshot, or from an empty log."""
+        """Begin with an empty state, and load the snapshot if there is one. Yields notices."""
         if self._follower is not None and not self.ledger.reads_again:
             self._told, self._read_up_to = self.ledger.open, self.counts.next_offset
         self._seq_before = seq = self.ledger.seq
@@ -258,7 +268,7 @@ class Following:
         yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
 
     def _adopt(self) -> Iterator[IncidentEvent]:
-        """Report incidents from now on: the records before the restart have been read again."""
+        """Finish reading the log again: the events for incidents that differ from those reported before."""
         ledger, counts = self.ledger, self.counts
         ledger.seq = self._seq_before
         yield from ledger.adopt(
@@ -269,7 +279,10 @@ class Following:
     # --- partitions -------------------------------------------------------------------------------
 
     def _look(self, batch: RecordBatch | None = None) -> Iterator[IncidentEvent | Notice]:
-        """The events after a batch: for partitions with findings, and for those with an open incident."""
+        """The notices and events after a batch; ``batch`` None: after all records read so far.
+
+        Events are about partitions with new findings or an open incident, and about controllers' elections.
+        """
         report, ledger, follower = self._report, self.ledger, self._follower
         assert follower is not None
         found, report.found = report.found, []
@@ -289,7 +302,7 @@ class Following:
     def _look_at(
         self, follower: MetadataFollower, touched: set[str], offset: int, moment: int
     ) -> Iterator[IncidentEvent]:
-        """The events for partitions that were touched, and for those with an open incident that changed."""
+        """The events about ``touched`` partitions, changed partitions with an open incident, and controllers."""
         ledger, report, rules = self.ledger, self._report, follower.agreement.chosen()
         report.controllers.failures = self._watermarks.controllers.failures
         report.controllers.refused = self._watermarks.controllers.refused
@@ -330,7 +343,7 @@ class Following:
     def _broker_logs(
         self, tails: BrokerTails, follower: MetadataFollower
     ) -> Iterator[IncidentEvent | Notice]:
-        """The events from new lines in the brokers' logs."""
+        """The events from new lines in the brokers' logs, and a notice for each file that cannot be read."""
         if self._looked % _LOOK_EVERY == 0:
             tails.look()
         self._looked += 1

@@ -1,6 +1,6 @@
 """The end of a metadata log while Kafka writes it: batches as they are appended, segment after segment.
 
-Only whole batches are read. A poll that finds nothing new costs two calls of ``stat``.
+Only whole batches are read.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from highwater.traces.reading import TraceError
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _AT_ONCE = 4 << 20
-"""So many bytes of a segment are read before the follower looks at the clock again."""
+"""The most bytes of a segment that one poll reads; a single larger batch is read whole."""
 _PATIENCE = 20
-"""So many polls a batch with a wrong checksum may take to become a whole one."""
+"""The number of polls after which bytes that are still no valid batch count as damage."""
 
 
 class LogStart(NamedTuple):
-    """The state must be built again from a snapshot (None: from offset 0). ``why`` is the reason, for people."""
+    """The reader of the pieces must build its state anew, from ``snapshot`` or, if None, from the start of the log.
+
+    ``why`` is the reason, for people; empty for the first start.
+    """
 
     snapshot: Snapshot | None
     why: str
@@ -37,7 +40,7 @@ Piece = LogStart | Gap | tuple[Path, RecordBatch]
 
 
 class _Mark(NamedTuple):
-    """The last batch that was read. It shows if the part of the segment that was read was rewritten."""
+    """The last batch read from a segment. If the file has another batch there now, the segment was rewritten."""
 
     position: int
     base_offset: int
@@ -60,15 +63,18 @@ class _Segment:
         return os.fstat(self.file.fileno()).st_size
 
     def read(self, size: int, position: int) -> bytes:
-        """Read bytes of the segment from a position on."""
+        """The bytes of the segment from ``position`` on, at most ``size``."""
         return os.pread(self.file.fileno(), size, position)
 
     def rewritten(self, is_last: bool) -> str:
-        """The reason why the part that was read differs from the present file; empty if it does not."""
+        """The reason why the file no longer has the bytes that were read; empty if it has them.
+
+        ``is_last``: no next segment exists.
+        """
         try:
             same = os.stat(self.path).st_ino == os.fstat(self.file.fileno()).st_ino
         except FileNotFoundError:
-            # Kafka deletes a segment behind a snapshot only if another one follows. It is still open, and read on.
+            # Kafka deletes a segment only if another one follows. The deleted file is open and can still be read.
             return f"{self.path.name} was deleted" if is_last else ""
         if not same:
             return f"{self.path.name} was replaced"
@@ -82,7 +88,10 @@ class _Segment:
         return ""
 
     def whole(self) -> bytes:
-        """The whole batches from the position on, some megabytes at most. Raises TraceError for invalid bytes."""
+        """The bytes of the whole batches from ``position`` on, at most ``_AT_ONCE`` or one larger batch.
+
+        Raises TraceError if the bytes at ``position`` are no batch.
+        """
         data, at = self.read(_AT_ONCE, self.position), 0
         while len(data) - at >= HEADER.size:
             _, length, _, magic = HEADER.unpack_from(data, at)[:4]
@@ -105,7 +114,7 @@ class LogTail:
     """The metadata log in a directory, which may not exist yet.
 
     ``next_offset`` is the offset after the last batch that was read. ``begun_at`` is the end offset of the snapshot
-    with which reading began, 0 without a snapshot. ``begin_at`` is where an earlier follower began.
+    with which reading began, 0 without a snapshot. ``begin_at`` is the ``begun_at`` of an earlier follower, if any.
     """
 
     def __init__(self, directory: Path, begin_at: int | None = None) -> None:
@@ -130,7 +139,7 @@ class LogTail:
         return self._segment.size > self._segment.position
 
     def poll(self) -> Iterator[Piece]:
-        """Read the new batches, at most some megabytes of them.
+        """Yield the new batches (some megabytes at most), gaps, and a LogStart if the state must be built anew.
 
         Raises TraceError if a file cannot be read; the next poll tries again.
         """
@@ -149,7 +158,10 @@ class LogTail:
     # --- where to begin ---------------------------------------------------------------------------
 
     def _begin(self, why: str) -> Iterator[Piece]:
-        """Begin with the wanted snapshot if it exists, else with the newest one; without snapshots with a segment."""
+        """Begin with the snapshot of the earlier follower if it exists, else with the newest snapshot.
+
+        Begin at offset 0 if there is no snapshot, or if the earlier follower did so and segment 0 exists.
+        """
         self.close()
         self._has_begun = False
         segments, snapshots = self._listing()
@@ -201,7 +213,10 @@ class LogTail:
             self.close()
 
     def _open(self) -> Iterator[Piece]:
-        """Open the segment with the next offset. If it was deleted and a snapshot is newer, begin again."""
+        """Open the segment with the next offset.
+
+        If the segment was deleted, begin again with a newer snapshot, or open the first segment if there is none.
+        """
         segments, snapshots = self._listing()
         base = max((base for base in segments if base <= self.next_offset), default=None)
         if base is None and segments:
@@ -214,7 +229,7 @@ class LogTail:
             self._segment = _Segment(path, opened(path), BatchOrder(self.next_offset, self.next_offset))
 
     def _has_next(self, segment: _Segment) -> bool:
-        """True if the segment that begins with the next offset exists."""
+        """True if another segment than ``segment`` begins with the next offset."""
         path = self.directory / f"{self.next_offset:020d}.log"
         return path != segment.path and path.exists()
 
@@ -232,9 +247,9 @@ class LogTail:
                 segment.mark, segment.position = _Mark(at, base, checksum), at + PREFIX + length
 
     def _damaged(self, wrong: TraceError) -> Iterator[Piece]:
-        """Handle bytes that are no batch: they may still be on their way to the disk.
+        """Handle bytes that are no batch: Kafka may still be writing the batch.
 
-        If they stay, begin again with a newer snapshot, or raise the error.
+        At the ``_PATIENCE``-th failure, begin again with a newer snapshot, or raise the error if there is none.
         """
         self._failures += 1
         if self._failures < _PATIENCE:

@@ -36,9 +36,9 @@ class Partition:
     """A partition: its belief state, the brokers of the slots, and its epochs.
 
     ``key`` names the partition in records. ``directories`` are those of its replicas, in their order; empty if
-    unknown. ``topic`` is None for the stand-in that follows a broker's own registration. ``state`` is set if a watch
-    tracks the partition. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the last
-    change of min.insync.replicas while the partition was under min ISR, until its ISR has as many members again.
+    unknown. ``topic`` is None for the placeholder ``Broker.partition``. ``state`` is set if a watch tracks the
+    partition. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the last change of
+    min.insync.replicas while the partition was under min ISR, until the ISR reaches the min ISR before that change.
     """
 
     __slots__ = (
@@ -80,15 +80,15 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """Topic, dash, number, as Kafka writes it; empty for a stand-in."""
+        """Topic, dash, number, as Kafka writes it; empty for a broker's placeholder."""
         return "" if self.topic is None else f"{self.topic.name}-{self.number}"
 
     def transition(self, content: Content) -> Transition | None:
-        """The cached transition by an observation with this content (``belief_states.content``); None without one."""
+        """The cached transition for an observation with this ``belief_states.content``; None if none is cached."""
         return self.belief.transitions.get(self.binding.symbols.get(content))
 
     def transition_by(self, contents: Sequence[Content]) -> Transition | None:
-        """As ``transition``, by several observations."""
+        """The cached transition for several observations, given by their contents; None if none is cached."""
         return self.belief.transitions.get(tuple(map(self.binding.symbols.get, contents)))
 
     def advance(self, transition: Transition) -> None:
@@ -146,8 +146,9 @@ class Image:
     - ``topics`` are by id, ``names`` by name, ``partitions`` by their keys in records.
     - ``replicas``: for each broker the partitions that have it in any of their fields.
     - ``unfollowed``: the names, by key, of partitions that cannot be followed any further.
+    - ``configs``: settings by resource (kind and name).
     - ``controllers``: the greatest levels of features that each controller supports.
-    - ``named``: for each broker the log directories that its replicas were in.
+    - ``named``: for each broker the log directories that its replicas are or were in.
     - ``nodes``: the nodes with a configuration of their own.
     - ``changed``: the last change of each setting in ``configs``.
     """
@@ -181,13 +182,13 @@ class Image:
         return None if found is None else found.directories
 
     def put_in(self, partition: Partition, directories: tuple[str, ...], replicas: Brokers) -> None:
-        """Set the log directories of a partition's replicas. Equal lists share one object."""
+        """Set the log directories of a partition's replicas; add them to ``named``. Equal lists share one object."""
         partition.directories = self._directories.setdefault(directories, directories)
         for broker, directory in zip(replicas, directories, strict=False):
             self.named.setdefault(broker, set()).add(directory)
 
     def offline(self, partition: Partition) -> list[int]:
-        """The replicas of a partition that are in a log directory which their broker does not list."""
+        """The replicas of a partition that are in offline log directories (``is_online``)."""
         pairs = zip(partition.replicas, partition.directories, strict=False)
         return [b for b, directory in pairs if not is_online(directory, self.listed(b) or ())]
 
@@ -243,7 +244,10 @@ class Image:
         return found
 
     def in_force(self, topic: TopicImage, name: str) -> SettingChange | None:
-        """The change that set the present value of a topic's setting; None if the log leaves it open."""
+        """The last change that determines a topic's setting, of the topic or of the cluster.
+
+        For a topic without its own value: None if the cluster's was never set, or a node's own setting can apply.
+        """
         own = self.changed.get((TOPIC, topic.name, name))
         if own is not None and own.value is not None:
             return own
@@ -289,7 +293,7 @@ class Image:
 RULE = "offline_directory_check"
 """The rule that depends on directories."""
 Fields = Callable[[bytes], Mapping[str, Any]]
-"""The fields of a change. Raises UnknownRecord, DamagedRecord, CannotFollow."""
+"""Decodes the fields of a change. Raises UnknownRecord, DamagedRecord, CannotFollow."""
 
 
 def placed(
@@ -302,7 +306,7 @@ def placed(
     """The observations with ``placed`` filled in, and their offsets. The image takes over the directories.
 
     A change that puts a replica into an offline directory is followed by an "assigned_offline" of its broker. Raises
-    CannotFollow.
+    CannotFollow, and the errors of ``fields``.
     """
     found: list[tuple[Observation, int]] = []
     for observation, offset in zip(observations, offsets, strict=True):
@@ -325,7 +329,7 @@ def placed(
 
 
 def loses_replica(image: Image, fields: Fields, partition: Partition, change: bytes) -> bool:
-    """True if a change puts a replica into an offline directory."""
+    """True if a change puts a replica into another, offline directory; False for a reassignment or a damaged record."""
     try:
         record = fields(change)
     except (CannotFollow, UnknownRecord, DamagedRecord):
@@ -338,7 +342,10 @@ def loses_replica(image: Image, fields: Fields, partition: Partition, change: by
 
 
 def _place(image: Image, partition: Partition, record: Mapping[str, Any]) -> tuple[Placed, Brokers]:
-    """The ``placed`` of a record, and the brokers whose replica the record puts into an offline directory."""
+    """Put the directories of a record into the image. Raises CannotFollow for a wrong number of directories.
+
+    Returns the record's ``placed``, and the brokers whose replica the record assigns to an offline directory.
+    """
     before = partition.replicas
     replicas: Brokers = tuple(record.get("replicas") or before)
     old = partition.directories

@@ -1,4 +1,4 @@
-"""The report on a metadata log: lines, findings, doubts."""
+"""The nonconforming records, findings and doubts of a metadata log, for its report."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ Line = Unexplained | Finding
 # --- doubts -----------------------------------------------------------------------------------------------
 
 OTHERS = "others of the kind"
-"""The summary of all doubts beyond the limit."""
+"""The summary of all doubts of a kind beyond ``LIMIT``."""
 
 
 @dataclass
 class _Doubt:
-    """The offsets and partitions that a doubt concerns.
+    """The offsets and partitions that a doubt concerns; ``offset`` is its first offset.
 
-    All partitions are concerned from ``since`` on. If it is None, those in ``partitions``, each from its offset on.
+    It concerns all partitions from the offset ``since`` on (None: never), and each one in ``partitions`` from the
+    partition's own offset on.
     """
 
     offset: int
@@ -44,7 +45,7 @@ class _Doubt:
     partitions: dict[str, int] = field(default_factory=dict)
 
     def concerns(self, offset: int, partition: str | None) -> bool:
-        """True if a line at an offset, about a partition (None: about all), is affected by the doubt."""
+        """True if the doubt affects a report line at ``offset`` about ``partition`` (None: about no single one)."""
         if self.since is not None and offset >= self.since:
             return True
         return partition in self.partitions and offset >= self.partitions[partition]
@@ -69,7 +70,8 @@ class Doubts:
     ) -> None:
         """Add a doubt about a fact at an offset. It concerns ``partitions`` from ``since`` on.
 
-        ``since`` None means from the offset on, and ``partitions`` None all partitions.
+        ``since`` None means from the offset on, and ``partitions`` None all partitions. Beyond ``LIMIT`` doubts, the
+        summary becomes ``OTHERS``.
         """
         if (kind, summary) not in self._found and len(self._found) >= LIMIT:
             summary = OTHERS
@@ -83,7 +85,7 @@ class Doubts:
             doubt.partitions[name] = min(doubt.partitions.get(name, begin), begin)
 
     def concern(self, offset: int, partition: str | None) -> bool:
-        """True if a line at an offset, about a partition (None: about all), is affected by a doubt."""
+        """True if a doubt affects a report line at ``offset`` about ``partition`` (None: about no single one)."""
         return any(doubt.concerns(offset, partition) for doubt in self._found.values())
 
     def marked(self, line: Line) -> Line:
@@ -92,7 +94,7 @@ class Doubts:
         return replace(line, reliable=False) if concerned else line
 
     def listed(self) -> list[Doubt]:
-        """All doubts in the order of their first places."""
+        """All doubts in the order of their first offsets."""
         found = [
             Doubt(
                 kind,
@@ -181,7 +183,7 @@ def finding(
     time: int,
     around: Mapping[str, Any],
 ) -> Finding:
-    """The finding for a property that does not hold any more; ``around`` are the facts around the change."""
+    """The finding for a property that stopped holding, or may have if not ``certain``; ``around`` are the ``facts``."""
     known = BY_NAME[name]
     promise = " ".join((known.function.__doc__ or "").split("\n")[0].split())
     seen = "Observed" if certain else "It may be broken, the log alone does not say"
@@ -207,8 +209,10 @@ def finding(
 
 OnChange = Callable[[PartitionChange], None]
 ReportLine = tuple[tuple[int, str, bool, bool], Line]
-"""A line behind its place: offset, partition ("" for none), False for a disagreement about rules, and True if it is
-about one share's partitions."""
+"""The sort key of a line, and the line.
+
+The key is the offset, the partition ("" for none), False for a disagreement about rules, and False if every share finds
+the line."""
 
 
 def every_partition(name: str) -> bool:
@@ -218,10 +222,11 @@ def every_partition(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Watch:
-    """Callbacks while a log is followed, for the partitions that ``tracks`` accepts by name.
+    """Callbacks while a log is followed.
 
-    ``on_change`` gets each change, ``on_setting`` the topic whose settings changed (None for all), and
-    ``on_setting_in_force`` a partition's name and the setting in force for it.
+    - ``on_change``: each change of a partition whose name ``tracks`` accepts.
+    - ``on_setting_in_force``: the name of such a partition, and a setting that changed for it.
+    - ``on_setting``: the topic whose min ISR or unclean election is set, for every topic; None for all topics.
     """
 
     tracks: Callable[[str], bool] = lambda name: False
@@ -234,13 +239,13 @@ NOBODY = Watch()
 
 
 class Reporter:
-    """Writes into a report, and calls a watch. Lines wait until ``drain``; ``has_lines`` is True if there is one."""
+    """Adds counts to a report, calls a watch, and queues lines until ``drain``; ``has_lines``: the queue has some."""
 
     def __init__(self, report: Report, image: Image, watch: Watch) -> None:
         self.report, self._image, self._watch = report, image, watch
         self.has_lines = False
         self.skipped_of_partitions: dict[str, int] = {}
-        """Records that were not followed, of single partitions."""
+        """The number of partitions' records that were not followed, by the kind of record."""
         self._lines: list[ReportLine] = []
 
     def drain(self) -> list[ReportLine]:
@@ -254,12 +259,12 @@ class Reporter:
         self.has_lines = True
 
     def skipped(self, what: str, number: int = 1) -> None:
-        """Count records that are not followed."""
+        """Count, in the report, records that are not followed."""
         if number:
             self.report.skipped[what] = self.report.skipped.get(what, 0) + number
 
     def skipped_of_partition(self, what: str) -> None:
-        """Count a record of a partition that is not followed."""
+        """Count, in ``skipped_of_partitions``, a record of one partition that is not followed."""
         self.skipped_of_partitions[what] = self.skipped_of_partitions.get(what, 0) + 1
 
     def unexplained(
@@ -271,12 +276,12 @@ class Reporter:
         before: Sequence[Mapping[str, Any]] = (),
         common: bool = False,
     ) -> None:
-        """Report a record that nothing explains. ``common``: it is about no partition in particular."""
+        """Queue a line about a record that nothing explains. ``common``: every share finds the line."""
         states = {"states": list(before)}
         self._keep(Unexplained({"offset": offset}, time, partition, states, tuple(candidates)), not common)
 
     def disagreement(self, found: Disagreement) -> None:
-        """Report that no set of rules explains all partitions."""
+        """Queue the line that no set of rules explains all partitions."""
         self._keep(disagreement(found), True, False)
 
     def wrong(
@@ -289,7 +294,7 @@ class Reporter:
         common: bool = False,
         **parameters: Any,
     ) -> None:
-        """Report a record that differs from its only possible explanation."""
+        """Queue a line about a record that differs from ``what``, its only possible explanation."""
         candidate = Candidate(what, parameters, (), (), differences or {})
         self.unexplained(offset, time, partition, (candidate,), (), common)
 
@@ -302,9 +307,10 @@ class Reporter:
         time: int,
         before: tuple[BeliefState, Brokers],
     ) -> None:
-        """Report a partition's transition, span by span; ``brokers`` are the brokers of the spans' slots.
+        """Report the transition that a partition has taken, span by span: lines, and changes for the watch.
 
-        ``before`` is the belief state before the transition, with the brokers of its slots.
+        ``brokers`` are the brokers of the spans' slots. ``before`` is the belief state before the transition, with the
+        brokers of its slots.
         """
         leader_epoch = partition.leader_epoch - transition.bumps
         partition_epoch = partition.partition_epoch - transition.changes
@@ -360,7 +366,7 @@ class Reporter:
             self._watch.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:
-        """Note the time since which a partition is under min ISR or without a leader, or how long it was."""
+        """Note when a partition comes under min ISR or loses its leader; add the duration to the figures at the end."""
         if partition.topic is None:
             return
         if belief.under_min_isr != (partition.under_min_isr_since is not None):
@@ -371,7 +377,7 @@ class Reporter:
             partition.leaderless_since = time if belief.leaderless else None
 
     def ends(self, partition: Partition, time: int) -> None:
-        """Handle the end of the log for a partition that exists: note its final state."""
+        """At the end of the log, ``close`` a partition; note its state if it has no leader or a property fails."""
         self.close(partition, time)
         failing = (partition.belief.violated | partition.belief.doubtful) - MEASURED
         if failing or partition.leaderless_since is not None:
@@ -379,7 +385,7 @@ class Reporter:
             self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
 
     def close(self, partition: Partition, time: int) -> None:
-        """Add the time that a partition was under min ISR or without a leader, if it ends in that state."""
+        """Add how long a partition has been under min ISR and without a leader, up to ``time``, to the figures."""
         self._measured("under min ISR", partition.under_min_isr_since, time)
         self._measured("without a leader", partition.leaderless_since, time)
 
@@ -395,7 +401,7 @@ class Reporter:
 def _earlier(
     transition: Transition, place: int, brokers: Brokers, before: tuple[BeliefState, Brokers]
 ) -> PartitionState:
-    """The partition before a span of a transition, with epochs 0."""
+    """The partition before the span with index ``place``, with epochs 0."""
     if not place:
         return with_brokers(before[0].observed, before[1])
     span = transition.spans[place - 1]

@@ -32,7 +32,7 @@ from highwater.traces.reports.report import Report
 from highwater.traces.rules.profiles import Agreement, Narrowed, RuleSet
 
 Place = tuple[int, int, str, bool]
-"""The order of lines: the group, the offset in it, the partition, and False for a disagreement."""
+"""The sort key of a line: the group, the offset, the partition, and False for a disagreement."""
 Placed = list[tuple[Place, Line]]
 OnLine = Callable[[Line], None]
 RunShares = Callable[[Mapping[Stretch, int]], Sequence["ShareResult"]]
@@ -104,8 +104,8 @@ class ShareFollower(MetadataFollower):
     def group(self, records: Sequence[SharedRecord]) -> None:
         """Follow records that belong together: the share's own and those about the cluster. Raises TraceError.
 
-        Successive changes of other shares between two records about the cluster count as one, and so do successive
-        creations.
+        A change of another share is replaced by ``Elsewhere``, or dropped if it directly follows any change. A creation
+        of another share likewise.
         """
         self._own.group += 1
         followed: list[SharedRecord] = []
@@ -152,7 +152,7 @@ class ShareFollower(MetadataFollower):
     # --- lines --------------------------------------------------------------------------------
 
     def publish(self) -> None:
-        """Keep the lines found since the last call."""
+        """Report the lines found since the last call, and keep the first ``LIMIT`` of each kind."""
         for place, unmarked in self._drained():
             line = self.doubts.marked(unmarked)
             if self._on_line is not None:
@@ -177,7 +177,7 @@ class ShareFollower(MetadataFollower):
 
 
 def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexplained]]:
-    """The report on a log, and the lines of it that concern all shares. Raises Unreadable."""
+    """The report on a log, and those of its lines that concern all shares. Raises Unreadable."""
     shares = run({})
     if errors := [share.error for share in shares if share.error is not None]:
         raise Unreadable(min(errors)[1])

@@ -16,8 +16,10 @@ from highwater.traces.kafka.values import topic_id
 from highwater.traces.rules.profiles import Narrowed
 
 Stretch = tuple[int, int | None, int | None, bool]
-"""A stretch of changes: its group, the offsets of the records around it, and True if the check starts from the record
-after it, False if from the one before it."""
+"""A stretch of partition changes in a group of records, between two records of brokers.
+
+Group, offset of the record before it, offset of the record after it (None: no such record), and True if a check starts
+from the record after it, False if from the record before it."""
 
 
 class Elsewhere(Enum):
@@ -42,10 +44,10 @@ def share_of(topic: bytes, count: int) -> int:
 
 @dataclass
 class Reach:
-    """How far a stretch extends in one share.
+    """How far the changes of one decision extend in a stretch, in one share.
 
-    ``ended`` is the offset of the nearest change that does not belong to the record's decision. ``hoped`` is the
-    offset of the farthest change that can belong to the decision.
+    The decision is that of the record from which the check of the stretch starts. ``ended`` is the offset of the
+    nearest change that cannot belong to the decision, ``hoped`` that of the farthest change that must belong to it.
     """
 
     ended: int | None = None
@@ -77,12 +79,12 @@ class Share:
         return self.number == 0
 
     def owns(self, value: bytes) -> bool:
-        """True if the record of a partition belongs to this share."""
+        """True if the partition of a record belongs to this share."""
         return share_of(topic_id(value), self.count) == self.number
 
 
 def join_reaches(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
-    """The end of each stretch in which a share followed a decision beyond a change of another share."""
+    """The nearest ``ended`` of each stretch in which the ``hoped`` of a share is beyond it."""
     ends: dict[Stretch, int] = {}
     for stretch, which in _nearest(shares).items():
         for share in shares:

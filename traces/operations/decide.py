@@ -222,7 +222,7 @@ def _drop_contact(state: ControllerState, op: Operation) -> Decided:
 
 
 def broker_heartbeat(state: ControllerState, op: Operation) -> Decided:
-    """Handle a heartbeat, which can fence or unfence the broker or begin its controlled shutdown."""
+    """Handle a heartbeat, which can change the broker's state or report that log directories are lost."""
     args, outcome = op.arguments, Decided()
     broker = state.slot(args["broker"])
     request = {
@@ -458,9 +458,10 @@ def _exists(state: ControllerState, broker: str) -> bool:
 
 
 def _min_isr_changes(state: ControllerState, concerned: list[Key], topic: str) -> list[Record]:
-    """966.8. The partitions' records after a change of min.insync.replicas.
+    """966.8. Apply a change of min.insync.replicas to partitions.
 
-    ``topic`` is empty if the change is not for one topic.
+    Returns their records, or instead one record that empties their ELRs. ``topic`` is empty if the change is not for
+    one topic.
     """
     clears, records = state.model.clears_elr, list[Record]()
     for key in concerned:

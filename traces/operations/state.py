@@ -106,7 +106,7 @@ class ControllerState:
         return replace(self, **own)
 
     def offset_before(self, op: Operation) -> int:
-        """The metadata log's end offset before an operation; as recorded for the first operation."""
+        """The metadata log's end offset before an operation; for the first operation, the recorded offset."""
         return op.next_offset if self.next_offset is None else self.next_offset
 
     def follow_records(self, before: ControllerState, op: Operation) -> None:
@@ -122,7 +122,10 @@ class ControllerState:
 
     @property
     def model(self) -> Decisions:
-        """The decision functions for the rules in force: without ELR while the ELR feature is at level 0."""
+        """The decision functions for the rules in force.
+
+        From metadata version 4.1 on, the level of the ELR feature decides whether ELR is on.
+        """
         if not self.meta.knows_elr_feature:
             return self.rules
         return self.rules.with_elr() if self.elr_version else self.rules.without_elr()
@@ -169,7 +172,7 @@ class ControllerState:
         return sorted(found)
 
     def as_seen(self, key: Key) -> dict[str, Any]:
-        """A partition as input of the rules; the field ``offline`` lists the replicas in offline log directories."""
+        """A partition as input of the rules. If they depend on directories, ``offline`` lists its offline replicas."""
         partition = self.partitions[key]
         if "offline" not in partition:
             return partition
@@ -233,7 +236,7 @@ class ControllerState:
 
     @property
     def partition_version(self) -> int:
-        """The version of partition records: version 2 has the ELR."""
+        """The version of partition records: 2, which has the ELR, if the metadata version supports ELR; else 1."""
         return 2 if self.meta.elr_supported else 1
 
     # --- sessions ---------------------------------------------------------------------------------
@@ -243,7 +246,7 @@ class ControllerState:
         self.contacts[(broker, epoch)] = self.now_ms
 
     def session(self, broker: int) -> dict[str, Any]:
-        """A broker's session, with the time of the last contact in the registered broker epoch."""
+        """A broker's session; with a heartbeat tracker, the last contact is that in the registered broker epoch."""
         session = self.sessions[broker]
         if not self.tracks_contacts:
             return session
@@ -419,7 +422,7 @@ class ControllerState:
 
 
 class BrokerDecision:
-    """Builds the records of one decision about a broker.
+    """Applies one decision about a broker to the partitions, and builds its records.
 
     The rules see each partition as it was before the decision. A partition visited twice gets two equal records.
     """

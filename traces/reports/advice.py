@@ -220,7 +220,10 @@ def compare(r: Replicas, leader: int) -> Iterator[AdviceStep]:
 
 
 def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
-    """The steps if no replica is eligible: elect the replica with the best log uncleanly (966.14)."""
+    """The steps if no replica is eligible: elect the replica with the best log uncleanly (966.14).
+
+    If the end of a log is unknown, the steps collect dumps instead.
+    """
     best, missing = r.best(), r.not_known
     if missing or best is None:
         yield from _collect(r)
@@ -252,7 +255,7 @@ def elect_best_log(r: Replicas) -> Iterator[AdviceStep]:
 def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]:
     """The steps if a partition is offline, and an eligible replica may lack committed records.
 
-    The first eligible replica that starts becomes the leader.
+    The first eligible replica that starts becomes the leader. If the end of a log is unknown, the steps collect dumps.
     """
     best, missing = r.best(), r.not_known
     yield _now(

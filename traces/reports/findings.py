@@ -114,7 +114,7 @@ class Finding(Reported):
     """A violated property of the proposals, reported even if the profile's rules allow the violation.
 
     - ``rule`` is the rule number, ``kip`` the proposal that promises the property.
-    - ``position`` is the place in the input by named parts: ``offset``, or ``file`` and ``line``.
+    - ``position`` is the place in the input by named parts, such as ``offset``, or ``file`` and ``line``.
     - ``time`` is in ms since the epoch. ``at_risk`` describes the possible or actual loss.
     - ``certain`` is False if only some of the model's states that fit the input violate the property.
     - ``reliable`` is False after a gap in the input (``Report.doubts``).
@@ -262,7 +262,7 @@ def defects() -> Mapping[str, Defect]:
 
 
 def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ...]:
-    """The known defects that the findings show; empty if the profile has no catalogue of defects."""
+    """The known defects that certain, reliable findings show; empty if the profile has no catalogue of defects."""
     sure = [f for f in findings if f.certain and f.reliable and "before" in f.facts]
     version = _PAGES.get(profile)
     return tuple(

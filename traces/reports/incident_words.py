@@ -247,7 +247,7 @@ def shut_out_causes(group: Group) -> list[str]:
 
 
 def observed(group: Group) -> list[str]:
-    """The summary of the group's first finding, as sentences."""
+    """The summary of the group's first finding, as a list of at most one sentence."""
     return [sentence for f in group.findings[:1] for sentence in _sentences(f.summary)]
 
 
@@ -283,7 +283,7 @@ def was_requested(group: Group) -> bool:
 
 
 def resized(group: Group) -> Finding | None:
-    """The first finding that a change of min.insync.replicas caused; None if there is none."""
+    """The first finding caused by a change of min.insync.replicas, or preceded by one while under min ISR."""
     everything = (*group.before, *group.findings)
     return next(
         (f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None
@@ -364,7 +364,7 @@ def _outside(group: Group) -> str:
 
 
 def _circumstances(group: Group) -> list[str]:
-    """Sentences about the settings before an election, and about the time without a leader."""
+    """Sentences about an election: the settings, the time without a leader, and whether KIP-966 intends it."""
     said = []
     if (setting := configured(group)) is not None:
         of = f" {_level(setting)}" if setting else ""

@@ -43,7 +43,8 @@ _RECORDS = frozenset(
 class Incident(Reported):
     """An incident of one partition, or of the controllers (``partition`` None), with advice.
 
-    - ``id`` does not change if the log grows. ``group`` is the id of the first incident with the same cause.
+    - ``id`` does not change if the log grows. ``group`` is the id of the first incident with the same cause and
+      severity.
     - ``severity`` is one of ``SEVERITIES``.
     - ``position`` and ``time`` (ms since the epoch) are those of the change that caused the incident.
     - ``cause`` has sentences, ``holders`` the state of lost records on each replica.
@@ -73,7 +74,7 @@ class Incident(Reported):
 
     @property
     def label(self) -> str:
-        """The headline with its severity in front."""
+        """The headline, with its severity and, if limited, its certainty and reliability."""
         possible = "" if self.certain else "POSSIBLE "
         unsure = "" if self.reliable else " (not reliable: incomplete input)"
         return f"{possible}{words.LABELS[self.severity]}: {self.headline}{unsure}"
@@ -209,7 +210,10 @@ def _incident(group: Group, profile: str) -> Incident:
 
 
 def _id(group: Group) -> str:
-    """The id of an incident: the offset of the change in the metadata log, or else the property and the broker."""
+    """The id of an incident: its partition, and the offset of the change in the metadata log.
+
+    Without an offset, the id has the property, and the broker or the leader epoch.
+    """
     head = group.head
     if "offset" in head.position:
         return f"{group.partition}@{head.position['offset']}"
@@ -297,7 +301,7 @@ def _at_risk(group: Group) -> Iterator[AdviceStep]:
 def _controllers(found: Controllers, findings: Iterable[Finding]) -> Iterator[Incident]:
     """The incidents of repeated controller elections, one for each series of elections.
 
-    Within a series there are at most WITHIN_MS between two elections.
+    Within a series, successive elections are at most WITHIN_MS apart, and MANY_ELECTIONS of them are within WITHIN_MS.
     """
     series: list[list[tuple[int, int, int]]] = []
     for before, after in pairwise(found.elections):

@@ -89,7 +89,7 @@ class PartitionChange:
         return f"{self.topic}-{self.partition}"
 
     def to_json(self) -> Json:
-        """The change as plain data for JSON."""
+        """The change as plain data for JSON, without the partition's name and ``before``."""
         return {
             "position": self.position,
             "time": self.time,
@@ -102,10 +102,10 @@ class PartitionChange:
 
 @dataclass(frozen=True, slots=True)
 class FinalState:
-    """A partition that has no leader or violates a property at the end of the input.
+    """A partition that has no leader, or violates or may violate a property, at the end of the input.
 
     ``leaderless_since`` is a time in ms since the epoch, None if the partition has a leader. ``failing`` are the
-    violated properties.
+    properties that are or may be violated.
     """
 
     partition: str
@@ -225,7 +225,8 @@ UNKNOWN = -1
 class Course:
     """The HWM or LEO of one broker over time: pairs of a time (ms since the epoch) and an offset.
 
-    The time is by the clock of the broker that logged the value. A leader logs the LEO of a follower from a fetch.
+    The time is by the clock of the broker that logged the value. A leader logs a follower's LEO when the follower
+    fetches.
     """
 
     broker: int
@@ -235,7 +236,7 @@ class Course:
     _left: int = 0
 
     def add(self, time: int, offset: int) -> None:
-        """Add a point; the last point before a decrease is always kept."""
+        """Add a point. Above MAX_POINTS, leave out points, but keep those around decreases if they are few."""
         last = self.points[-1] if self.points else None
         if last == (time, offset) or (last is not None and offset == UNKNOWN == last[1]):
             return
@@ -349,7 +350,7 @@ class ShownRequest(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """The fields of a response: ``error`` is a name, ``size`` is in bytes, ``offset`` is the start of a batch."""
+    """The fields of a response. ``size`` is in bytes; ``offset`` is the first offset of a written batch."""
 
     error: str = ""
     hwm: int | None = None

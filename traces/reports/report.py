@@ -215,7 +215,7 @@ _DURATION_WORDS = frozenset({"ms", "milliseconds"})
 
 @dataclass(frozen=True)
 class PropertyGroup:
-    """The findings of one property: their number and the first one.
+    """The findings of one property: their number, and the first one (a certain one if there is any).
 
     ``certain`` and ``reliable`` are True if at least one finding is.
     """
@@ -233,7 +233,7 @@ class PropertyGroup:
 class _Line:
     """A line of the summary, with its indent and its kind.
 
-    The kind is one of ``verdict``, ``head``, ``bad``, ``maybe``, ``note``, ``quiet``, or empty.
+    The kind is one of ``verdict``, ``head``, ``bad``, ``maybe``, ``note``, ``quiet``, ``command``, or empty.
     """
 
     text: str
@@ -242,7 +242,7 @@ class _Line:
 
 
 def figure(name: str, value: int) -> str:
-    """A total with its name, as text. If ``ms`` is a word of the name, the value is a duration."""
+    """A total with its name, as text. If ``ms`` or ``milliseconds`` is a word of the name, ``value`` is in ms."""
     words = [_ACRONYMS.get(word, word) for word in name.replace("_", " ").split()]
     if _is_duration(name):
         return f"{printable(' '.join(w for w in words if w not in _DURATION_WORDS))} {duration(value)}"
@@ -261,7 +261,8 @@ def _is_duration(name: str) -> bool:
 def headline(report: Report) -> str:
     """The result in one line.
 
-    It is the worst incident, or else a count of records that do not conform, or of violations, or "No problem found".
+    It is the worst incident; without incidents, a count of records that do not conform; without these, a count of
+    violations. If there is none of these, it is "INCOMPLETE INPUT" or "No problem found".
     """
     begun = "INTERRUPTED: " if report.interrupted else ""
     begun += "DAMAGED INPUT: " if report.damage else ""
@@ -507,7 +508,7 @@ def _named(group: PropertyGroup) -> str:
 
 
 def _caveats(report: Report) -> Iterator[_Line]:
-    """The lines about damage and gaps of the input, which limit the result."""
+    """The lines about damage and gaps of the input; with incidents, also about records that do not conform."""
     yield from (_Line(f"damaged: {printable(text, 400)}", 2, "bad") for text in map(_damage, report.damage))
     for text in _few([_doubt(doubt) for doubt in report.doubts], _DOUBTS, "more gaps in the input"):
         yield _Line(f"incomplete input: {text}", 2, "bad")

@@ -42,7 +42,7 @@ def records(first: int, end: int) -> str:
 
 
 def moment(time: int | None) -> str:
-    """A time (ms since the epoch) as UTC text, without ms."""
+    """A time (ms since the epoch) as in ``utc``, but without ms."""
     said = utc(time)
     return f"{said[:19]} UTC" if said.endswith(" UTC") else said
 
@@ -60,7 +60,10 @@ def span(milliseconds: int) -> str:
 
 
 def utc(time: int | None) -> str:
-    """A time (ms since the epoch) as UTC text with ms, or as a number if the calendar has no such time."""
+    """A time (ms since the epoch) as UTC text with ms; ``no time`` if it is None or negative.
+
+    If the calendar has no such time, the text has the number.
+    """
     if time is None or time < 0:
         return "no time"
     try:

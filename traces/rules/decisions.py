@@ -79,7 +79,10 @@ class Decisions:
         return decisions(self.t.broker.size, self.t.rules - ELR_FEATURE)
 
     def with_elr(self) -> Decisions:
-        """The decision functions for levels of eligible.leader.replicas.version above 0."""
+        """The decision functions for levels of eligible.leader.replicas.version above 0.
+
+        If these rules have no ELR, the ELR rules of Kafka 4.2 are added.
+        """
         elr = frozenset() if self.t.rules & ELR_FEATURE else PROFILES["kafka_4_2"].rules & ELR_FEATURE
         return decisions(self.t.broker.size, self.t.rules | elr)
 
@@ -268,7 +271,7 @@ def _heartbeat(
     t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue, request: StructValue,
     has_leaderships: Truth,
 ) -> Result:  # fmt: skip
-    """The checks of a heartbeat, the broker's states before and after the heartbeat, and the reply."""
+    """The checks of a heartbeat, the broker's states before and after it, the registration after it, and the reply."""
     known, session = registrations[request.broker], sessions[request.broker]
     current = rules.current_broker_state(known, session)
     following = rules.next_broker_state(t, registrations, sessions, request, has_leaderships)
@@ -331,7 +334,7 @@ def decisions(brokers: int, rules: frozenset[str]) -> Decisions:
 
 
 def zero(type_: Type) -> Any:
-    """The least value of a type, as a Python value."""
+    """The zero value of a type (``Type.zero``), as a Python value."""
     return type_.decode([n.value for n in type_.zero().nodes])
 
 

@@ -102,7 +102,7 @@ VERSIONS = (
     VersionRules(range(26, ANY), (None, 0), _4_2_OFF, stands_in=True, code=_4_2_CODE),
     VersionRules(range(26, ANY), (1,), _4_2, stands_in=True, code=_4_2_CODE),
 )
-"""The first entry that matches both feature levels applies. An ELR feature level above 1 is treated as 1."""
+"""The first entry that matches both feature levels, and ``by_code``, applies. An ELR level above 1 is treated as 1."""
 _KNOWN = [version for version in VERSIONS if not version.stands_in]
 NEWEST = {
     METADATA_VERSION: max(version.metadata[-1] for version in _KNOWN),
@@ -207,8 +207,8 @@ class Narrowed(NamedTuple):
 class Disagreement(NamedTuple):
     """A partition after which no set of rules explains all partitions.
 
-    ``at`` is the narrowing for this partition. ``others`` are the profiles that explain all earlier partitions,
-    ``this`` are the profiles that explain this partition.
+    ``at`` is the narrowing for this partition, ``this`` are the profiles that explain it. ``others`` are the profiles
+    that explain the earlier partitions, since the last disagreement or change of the features.
     """
 
     at: Narrowed

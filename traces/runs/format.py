@@ -72,7 +72,7 @@ class TraceMeta:
 
 @dataclass(frozen=True)
 class StepLine:
-    """An observed step as it is in the file; ``time_ms`` is ignored. Step 0 is the state at the start."""
+    """An observed step as it is in the file; ``time_ms`` is only reported. Step 0 is the state at the start."""
 
     place: Place
     step: int

@@ -56,7 +56,7 @@ def steps_of(
     """Yield the number of each enabled instance in ``numbers``, with the state after its step.
 
     Steps beyond a bound are pruned; ``cut`` collects the names of these bounds. A step that leaves the state's types
-    without a named bound is also pruned, because no run reaches the state before the step.
+    without a named bound is also pruned (``OF_THE_TYPES``), because no run reaches the state before the step.
     """
     enabled = interpreter.enabled_of(numbers)(state)
     for number, is_enabled in zip(numbers, enabled, strict=True):
@@ -83,7 +83,7 @@ class Carrier:
     def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
         """All states that fit a line, given all states that fit the previous line.
 
-        Raises TraceError if there are more than ``limit``.
+        Raises TraceError if there are more than ``limit`` states or steps, also before the line's own step.
         """
         found = Advance()
         found.before = self._after_hidden(states, expected, found.cut)
@@ -169,7 +169,8 @@ class Nearest:
     def candidates(self, before: Iterable[Reached], expected: Expected) -> tuple[Candidate, ...]:
         """The steps from these states that are closest to a line, at most KEPT, the closest first.
 
-        An action occurs at most once with the same parameter values.
+        An action occurs at most once with the same parameter values. If the model lacks the line's action
+        (``Expected.absent``), the action itself is the only candidate.
         """
         if expected.absent is not None:
             action, parameters = expected.line.action or "", dict(expected.line.parameters)
@@ -232,7 +233,8 @@ KEPT_STATES = 100_000
 class Taken:
     """A replayed line, and the states that fit the line.
 
-    ``expected`` is None for the start. ``unexplained`` is the reason if no step explains the line, else empty.
+    ``expected`` is None for the start. If no step explains the line, ``unexplained`` is the reason, else empty;
+    ``after`` then has the recorded state, if the line gives the whole state.
     """
 
     line: int
@@ -281,7 +283,10 @@ class RunHistory:
             self.left_out += 1
 
     def told(self) -> list[Told]:
-        """The states of one run that explains the trace; empty if no line was read."""
+        """The states of one run that explains the stored lines; empty if there are none.
+
+        A line that no step explains begins the run anew.
+        """
         if not self.lines:
             return []
         found: list[Told] = []
@@ -361,7 +366,8 @@ def model_for(
     """The profile's name and the model's interpreter for a trace.
 
     ``profile`` replaces the trace's profile. The trace's rules override the profile, and ``rules`` override both.
-    Raises TraceError if the trace names something that does not exist, and ChoiceError if the arguments do.
+    Raises TraceError if the trace names something that does not exist, or its parameters give no model. Raises
+    ChoiceError if an argument names something that does not exist.
     """
     with _blaming(meta.place.at("protocol")):
         protocol = registry.protocol_of(meta.protocol)
@@ -553,7 +559,7 @@ class _Run:
         return Advance([expected.whole])
 
     def _unexplained(self, expected: Expected, advance: Advance) -> None:
-        """Report a line that no step explains. If the line gives the whole state, continue from this state."""
+        """Report a line that no step explains. If the line determines the whole state, continue from it, else end."""
         line, known = expected.line, expected.whole
         if known is None and expected.all_changes and len(self.states) == 1:
             state = self.states[0]

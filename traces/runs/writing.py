@@ -116,7 +116,7 @@ def meta_of(
     """The first line of a trace of this model.
 
     ``protocol`` is the name of the protocol's package under ``model`` (default: the protocol's own name). The line has
-    only the rules that differ from the profile. ``about`` is text for people.
+    only the rules that differ from the profile. ``about`` has fields for people, which replay ignores.
     """
     built = model.protocol
     usual = frozenset(built.rules) if profile is None else built.profiles[profile].rules
@@ -212,7 +212,7 @@ class Walk:
 def random_walk(model: Model, depth: int, seed: int) -> Walk:
     """The first walk that the reference engine takes with this seed.
 
-    The walk ends after ``depth`` states, if no step is enabled, or if a property is violated.
+    The walk ends after ``depth`` states, if no step within the bounds is enabled, or if a property is violated.
     """
     interpreter = Interpreter(model)
     dice = random.Random(f"{seed}/0")

@@ -58,9 +58,9 @@ from highwater.traces.reports.observed import PartitionState
 
 FlagsOf = Callable[[int], Flags]
 MAX_TRANSITIONS, MAX_BELIEFS, MAX_SYMBOLS = 600_000, 100_000, 1_000_000
-"""At these sizes the tables are cleared."""
+"""If a table reaches its maximum, all tables are cleared."""
 MAX_RECORDS = 50_000
-"""The number of different records that are kept decoded."""
+"""The most decoded records in the cache."""
 
 
 class _Decoded(NamedTuple):
@@ -112,7 +112,8 @@ class Automaton:
     ) -> tuple[BeliefState, Binding]:
         """The belief state of a partition from its recorded state and its possible settings, and its binding.
 
-        ``offline`` are the replicas in offline log directories. Raises CannotFollow.
+        ``tags`` are the possible sets of rules (None: all), ``offline`` the replicas in offline log directories. Raises
+        CannotFollow.
         """
         observed, brokers = in_slots(state)
         observed = replace(observed, offline=tuple(sorted(brokers.index(broker) for broker in offline)))
@@ -127,14 +128,16 @@ class Automaton:
         return belief, self.binding(brokers)
 
     def adopted(self, belief: BeliefState, before: Automaton, offline: Iterable[int]) -> BeliefState:
-        """A belief state of the automaton ``before`` in this automaton; every set of its rules is possible again.
+        """The belief state of this automaton for one of the automaton ``before``; all sets of rules are possible again.
 
         ``offline`` are the slots of replicas in offline log directories, if these rules depend on them.
         """
         return self.beliefs.adopted(belief, before.beliefs, tuple(sorted(offline)))
 
     def wrong_creation(self, state: PartitionState) -> dict[str, tuple[Any, Any]]:
-        """The fields in which a recorded new partition differs from one that the controller creates.
+        """The fields in which a recorded new partition differs from the one that the controller creates.
+
+        Each field has the controller's value and the recorded value.
 
         In a created partition the active replicas are the ISR, and the first of them leads.
         """
@@ -401,7 +404,7 @@ class Explanation:
     def _evidence(
         self, here: _Boundary, observation: Observation, record: Change | None, records: int = 1
     ) -> tuple[BeliefState, Brokers, list[Evidence]]:
-        """The possible evidence for an observation, and the belief state with slots for the brokers new to it."""
+        """The belief state with slots for new brokers, the brokers of its slots, and possible evidence."""
         belief, brokers = self._belief(here), here.brokers
         written = None if record is None else self.grounds.record(record.raw)
         concerned = {*named(written)} if written else set()
@@ -540,9 +543,9 @@ def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
 
 
 def _findings(before: BeliefState, after: BeliefState, elected: bool) -> tuple[tuple[str, bool], ...]:
-    """The properties that stop holding, each with whether that is certain.
+    """The properties that stop holding or may, each with True if that is certain.
 
-    After an election, violated properties of elections are reported again.
+    If a leader was elected, properties in ``ELECTIONS`` that failed before are reported again.
     """
     found = []
     for name in sorted(after.violated | after.doubtful):

@@ -34,7 +34,7 @@ MAX_ENTRIES = 4
 """The maximum number of entries of a broker in the controller's index of a partition's ELR."""
 
 MAX_STEPS = 5_000
-"""The most steps whose result is kept, for one number of brokers and one set of rules."""
+"""The most cached steps of one ``ControllerStepper``."""
 
 PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORED), *FINDINGS, *CONDITIONS)
 """The properties that every state is checked for."""
@@ -108,7 +108,10 @@ class ControllerStepper(Stepper):
         return self.step(hypothesis.action, hypothesis.values)
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
-        """The scalars of a state given as plain values. Hidden variables that are missing have their initial values."""
+        """The scalars of a state given as plain values. Missing hidden variables have their initial values.
+
+        Missing ``elr_entries`` are one entry for each ELR member.
+        """
         partition = plain["partition"]
         hidden: dict[str, Any] = {"partition": {"offline": [], **partition}}
         if self.protocol.has_index and "elr_entries" not in plain:
@@ -122,7 +125,7 @@ class ControllerStepper(Stepper):
         return tuple(scalars)
 
     def with_offline(self, state: Scalars, offline: Iterable[int]) -> Scalars:
-        """The state with exactly the replicas of these slots in offline log directories."""
+        """The state with exactly the replicas of these slots offline; unchanged if the rules have no directories."""
         if not self._has_offline:
             return state
         plain = self.decode(state)
@@ -224,10 +227,10 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BrokerChange:
-    """An event of a broker. ``kind`` is one of the model's actions or "unregister"; ``flags`` are those afterwards.
+    """An event of a broker. ``kind`` is one of the kinds of ``Evidence``; ``flags`` are those afterwards.
 
-    ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only if
-    the broker lists directories, or a replica is assigned to one.
+    ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only for
+    the kinds in ``PLACING``.
 
     Events are compared by identity, so that lookups are fast.
     """
@@ -241,7 +244,7 @@ class BrokerChange:
 class TopicSettings(NamedTuple):
     """The topic's configuration from now on: the possible values of min.insync.replicas and unclean election.
 
-    ``first`` is the number of replicas of the topic's first partition, 0 for the first partition itself.
+    ``first`` is the number of replicas of the topic's first partition; 0 for the first partition itself, or if unknown.
     ``of_min_isr``: a record of min.insync.replicas sets the values.
     """
 
@@ -266,7 +269,7 @@ _ORDER = {
 LEADING = frozenset(kind for kind, order in _ORDER.items() if order[-1] == registrations.BROKER)
 """The decisions that write the changes of partitions before the record of the broker."""
 TRAILING = frozenset(_ORDER) - LEADING
-"""The decisions that write the changes of partitions after it."""
+"""The decisions that write the changes of partitions after the record of the broker."""
 
 
 # --- evidence --------------------------------------------------------------------------------------------
@@ -283,9 +286,9 @@ SETS = ("isr", "elr", "last_known_elr", "adding", "removing")
 class Observed(PartitionState):
     """A partition whose brokers are slots, with its epochs at 0. Sets are in ascending order.
 
-    ``offline`` are the replicas in offline log directories, under rules that depend on them. The other fields
-    describe the last record. ``bumped``: the leader epoch grew. ``repeated``: fields that the record has without a
-    change. ``misplaced``: no decision writes such log directories.
+    ``offline`` are the replicas in offline log directories, under rules that depend on them. Three fields describe the
+    last record. ``bumped``: the leader epoch grew. ``repeated``: fields that the record has without a change.
+    ``misplaced``: no decision writes such log directories.
     """
 
     offline: Slots = ()
@@ -324,7 +327,10 @@ class Observed(PartitionState):
         return (*self.replicas, *sorted(s for s in others - {*self.replicas} if s not in (None, NO_LEADER)))
 
     def renamed(self, new: Mapping[int, int]) -> Observed:
-        """The partition with its slots renamed by ``new``."""
+        """The partition with its slots renamed by ``new``, without the description of its last record.
+
+        Slots of sets that are not in ``new`` become NO_LEADER, and such a leader becomes None.
+        """
         sets: dict[str, Any] = {
             name: tuple(sorted(new.get(s, NO_LEADER) for s in getattr(self, name)))
             for name in (*SETS, "offline")
@@ -430,7 +436,7 @@ def likely(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def rounds(before: Observed, evidence: Evidence) -> Iterator[list[Hypothesis]]:
-    """The actions that can explain evidence, in rounds: the likely ones, then, if none explains it, the others."""
+    """The actions that can explain evidence, in rounds: the likely ones first, the least likely ones last."""
     yield list(likely(before, evidence))
     if evidence.kind != "change" or evidence.assigned is not None:
         return
@@ -450,7 +456,7 @@ def _of_a_change(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
         # No other decision writes directories while the replicas stay the same.
         yield from (Hypothesis("assign_directory", (slot,)) for slot in evidence.assigned)
         return
-    # The leader may propose the new ISR, and with it brokers that leave as that completes a reassignment.
+    # The leader may propose the new ISR together with brokers that leave because it completes a reassignment.
     for leaving in _subsets(before.removing):
         yield Hypothesis("alter_partition", (tuple(sorted({*after.isr, *leaving})), None))
     yield Hypothesis("elect_leader", ("PREFERRED",))
@@ -472,5 +478,5 @@ def _subsets(slots: Slots) -> Iterator[Slots]:
 
 
 def held(min_insync_replicas: int) -> int:
-    """A min.insync.replicas as the model represents it: at most the maximum number of replicas."""
+    """A min.insync.replicas as the model represents it: from 1 to MAX_BROKERS."""
     return max(1, min(min_insync_replicas, MAX_BROKERS))
