@@ -214,6 +214,8 @@ def test_a_broker_that_still_has_lost_records_is_stopped_and_copied_first() -> N
         "Stop broker 0 (or keep it stopped) and copy its log. It had 20 lost records"
     )
     assert [step.when for step in rest] == [advice.RESTORE, advice.CLIENTS, advice.CLIENTS]
+    copied_to = first.commands[1].split()[3]
+    assert f'--files "$(ls {copied_to}/*.log' in rest[0].commands[0]
     assert commands(rest)[-1].endswith("--topic t:0 --reset-offsets --to-offset 10 --execute")
 
 

@@ -122,15 +122,26 @@ def start(broker: int) -> str:
 
 def copy(partition: str, broker: int) -> str:
     """The command that copies a replica's directory; run on the broker's machine."""
-    return f"cp -a LOG_DIR/{partition} BACKUP/{partition}-broker-{broker}  # on broker {broker}"
+    return f"cp -a LOG_DIR/{partition} {_copy_of(partition, broker)}  # on broker {broker}"
 
 
-def dump(partition: str, broker: int, data: bool = False) -> str:
-    """The command that dumps a replica's batches; with ``data``, the records of the replica's backup copy."""
-    files = f'"$(ls LOG_DIR/{partition}/*.log | paste -sd,)"'
-    if data:
-        return f"kafka-dump-log.sh --print-data-log --files {files.replace('LOG_DIR', 'BACKUP', 1)}"
+def dump(partition: str, broker: int) -> str:
+    """The command that writes a replica's batches to a file; run on the broker's machine."""
+    files = _segments(f"LOG_DIR/{partition}")
     return f"kafka-dump-log.sh --files {files} > data-node{broker}.txt  # on broker {broker}"
+
+
+def dump_copy(partition: str, broker: int) -> str:
+    """The command that prints the records in the copy of a replica's directory."""
+    return f"kafka-dump-log.sh --print-data-log --files {_segments(_copy_of(partition, broker))}"
+
+
+def _copy_of(partition: str, broker: int) -> str:
+    return f"BACKUP/{partition}-broker-{broker}"
+
+
+def _segments(directory: str) -> str:
+    return f'"$(ls {directory}/*.log | paste -sd,)"'
 
 
 def elect(r: Replicas) -> str:
@@ -192,7 +203,7 @@ def after_loss(
         yield _restore(
             f"Start {named(sources)} after the copy. Read offsets {offsets(first, end)} from the copy, and let the "
             "application write them again.",
-            (dump(r.partition, sources[0], data=True), *(start(b) for b in sources)),
+            (dump_copy(r.partition, sources[0]), *(start(b) for b in sources)),
         )
     yield _clients(
         "Inform the producers' owners: acknowledged records are lost. Only an application with its own copy can send "
