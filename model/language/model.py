@@ -199,8 +199,8 @@ class Outline:
 class Model:
     """A traced protocol. Construction traces every property, and every action once for each combination of choices.
 
-    Choices are the action's parameter values and the values that the action chooses by ``one_of``. Raises LanguageError,
-    with the place in the protocol's source, if the protocol misuses the language.
+    Choices are an action's parameter values and the values that the action chooses by ``one_of``. Raises
+    LanguageError, with the place in the protocol's source, if the protocol misuses the language.
     """
 
     identity: bytes | None = None

@@ -85,7 +85,7 @@ class Type:
     """The subclass of ``state.Next`` for places of this type in ``s.next``; None: ``state.Next`` itself."""
 
     def goes_with(self, other: Type | None) -> bool:
-        """True if values of the two types can be compared. ``other`` is None for a computed number."""
+        """True if this type allows comparisons with values of ``other``; None is the type of a computed number."""
         return self == other
 
     @cached_property
@@ -102,7 +102,10 @@ class Type:
         raise NotImplementedError
 
     def lift(self, plain: object) -> Any:
-        """The symbolic value of this type for a plain value. A symbolic value of this type is returned unchanged."""
+        """The symbolic value of this type for a plain value, or for a symbolic value of a compatible type.
+
+        Raises LanguageError for any other value.
+        """
         raise NotImplementedError
 
     def decode(self, scalars: Sequence[int]) -> Any:
@@ -141,7 +144,7 @@ def is_type(given: object, what: str) -> None:
 
 
 class Value:
-    """The base of all symbolic values: a type (None for the result of arithmetic) and its scalar nodes."""
+    """The base of all symbolic values: a type (None for a computed number or bool) and the value's scalar nodes."""
 
     __slots__ = ("nodes", "type")
     nodes: tuple[Node, ...]

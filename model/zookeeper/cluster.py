@@ -141,7 +141,7 @@ BUDGETS = Budgets(
     },
     most=3,
 )
-"""Faults; a scenario grants a number of each. Recovery steps are never bounded."""
+"""Faults, controlled shutdowns and removals; a scenario grants a number of each. Recovery steps are never bounded."""
 
 
 class Cluster(Protocol):
@@ -354,13 +354,17 @@ class Cluster(Protocol):
     # --- words ------------------------------------------------------------------------------------
 
     def older(self, epoch: Number, other: Number) -> Truth:
-        """380.1. True if broker epoch ``epoch`` is lower than ``other``; always false without KIP-380."""
+        """380.1. True if broker epoch ``epoch`` is lower than ``other``.
+
+        Always false without the rule ``epoch_per_registration``.
+        """
         return (epoch < other) & self.on("epoch_per_registration")
 
     def is_outdated(self, epoch: Number, known: Number, *, missing: Truth) -> Truth:
-        """380.2, 380.3. True if a request's broker epoch is lower than the known epoch.
+        """380.2, 380.3. True if a request's broker epoch ``epoch`` is lower than the broker epoch ``known``.
 
-        A missing epoch is outdated only if ``missing_epoch_is_obeyed`` is off.
+        ``missing`` is the condition that the request carries no broker epoch. A missing epoch is outdated only if
+        ``missing_epoch_is_obeyed`` is off.
         """
         found: Truth = where(missing, not self.on("missing_epoch_is_obeyed"), self.older(epoch, known))
         return found
@@ -389,7 +393,7 @@ class Cluster(Protocol):
         return found
 
     def decided(self, p: StructValue, condition: Truth, leader: Any, isr: Any) -> StructValue:
-        """The partition ``p`` with this leader and ISR in the next leader epoch; unchanged unless ``condition``."""
+        """The partition ``p`` with this leader and ISR in the next leader epoch, if ``condition`` holds; else ``p``."""
         epoch = p.leader_epoch + (1 if self.on("decision_bumps_leader_epoch") else 0)
         after: StructValue = where(condition, p.replace(leader=leader, leader_epoch=epoch, isr=isr), p)
         return after
@@ -437,7 +441,7 @@ def without(channel: SeqValue, position: int) -> SeqValue:
 
 
 def sent_if(condition: Any, channel: SeqValue, request: StructValue) -> SeqValue:
-    """The channel, with the request appended if the condition holds. A step with a longer channel is pruned."""
+    """The channel, with the request appended if the condition holds. A step that exceeds ``in_flight`` is pruned."""
     result: SeqValue = where(as_bool(condition), channel.append(request), channel)
     return result
 
