@@ -314,7 +314,7 @@ class SeqValue(Value):
         return self._changed("tail", self._with_length(self.length - 1, lambda i, old: later[i]))
 
     def pop(self) -> tuple[Any, SeqValue]:
-        """The first element, and a copy of the sequence without it."""
+        """The first element (``head``), and a copy of the sequence without it (``tail``)."""
         return self.head, self.tail
 
     def filter(self, condition: Callable[[Any], Truth | bool]) -> SeqValue:

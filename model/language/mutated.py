@@ -68,7 +68,7 @@ def roots_of(instance: Instance) -> list[Node]:
 
 
 def chosen(model: Model, number: int) -> Model:
-    """A copy of a MutatedModel for the mutant with this number; 0 gives the unmutated protocol.
+    """A copy of a MutatedModel that has only the mutant with this number; 0 gives the unmutated protocol.
 
     Instances keep their numbers, also instances that are never enabled.
     """

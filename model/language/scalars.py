@@ -177,7 +177,7 @@ class Value:
 
     @property
     def _is_ordered(self) -> bool:
-        """True if the value is a number, so that ``<`` has a meaning."""
+        """True if ``<`` has a meaning for the value: for numbers, but not for members of an enumeration."""
         return False
 
     def in_(self, *values: object) -> Truth:
@@ -544,7 +544,7 @@ _watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watc
 
 @contextmanager
 def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
-    """A context in which ``watch`` is called with the condition and place of each branch that is traced."""
+    """A context in which each traced branch calls ``watch`` with its condition and its ``file:line``."""
     token = _watch.set(watch)
     try:
         yield
@@ -553,13 +553,16 @@ def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
 
 
 def watched(condition: Node) -> None:
-    """Pass a branch's condition and place to the function that ``watching`` sets, if there is one."""
+    """Pass a branch's condition and ``file:line`` to the function that ``watching`` sets, if there is one."""
     if (watch := _watch.get()) is not None:
         watch(condition, place())
 
 
 def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
-    """The value ``yes`` if the condition holds, else ``no``: a symbolic ``if``. Both must have the same type."""
+    """The value ``yes`` if the condition holds, else ``no``: a symbolic ``if``.
+
+    The types of the two values must be equal, or both number types that can be compared.
+    """
     condition = as_bool(condition)
     watched(condition.node)
     if not isinstance(yes, Value) and not isinstance(no, Value):

@@ -199,11 +199,11 @@ class AbsentField(Next):
         super().__init__(type.zero(), type, 0)
 
     def __getattr__(self, name: str) -> Any:
-        """The place of the struct's field ``name``. A write there has no effect, either."""
+        """The place of the struct's field ``name``. A write there has no effect."""
         return AbsentField(super().__getattr__(name)._type)
 
     def __getitem__(self, index: object) -> Next:
-        """The place of an element of the array or sequence. A write there has no effect, either."""
+        """The place of an element of the array or sequence. A write there has no effect."""
         if not isinstance(self._type, (Array, Seq)):
             raise fail(f"{self._type} has no elements")
         return AbsentField(self._type.element)

@@ -106,8 +106,9 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
 
 @action("F2", says="member {m} restarts", m="member")
 def restart(q: Cluster, s: State, m: Number) -> None:
-    """A member restarts: it keeps its log and epoch, forgets its HWM, and does not lead. Its connections close.
+    """A member restarts: it keeps its log and epoch, forgets its HWM, and does not lead.
 
+    The member's own fetch and vote requests are lost with their responses, and fetches parked with the member end.
     The HWM is not on disk. The member learns it from the response to its next fetch, unless the leader parks the fetch.
     """
     me = s.members[m]
@@ -129,9 +130,9 @@ def restart(q: Cluster, s: State, m: Number) -> None:
 
 
 def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructValue:
-    """The member after ``changes``: it requests no votes, and forgets votes for it, fetch offsets and fetch contact.
+    """The member with ``changes``; its ballot, granted votes, fetch offsets and fetch contact are reset.
 
-    If ``changes`` has another epoch, the member also forgets its own vote. Vote fields in ``changes`` have precedence.
+    Fields in ``changes`` are not reset. If ``changes`` has another epoch, the member also forgets its own vote.
     """
     voted = where(changes.get("epoch", member.epoch) == member.epoch, member.voted, None)
     ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | changes

@@ -68,7 +68,7 @@ def append(q: Cluster, s: State, leader: Number) -> None:
     leader="voter",
 )
 def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
-    """The leader's append timer fires with an empty queue: the leader answers fetches parked at the log end."""
+    """The leader's append timer fires with an empty queue: the leader answers the fetches that are parked with it."""
     me = s.members[leader]
     require("the member believes that it leads", q.leads(leader, me))
     waits = (s.parked[f].is_some & (s.parked[f].value.leader == leader) for f in q.member)
@@ -343,7 +343,7 @@ def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
     f="member",
 )
 def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
-    """After 500 ms the leader ends a parked fetch with a response that has no records.
+    """After 500 ms the leader ends a parked fetch: it sends a response without records.
 
     K4: the response carries the HWM at the time of parking, which can be below the current HWM.
     """
@@ -367,7 +367,7 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
 
     A response of another epoch changes nothing, because a former leader's log may differ from the current leader's
     log. HWM := min(leader's HWM, own LEO) (595.6). If the leader's HWM is unknown or the log is truncated, the member
-    keeps its HWM.
+    keeps its HWM. With a response of its epoch the member has contact with its leader (996.2).
     """
     me, response = s.members[f], s.responses[f]
     require("an answer is under way", response.is_some)

@@ -416,7 +416,10 @@ class Cluster(Protocol):
 
 
 def deliverable(channel: SeqValue, position: int) -> Truth:
-    """True if the request at this position can arrive next: it is first on its connection, or a late copy."""
+    """True if the channel has a request at this position, which can arrive next.
+
+    No earlier request, except late copies, is on the same connection.
+    """
     request = channel.at(position)
     before = [channel.at(earlier) for earlier in range(position)]
     waits = any_of(

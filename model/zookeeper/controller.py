@@ -47,7 +47,7 @@ def elected(
 ) -> StructValue:
     """The partition after an election among the ISR members in ``electable``; only live members stay in the ISR.
 
-    The partition is unchanged if it is not ``leaderless`` or there is no candidate.
+    The partition is unchanged if ``leaderless`` does not hold or there is no candidate.
     """
     leader = m.first(p.isr & electable)
     return m.decided(p, leaderless & leader.is_some, leader, p.isr & live)
