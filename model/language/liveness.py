@@ -73,13 +73,13 @@ class Tag(str):
 def tagged(tag: str) -> Tag:
     """Name all actions with this tag (``@action(…, tags=…)``) in a fairness assumption.
 
-    Each action is a group of its own. Inside ``either`` the actions are one group.
+    Outside ``either`` each action has an assumption of its own; inside, the actions are one group.
     """
     return Tag(tag)
 
 
 def either(*actions: str) -> tuple[str, ...]:
-    """Name several actions as one group in a fairness assumption: a step of any of them counts."""
+    """Name several actions as one group in a fairness assumption: a step of any of the actions counts."""
     return actions
 
 

@@ -72,7 +72,10 @@ class Promise(Protocol):
 
     @action("B1, B6", says="record {v} is written to broker {b}", v="value", b="broker")
     def write(self, s: State, v: Number, b: Number) -> None:
-        """A leader appends a new record. With acks 0 or 1 the producer does not wait until the record is committed."""
+        """A leader appends a new record. With acks 0 or 1 the producer does not wait until the record is committed.
+
+        If the leader waits for no other replica, the record is committed in the same step.
+        """
         acks = one_of("acks", ["1", "all"])
         require("it is a new record", s.writes[v] == "UNUSED")
         s.next.writes[v] = "PENDING" if acks == "all" else "WRITTEN"

@@ -59,7 +59,7 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
 
 
 def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
-    """Make the elected member the leader of its epoch: it forgets its HWM and appends a record of the epoch."""
+    """Make member ``leader`` the elected leader of ``epoch``: it forgets its HWM and appends a record of the epoch."""
     me = s.members[leader]
     hwm = UNKNOWN if q.on("new_leader_forgets_hwm") else me.hwm
     log = me.log.append(q.record(epoch=epoch)) if q.on("leader_change_record") else me.log

@@ -459,7 +459,7 @@ class Truncation(Protocol):
         """The current leader removes from the ISR a follower that lags behind the leader's log end.
 
         320.4: the leader may also remove a follower that is not in the leader's epoch.
-        Without this step the HWM could never advance, because every ISR member must have the record.
+        Without this step a stopped follower would block the HWM, because every ISR member must have the record.
         """
         isr, end = s.replicas[leader].isr, s.logs[leader].length
         require("the follower is another replica", follower != leader)

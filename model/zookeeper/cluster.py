@@ -148,7 +148,8 @@ class Cluster(Protocol):
     """Types, the initial state and the predicates that controllers and brokers share.
 
     A broker epoch counts the broker's registrations from 0, because only the order of creation transaction ids matters.
-    A request carries the broker epoch of the generation it is for. Without KIP-380 only properties read this epoch.
+    A request carries the broker epoch of the generation it is for. Without KIP-380 no broker and no controller compares
+    this epoch: it only identifies the request's connection, and properties read it.
     """
 
     parameters = {
