@@ -9,9 +9,10 @@ LONGEST = 60
 
 
 def unknown(kind: str, name: str, known: Iterable[str], see: str | None = None) -> str:
-    """The error message for an unknown name: it suggests the most similar known name.
+    """The error message for an unknown name; it suggests the most similar known name.
 
-    If no known name is similar, the message lists the first 12. If there are more, it shows the hint ``see`` instead.
+    If no known name is similar, the message lists up to 12 known names. If there are more and ``see`` is given, the
+    message has the hint ``see`` instead of the list.
     """
     import difflib
 

@@ -108,7 +108,7 @@ class SetValue(Value):
 
 @dataclass(frozen=True)
 class Set(Type):
-    """The type of sets of index values or enumeration members. Plain values are sorted lists."""
+    """The type of sets of index values or enumeration members. Plain values are lists in index order."""
 
     index: Index | Enum
 
@@ -161,7 +161,10 @@ class ArrayValue(Value):
     type: Array
 
     def __getitem__(self, index: object) -> Any:
-        """The element at an index, which can be symbolic; the element type's zero outside the array."""
+        """The element at an index, which can be symbolic; the element type's zero outside the array.
+
+        Raises LanguageError if the index is outside the array in every state.
+        """
         node = self._position(index)
         return choose(node, [self.at(i) for i in range(self.type.index.size)], self.type.element)
 
@@ -173,13 +176,16 @@ class ArrayValue(Value):
         return node
 
     def at(self, position: int) -> Any:
-        """The element at a constant position."""
+        """The element at a constant position. Raises LanguageError if the array has no such position."""
         _known_position(position, self.type.index.size, self.type)
         width = self.type.element.leaf_count
         return self.type.element.wrap(self.nodes[position * width : (position + 1) * width])
 
     def set(self, index: object, value: object) -> ArrayValue:
-        """A copy with ``value`` at this index; unchanged if the index is outside the array."""
+        """A copy with ``value`` at this index; unchanged if the index is outside the array.
+
+        Raises LanguageError if the index is outside the array in every state.
+        """
         at, new = self._position(index), self.type.element.lift(value)
         nodes: list[Node] = []
         for i in range(self.type.index.size):
@@ -235,7 +241,7 @@ class Array(Type):
         return plain
 
     def fill(self, plain: object) -> ArrayValue:
-        """The array whose elements all equal the plain value."""
+        """The array whose elements all equal ``plain``, a plain or symbolic value."""
         return self.lift([plain] * self.index.size)
 
     def of(self, element: Any) -> ArrayValue:
@@ -252,7 +258,7 @@ class Array(Type):
 
 
 class SeqValue(Value):
-    """A symbolic sequence of bounded length. Elements past its end are zero, so equal sequences have equal nodes."""
+    """A symbolic sequence of bounded length. Elements past its end are zero, so equal sequences have equal scalars."""
 
     __slots__ = ()
     type: Seq
@@ -268,13 +274,16 @@ class SeqValue(Value):
         return self.length == 0
 
     def at(self, position: int) -> Any:
-        """The element at a constant position; the element type's zero past the end."""
+        """The element at a constant position below the type's maximum; the element type's zero past the end."""
         _known_position(position, self.type.maximum, self.type)
         width = self.type.element.leaf_count
         return self.type.element.wrap(self.nodes[1 + position * width : 1 + (position + 1) * width])
 
     def __getitem__(self, index: object) -> Any:
-        """The element at a position; the element type's zero before the start and past the end."""
+        """The element at a position; the element type's zero before the start and past the end.
+
+        Raises LanguageError for a slice, and for a position that is negative in every state.
+        """
         if isinstance(index, slice):
             raise fail("a sequence has no slices: write .truncate(n), .tail, .drop(i) or .filter(condition)")
         node = lift_like(self.length, index).nodes[0]
@@ -298,14 +307,14 @@ class SeqValue(Value):
     def tail(self) -> SeqValue:
         """A copy without the first element.
 
-        For an empty sequence the copy has length −1, which a write reports as outside the type.
+        For an empty sequence the copy has length −1, so a step that writes the copy leaves the type.
         """
         zero = self.type.element.zero()
         later = [self.at(i) for i in range(1, self.type.maximum)] + [zero]
         return self._changed("tail", self._with_length(self.length - 1, lambda i, old: later[i]))
 
     def pop(self) -> tuple[Any, SeqValue]:
-        """The first element, and a copy of the sequence without it."""
+        """The first element (``head``), and a copy of the sequence without it (``tail``)."""
         return self.head, self.tail
 
     def filter(self, condition: Callable[[Any], Truth | bool]) -> SeqValue:
@@ -329,7 +338,7 @@ class SeqValue(Value):
     def __add__(self, other: object) -> SeqValue:
         """This sequence followed by the other sequence.
 
-        If the result is longer than the type's maximum, a write reports it as outside the type.
+        If the result is longer than the type's maximum, a step that writes it leaves the type (``Seq``).
         """
         result, second = self, self.type.lift(other)
         for i in range(self.type.maximum):
@@ -342,7 +351,7 @@ class SeqValue(Value):
     def append(self, value: object) -> SeqValue:
         """A copy with the value added at the end.
 
-        If the copy is longer than the type's maximum, a write reports it as outside the type.
+        If the copy is longer than the type's maximum, a step that writes it leaves the type (``Seq``).
         """
         longer = self._with_length(
             self.length + 1,
@@ -378,9 +387,9 @@ class SeqValue(Value):
 class Seq(Type):
     """The type of sequences of at most ``maximum`` elements.
 
-    A step that makes a sequence longer is pruned at the scenario's bound ``bound``; without a bound it is an error.
-    With ``ascends`` the elements are distinct index values in ascending order. If symmetry reduction renames the index
-    values, it sorts the elements again.
+    A step that makes a sequence longer leaves the type: it is pruned at the scenario's bound ``bound``, or without a
+    bound is an error. ``ascends`` declares that the elements are distinct index values in ascending order. If symmetry
+    reduction renames the index values, it sorts the elements again.
     """
 
     element: Type
@@ -517,7 +526,7 @@ def size(value: SetValue | SeqValue) -> Number:
 
 
 def first(index: Index | Enum, condition: Callable[[Any], Truth | bool]) -> OptionValue:
-    """The first index value or enumeration member for which the condition holds, as an Option."""
+    """The first index value or member for which the condition holds, as an Option; none if it holds for no value."""
     found = _least_by(index, index, lambda i: 0, condition)
     if mutation.active is None:
         return found

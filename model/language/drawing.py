@@ -18,8 +18,8 @@ class Lane:
     """A lane for one party, such as the controller. With ``{}`` in the title, one lane for each value of ``index``.
 
     * ``called``: the names of the party in sentences, with ``{}`` for the index value.
-    * ``state``: the state field of the party, an array over the index.
-    * ``outside``: True for a party without state, such as clients. Only pages have a lane for it.
+    * ``state``: the state field of the party; with an index, an array over the index.
+    * ``outside``: True for a party without state, such as clients. Only pages of runs that name it have its lane.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Message:
 
     * ``to``: the message field that names the receiver, or a lane's title. If empty, the array index of the message
       is the receiver.
-    * ``shows``: the message fields that pages show.
+    * ``shows``: the message fields that pages show; empty: all.
     * ``also``: state fields of the same shape to which a message can move while it remains the same message.
     """
 
@@ -62,9 +62,7 @@ class Delivery:
 
 
 SIGNS = ("down", "leader", "isr", "elr", "fenced", "known")
-"""The roles that a band can show for an index value, highest precedence first.
-
-``down``: not running; ``known``: the last known ELR or leader."""
+"""The roles that a band can show for an index value. ``down``: not running; ``known``: in the last known ELR."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Sign:
 
     ``path`` is the field's path without indices (``partition.isr``). An array on the path is indexed by the band's
     index. The field is a set or sequence of index values, an optional index value, or a Bool. With ``among`` the field
-    is an enumeration, and the role is shown for these members.
+    is an enumeration, and a member in ``among`` gives the role.
     """
 
     name: str
@@ -87,9 +85,9 @@ class Sign:
 
 @dataclass(frozen=True)
 class Band:
-    """A chart that shows the role of each value of ``index`` in every state of a run.
+    """A chart that shows the role of each value of ``index`` in every state of a run: the first sign that applies.
 
-    The first band is drawn on the lanes, further bands beside the lanes.
+    Pages draw the first band of a drawing on the lanes, the second band beside the lanes, and no further bands.
     """
 
     title: str
@@ -117,8 +115,8 @@ class Drawing:
     """How pages draw the runs of a protocol: lanes, messages, listed changes, logs and bands.
 
     ``messages`` is keyed by the state field that holds the messages, ``deliveries`` by the action. ``tells`` has
-    paths without indices, such as ``partition.isr``: pages list changes of these fields and of the fields inside them.
-    Pages omit every part whose field the scenario's state lacks.
+    paths without indices, such as ``partition.isr``: pages list changes of these fields and of the fields inside them;
+    empty: all changes. Pages omit every part whose field the scenario's state lacks.
     """
 
     lanes: tuple[Lane, ...]

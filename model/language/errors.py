@@ -32,7 +32,7 @@ class LanguageError(HighwaterError):
 
 
 class BoundError(LanguageError):
-    """A value is outside its type, and the type has no bound at which the step could be pruned."""
+    """A step or a function call is an error: for example, a value leaves a type without a bound, or a divisor is 0."""
 
 
 class NoSuchAttribute(LanguageError, AttributeError):
@@ -76,7 +76,10 @@ def fail(message: str) -> LanguageError:
 
 
 def has_parentheses(mark: str, source: object) -> None:
-    """Raises LanguageError if a mark such as ``@action`` is used without parentheses."""
+    """Raises LanguageError if ``source`` is no text, as after a decorator without parentheses (``@action``).
+
+    ``mark`` is the decorator's name.
+    """
     if not isinstance(source, str):
         raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
 
@@ -119,8 +122,8 @@ _IDENTITY = {number for name, number in dis.opmap.items() if name == "IS_OP" or 
 def refuse_identity(function: Callable[..., object]) -> None:
     """Raises LanguageError if a function of (protocol, state, …) compares a field of the state by ``is``.
 
-    Python's ``is`` compares objects, so its result would be constant. The check misses a field that was assigned to a
-    local variable.
+    Python's ``is`` compares objects, so its result would be constant. The check covers only the first state parameter,
+    and misses a field that was assigned to a local variable.
     """
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)

@@ -80,7 +80,7 @@ def const(value: int, sort: str) -> Node:
 
 
 def leaf(number: int, sort: str, low: int, high: int) -> Node:
-    """The node of the input with this number: a scalar of the state, or an argument of a function."""
+    """The node of the input with this number: a scalar of the state, or of a function's argument."""
     return _without_operands("input", number, sort, low, high)
 
 
@@ -352,7 +352,7 @@ def difference(a: Node, b: Node) -> Node:
 def singleton(index: Node, size: int) -> Node:
     """The set with one member, ``index``, which is one of ``size`` values.
 
-    For an index outside ``0 .. size-1`` the result has bit ``size``, which is outside of every set type.
+    For an index outside ``0 .. size-1`` the result has bit ``size``, which is outside the type of sets of this index.
     """
     if index.is_const:
         inside = 0 <= index.value < size
@@ -421,7 +421,7 @@ OPERATIONS: dict[str, Callable[..., Node]] = {
         union, intersection, difference, member, count,
     )
 }  # fmt: skip
-"""The constructor of each operation by name; ``singleton`` also needs the size of its index."""
+"""The constructor of each operation by name, without ``singleton``, which also needs the size of its index."""
 
 
 def made_of(op: str, operands: Sequence[Node], size: int) -> Node:
@@ -477,7 +477,7 @@ def note(node: Node, place: str | None) -> Node:
 def undefined(root: Node) -> Node:
     """The condition that the value of an expression depends on a division by zero.
 
-    The result itself never divides by zero. If one operand of ``and`` or ``or`` is defined and decides the value, the
+    The condition itself is always defined. If one operand of ``and`` or ``or`` is defined and decides the value, the
     expression is defined.
     """
     if not root.divides:
@@ -495,7 +495,7 @@ def undefined_any(roots: Iterable[Node]) -> Node:
 
 
 def place_in(roots: Iterable[Node]) -> str | None:
-    """The protocol's line of the first division whose divisor can be zero, as ``file:line``; None if unknown."""
+    """The protocol's line of the first division whose divisor can be zero, as ``file:line``; None if none is known."""
     for node in reachable(roots):
         if node.op in PARTIAL and node.args[1].low <= 0 <= node.args[1].high:
             return _places.get(node.id)
@@ -520,7 +520,7 @@ def _of(node: Node) -> Node:
 
 
 def where_defined(node: Node) -> Node:
-    """True if the condition holds without a division by zero."""
+    """True if the condition is defined and holds."""
     assert node.sort == BOOL
     return and_(node, not_(undefined(node)))
 
@@ -538,7 +538,10 @@ def conjuncts(roots: Iterable[Node]) -> set[Node]:
 
 
 def contradict(roots: Iterable[Node]) -> bool:
-    """True if a conjunct is false, negates another, or two conjuncts equate one node to different constants."""
+    """True if a conjunct of the conditions is false, or two conjuncts contradict each other.
+
+    Two conjuncts contradict if one is the other's negation, or if they equate one node to different constants.
+    """
     parts = conjuncts(roots)
     values: dict[Node, int] = {}
     for part in parts:

@@ -1,7 +1,7 @@
-"""The initial states of a protocol: a list of states whose fields can be free, and a condition on them.
+"""The initial states of a protocol: a list of states whose fields can be free, and a condition on the states.
 
-A free field can have any value; a missing field is zero. The native engines enumerate free fields themselves;
-``Start.states`` lists the initial states for the other engines.
+A free field can have any value, or any of the values in ``free(…)``; a missing field is zero. The native engines
+enumerate free fields themselves; ``Start.states`` lists the initial states for the other engines.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LISTED = 1 << 22
 """The maximum number of candidates that ``Start.states`` lists."""
 
 _VALUES = 1 << 16
-"""The maximum number of values of one free part."""
+"""The maximum number of values of a free Set, a free Seq, and the content of a free Option."""
 
 
 class Free:
@@ -77,9 +77,10 @@ class InitialFamily:
         return prod(len(part.choices) for part in self.parts)
 
     def nearest(self, state: Scalars) -> Scalars:
-        """The closest state of this family: each free part has its value in ``state`` if that value is possible.
+        """The state of this family whose free parts have their values in ``state``.
 
-        The result equals ``state`` exactly if the family contains ``state``.
+        A part whose value in ``state`` is not possible has its first possible value. The result equals ``state`` if and
+        only if the family contains ``state``.
         """
         found = list(self.scalars)
         for part in self.parts:
@@ -118,7 +119,7 @@ class Start:
         )
 
     def states(self) -> list[Scalars]:
-        """All initial states, each once. Raises LanguageError if there are too many to list."""
+        """All initial states, each once. Raises LanguageError if there are more than ``LISTED`` candidates."""
         if self.candidates > LISTED:
             raise LanguageError(
                 f"{self.candidates:,} candidates for initial states are too many for this engine, which makes a list "
@@ -142,7 +143,8 @@ class Start:
 def start_of(protocol: Protocol, inputs: list[Node]) -> Start:
     """The initial states that a protocol's ``initial`` and ``initially`` define.
 
-    Raises LanguageError, with the place, if a state is invalid.
+    ``inputs`` has one node for each scalar of the state. Raises LanguageError, with the place, if a state or the
+    condition is invalid, or if there is no candidate or more than ``MOST``.
     """
     given: object = protocol.initial()
     where = place_of(protocol.initial)
@@ -180,7 +182,10 @@ def _family(type: Struct, plain: object) -> InitialFamily:
 
 
 def _spread(type: Type, plain: object, scalars: list[int], parts: list[FreePart]) -> None:
-    """Append the scalars of a plain value to ``scalars``, with 0 for free ones, and its free parts to ``parts``."""
+    """Append the scalars of a plain value to ``scalars``, and its free parts to ``parts``.
+
+    In ``scalars`` a free part is zero.
+    """
     if isinstance(plain, Free):
         _free(type, plain, scalars, parts)
     elif isinstance(type, Struct) and not isinstance(type, Messages) and _has_names(plain):

@@ -46,11 +46,11 @@ class Interpreter:
         return compile_nodes([g.node for i in self.model.instances for g in i.guards])
 
     def enabled_of(self, numbers: tuple[int, ...]) -> Evaluate:
-        """A function from a state to one bool for each of these instances: True if all its guards hold."""
+        """A function from a state to one bool for each of these instances: True if the instance's guards all hold."""
         return self._enabled_of(numbers)
 
     def refusals_of(self, state: Scalars, numbers: tuple[int, ...]) -> dict[int, list[str]]:
-        """For each of these instances, by number, the names of its guards that do not hold in the state."""
+        """For each of these instances, by number, the names of the instance's guards that do not hold in the state."""
         results = iter(self._guards_of(numbers)(state))
         return {n: [g.name for g in self.model.instances[n].guards if not next(results)] for n in numbers}
 
@@ -70,9 +70,9 @@ class Interpreter:
         return [number for number, enabled in enumerate(self._enabled(state)) if enabled]
 
     def step(self, state: Scalars, number: int) -> PossibleStep:
-        """Take a step of the instance with this number. Its guards must hold in the state.
+        """The step of the instance with this number. The instance's guards must hold in the state.
 
-        Raises BoundError if the step leaves a type without a declared bound.
+        Raises BoundError if the step is an error and crosses no bound.
         """
         instance = self.model.instance(number)
         left, after = self._step_of(instance).result(state)

@@ -2,12 +2,11 @@
 
 Each property declares its own fairness assumptions. One assumption covers a group of steps:
 
-* weak: if from some state on a step of the group is always enabled, the run takes a step of the group eventually;
+* weak: if from some state on a step of the group is always enabled, the run takes steps of the group infinitely often;
 * strong: if a step of the group is enabled infinitely often, the run takes steps of the group infinitely often.
 
-A step that changes nothing counts as neither taken nor enabled, as in TLA+. A run can stutter forever in a state; it
-is fair if the assumptions require no step there. A run need not take an action that no assumption names, such as a
-fault.
+A step that changes nothing counts as neither taken nor enabled, as in TLA+. A run that stutters forever in a state is
+fair if the assumptions require no step there. A run need not take an action that no assumption names, such as a fault.
 """
 
 from __future__ import annotations
@@ -37,10 +36,11 @@ class Fairness:
     r"""One fairness assumption: weak or ``strong`` fairness of the steps of ``actions``.
 
     * ``by`` names parameters. Each combination of their values is a group of steps of its own, as in TLA's
-      ``\A p: WF(A(p))``. None: all parameters that the actions share. Empty: all steps are one group.
+      ``\A p: WF(A(p))``. None: all parameters that the actions share, except those in ``only``. Empty: all steps are
+      one group.
     * ``only`` fixes parameters. Only steps with these values count.
     * ``when`` is a function of (protocol, state) and, by name, of the parameters in ``by``. Only steps from states
-      that satisfy it count, as in TLA's ``WF(P /\ A)``.
+      that satisfy ``when`` count, as in TLA's ``WF(P /\ A)``.
     """
 
     actions: tuple[str, ...]
@@ -49,7 +49,7 @@ class Fairness:
     only: Mapping[str, Any] = field(default_factory=dict)
     when: Condition | None = None
     apart: bool = False
-    """True if each action with the tag is a group of its own."""
+    """True if ``actions`` is one tag outside ``either``: each action with the tag has an assumption of its own."""
 
     def __str__(self) -> str:
         which = f" of each {', '.join(self.by)}" if self.by else " of any" if self.by == () else ""
@@ -73,13 +73,13 @@ class Tag(str):
 def tagged(tag: str) -> Tag:
     """Name all actions with this tag (``@action(…, tags=…)``) in a fairness assumption.
 
-    Each action is a group of its own. Inside ``either`` the actions are one group.
+    Outside ``either`` each action has an assumption of its own; inside, the actions are one group.
     """
     return Tag(tag)
 
 
 def either(*actions: str) -> tuple[str, ...]:
-    """Name several actions as one group in a fairness assumption: a step of any of them counts."""
+    """Name several actions as one group in a fairness assumption: a step of any of the actions counts."""
     return actions
 
 
@@ -89,7 +89,10 @@ def weak(
     when: Condition | None = None,
     **only: Any,
 ) -> tuple[Fairness, ...]:
-    """Assume weak fairness of each action. Join the results by ``+``; ``Fairness`` explains the arguments."""
+    """The assumptions of weak fairness, one for each of ``actions``. ``Fairness`` explains the other arguments.
+
+    Join the results of several calls by ``+``.
+    """
     by = None if by is None else tuple(by)
     return tuple(
         Fairness((a,) if isinstance(a, str) else a, by=by, only=only, when=when, apart=isinstance(a, Tag))
@@ -103,7 +106,10 @@ def strong(
     when: Condition | None = None,
     **only: Any,
 ) -> tuple[Fairness, ...]:
-    """Assume strong fairness of each action. Join the results by ``+``; ``Fairness`` explains the arguments."""
+    """The assumptions of strong fairness, one for each of ``actions``. ``Fairness`` explains the other arguments.
+
+    Join the results of several calls by ``+``.
+    """
     return tuple(replace(fairness, strong=True) for fairness in weak(*actions, by=by, when=when, **only))
 
 
@@ -176,8 +182,8 @@ class LivenessMark:
 
     ``Liveness`` explains the function's result. ``fair`` lists the fairness assumptions. The property exists if
     ``rule`` is on. ``name`` replaces the function's name, for properties made in a loop. ``domains`` maps each
-    parameter to the protocol's attribute that lists its values. Raises LanguageError if a parameter has no domain, or
-    a domain has no parameter.
+    parameter to the protocol's attribute that lists its values. Raises LanguageError if a domain has no parameter, or a
+    parameter without a default has no domain.
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -218,7 +224,7 @@ leads_to_always = LivenessMark(Kind.LEADS_TO_ALWAYS)
 
 
 def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[str, str]) -> None:
-    """Raises LanguageError if the parameters of a property differ from its domains."""
+    """Raises LanguageError if a domain has no parameter, or a parameter without a default has no domain."""
     where = place_of(function)
     own = list(inspect.signature(function).parameters.values())[2:]
     for parameter in own:
@@ -251,7 +257,7 @@ class Case:
 
     @property
     def is_constant(self) -> str:
-        """A clause for reports if the premise never holds or the goal is constant; otherwise ""."""
+        """A clause for reports if the premise is constant false or all goals are constant; otherwise ""."""
         if self.premise is graph.FALSE:
             return "has a premise that holds in no state"
         if all(goal.is_const for goal in self.goals):

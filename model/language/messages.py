@@ -1,4 +1,4 @@
-"""Messages in flight as part of the state: each possible message has a number, its position in a bit set."""
+"""Messages in flight as part of the state: each possible message has a number, and a bit or a count in the state."""
 
 from __future__ import annotations
 
@@ -241,7 +241,8 @@ class Messages(Struct):
     def read(self, message: object, fields: Mapping[str, object]) -> tuple[MessageKind, dict[str, Value]]:
         """The kind and the field values that the arguments of a call such as ``has(message, **fields)`` name.
 
-        ``message`` is a message or the name of a kind. Raises LanguageError if the kind or a field is unknown.
+        ``message`` is the name of a kind, or a symbolic message without ``fields``. Raises LanguageError if the kind or
+        a field is unknown.
         """
         if isinstance(message, StructValue):
             kind = self.of(message.type.name)
@@ -270,13 +271,16 @@ def _kind(message: Struct, duplicates: int, bound: str | None) -> MessageKind:
 
 
 class SentMessages(StructValue):
-    """The messages in flight in a state, with the reading methods ``has``, ``count`` and ``all``."""
+    """The messages in flight in a state, with the reading methods ``has``, ``count`` and ``all``.
+
+    ``Messages.read`` explains their arguments. An omitted field can have any value.
+    """
 
     __slots__ = ()
     type: Messages
 
     def has(self, message: object, /, **fields: object) -> Truth:
-        """True if a message of this kind with these field values is in flight. Omitted fields can have any value."""
+        """True if a message of this kind with these field values is in flight."""
         kind, wanted = self.type.read(message, fields)
         if len(wanted) < len(kind.message.fields):
             return any_of(often > 0 for _, often in self._fitting(message, fields))
@@ -305,11 +309,14 @@ class SentMessages(StructValue):
         return Number(None, (result,))
 
     def all(self, kind: str, /, **fields: object) -> list[tuple[StructValue, Truth]]:
-        """Every possible message of this kind with these field values, with the condition that it is in flight."""
+        """Each possible message of this kind, with the condition that it has these field values and is in flight."""
         return [(message, often > 0) for message, often in self._fitting(kind, fields)]
 
     def _fitting(self, message: object, fields: Mapping[str, object]) -> Iterator[tuple[StructValue, Number]]:
-        """Every possible message of this kind with these field values, with the number of its copies in flight."""
+        """Each possible message of this kind, with the number of its copies in flight.
+
+        The number is 0 in states in which the message does not have these field values.
+        """
         kind, wanted = self.type.read(message, fields)
         place, _ = self.type.field(kind.message.name)
         nodes = self.nodes[place]
@@ -327,7 +334,7 @@ class NextMessages(Next):
     _type: Messages
 
     def __getattr__(self, name: str) -> Any:
-        """The messages of one kind. Raises LanguageError for a method that only reads."""
+        """The messages of one kind, for a write. Raises LanguageError for a method that only reads."""
         if name in SentMessages.__dict__ and not name.startswith("_"):
             raise fail(READ)
         return super().__getattr__(name)

@@ -52,7 +52,7 @@ class Instance:
 
     * If a check with a bound is true, the step is pruned and counted at that bound.
     * Otherwise, if a check without a bound is true, the protocol has an error.
-    * Otherwise the step leads to the state with the scalars ``writes`` (scalar number to next value).
+    * Otherwise the step changes the scalars in ``writes`` (scalar number to next value).
     """
 
     action: Action
@@ -94,7 +94,7 @@ def trace_instance(
     action: Action,
     choice: Choice,
 ) -> Instance | None:
-    """Trace an action with fixed parameter values; None if the action is never enabled with these values.
+    """Trace an action with fixed parameter values; None if a guard is constant false with these values.
 
     ``inputs`` has one node for each scalar of the state. Raises LanguageError if the action calls ``one_of``, because
     it then has several instances.
@@ -114,7 +114,7 @@ def trace_instances(
 ) -> Iterator[Instance]:
     """Trace an action with fixed parameter values: one instance for each combination of values chosen by ``one_of``.
 
-    Instances that are never enabled are left out. ``inputs`` has one node for each scalar of the state.
+    Instances with a guard that is constant false are left out. ``inputs`` has one node for each scalar of the state.
     """
     script: tuple[int, ...] | None = ()
     while script is not None:
@@ -162,7 +162,10 @@ def _input(number: int, leaf: Leaf) -> Node:
 
 @dataclass(frozen=True)
 class Property:
-    """A traced invariant with the condition ``node``. States that do not satisfy ``premise`` satisfy it vacuously."""
+    """A traced invariant, with its condition ``node``; for a reachability goal, the negated condition.
+
+    States that do not satisfy ``premise`` satisfy the invariant vacuously.
+    """
 
     invariant: Invariant
     node: Node
@@ -194,10 +197,10 @@ class Outline:
 
 
 class Model:
-    """A traced protocol. Construction traces every property, and each action once for each combination of parameters.
+    """A traced protocol. Construction traces every property, and every action once for each combination of choices.
 
-    ``properties`` are the traced invariants. Raises LanguageError, with the place in the protocol's source, if the
-    protocol misuses the language.
+    Choices are an action's parameter values and the values that the action chooses by ``one_of``. Raises
+    LanguageError, with the place in the protocol's source, if the protocol misuses the language.
     """
 
     identity: bytes | None = None
@@ -225,7 +228,7 @@ class Model:
 
     @cached_property
     def instances(self) -> list[Instance]:
-        """The instances of all actions, without instances that are never enabled."""
+        """The instances of all actions, without instances that have a guard that is constant false."""
         return [
             instance
             for action in self.actions
@@ -265,7 +268,7 @@ class Model:
 
     @cached_property
     def judged(self) -> list[tuple[JudgedSteps, ...]]:
-        """For each instance, the step properties that it can violate, as conditions on the state before the step."""
+        """For each instance, its step properties as conditions on the state before the step (function ``judged``)."""
         return judged(self, large=True)
 
     @cached_property
@@ -301,7 +304,7 @@ class Model:
 
     @cached_property
     def initial(self) -> list[Scalars]:
-        """All initial states, each once. Raises LanguageError if there is none."""
+        """All initial states, each once. Raises LanguageError if there are none, or too many to list."""
         assert self.start is not None
         states = self.start.states()
         if not states:
@@ -333,7 +336,7 @@ class Model:
         return self.protocol.state.decode(state)
 
     def property(self, name: str) -> Property:
-        """The traced invariant of this name. Raises LanguageError if the model has none."""
+        """The traced invariant of this name. Raises LanguageError if the model has no invariant of this name."""
         for found in self.properties:
             if found.name == name:
                 return found
@@ -343,14 +346,17 @@ class Model:
     def stated(self, name: str) -> Invariant | StepProperty:
         """The declaration of the invariant or step property of this name.
 
-        Raises LanguageError if the model has none.
+        Raises LanguageError if the model has neither of this name.
         """
         if name in self.outline.step_properties:
             return next(p.stated for p in self.step_properties if p.name == name)
         return self.property(name).invariant
 
     def step_condition(self, name: str) -> Node:
-        """The condition of the step property of this name, on the states before and after a step."""
+        """The condition of the step property of this name, on the states before and after a step.
+
+        For a reachability goal it is the negated condition.
+        """
         return next(p.node for p in self.step_properties if p.name == name)
 
     def instance(self, number: int) -> Instance:
@@ -441,7 +447,7 @@ def _confined(leaves: Sequence[Leaf], instance: Instance, inside: Guard) -> Inst
 
 
 def _over(leaf: Leaf, node: Node) -> Node:
-    """The condition that a scalar is above its limit before widening."""
+    """The condition that a scalar with the value ``node`` is above its limit before widening."""
     return graph.FALSE if leaf.limit is None else graph.lt(graph.const(leaf.limit, INT), node)
 
 
@@ -449,7 +455,10 @@ def _over(leaf: Leaf, node: Node) -> Node:
 
 
 def condition_of_steps(model: Model, stated: StepProperty) -> tuple[Node, Node]:
-    """The condition and the premise of a step property, on the states before and after a step."""
+    """The condition and the premise of a step property, on the states before and after a step.
+
+    For a reachability goal the condition is negated.
+    """
     protocol, what, where = model.protocol, f"step property {stated.name}", place_of(stated.function)
     protocol.check_sources([stated])
     with looking(what, where, protocol.on, model.enabled) as trace:
@@ -480,8 +489,8 @@ def _instances_writing(model: Model, leaves: Collection[int]) -> frozenset[int]:
 def judged(model: Model, *, large: bool) -> list[tuple[JudgedSteps, ...]]:
     """For each instance, its step properties as conditions on the state before the step.
 
-    A property is omitted if it holds vacuously for every step of the instance. Without ``large``, large properties
-    (``is_large``) are omitted, too.
+    A property is omitted if the instance cannot violate it (``asked``), or if it holds vacuously for every step of the
+    instance. Without ``large``, large properties (``is_large``) are omitted, too.
     """
     chosen = {i: (p.node, p.premise) for i, p in enumerate(model.step_properties) if large or not p.is_large}
     of_a_step = OfAStep(model.inputs, itertools.chain.from_iterable(chosen.values()))

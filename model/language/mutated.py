@@ -21,7 +21,8 @@ class MutatedModel(Model):
     """A model whose actions contain all their mutants; an additional input selects one mutant by number.
 
     Properties have no mutants. The model can have more instances than the protocol, because a mutant can enable an
-    instance that a constant guard refuses. ``mutants`` has the mutants by number.
+    instance that a constant guard refuses. ``mutants`` has the mutants by number, and ``actions_of`` the names of the
+    actions that each number changes.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ def roots_of(instance: Instance) -> list[Node]:
 
 
 def chosen(model: Model, number: int) -> Model:
-    """The model of the mutant with this number; 0 gives the unmutated protocol.
+    """A copy of a MutatedModel that has only the mutant with this number; 0 gives the unmutated protocol.
 
     Instances keep their numbers, also instances that are never enabled.
     """

@@ -53,7 +53,7 @@ class Mutant:
 class Mutants:
     """Collects mutants while actions are traced, and numbers the mutants from 1.
 
-    With ``constants``, operations on constants have mutants, too.
+    With ``constants``, operations with a constant result have mutants, too.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,9 @@ class Mutants:
     ) -> Nodes:
         """The selector's choice between the result ``said`` of an operation and the results of its replacements.
 
-        A constant is replaced by another constant only with ``always``, because a Python ``if`` may depend on it.
+        Each replacement that changes the result gets a number, as a mutant. A constant result is replaced by another
+        constant only with ``always``, because a Python ``if`` may depend on it. Operations outside a protocol's source
+        have no mutants.
         """
         known = all(n.is_const for n in said)
         if (known and not self.constants) or not _is_text(frame):
@@ -210,7 +212,7 @@ def _all_others(
 
 
 def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> Nodes:
-    """The result of ``==`` or ``!=``, with its mutants.
+    """The result ``said`` of ``==`` or ``!=`` on two values, with its mutants.
 
     With ``ordered`` the values are numbers, and mutants also replace the operator by ``<=``, ``>=``, ``<`` or ``>``.
     """
@@ -224,7 +226,10 @@ def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> No
 
 
 def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], depth: int = 2) -> Nodes:
-    """The result of ``and``, ``or`` or a similar operation on several conditions; each mutant drops one condition."""
+    """The result ``said`` of ``join`` on the conditions ``parts``; each mutant drops one condition.
+
+    ``word`` names the operation in the mutants. A single condition has no mutants.
+    """
     if active is None:
         return said
     others = {
@@ -235,7 +240,7 @@ def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], 
 
 
 def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
-    """The result of ``where``, with mutants that always return one value or swap the two values."""
+    """The result ``said`` of ``where``, with mutants that always return one value or swap the two values."""
     assert active is not None
 
     def swapped() -> Nodes:
@@ -246,7 +251,7 @@ def branched(condition: Node, said: Nodes, yes: Nodes, no: Nodes) -> Nodes:
 
 
 def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
-    """The result of a struct's ``replace``; each mutant leaves one field unchanged."""
+    """The result ``after`` of a struct's ``replace``; each mutant leaves one field as in ``before``."""
     assert active is not None
 
     def without(place: slice) -> Nodes:
@@ -257,7 +262,7 @@ def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
 
 
 def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
-    """The result of a method that changes a value; its mutant returns the value unchanged."""
+    """The result ``said`` of a method that returns a changed copy of a value; its mutant returns ``before``."""
     return offered("operation", said, {f"{sign}: dropped": lambda: before}, depth + 1)
 
 

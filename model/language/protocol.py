@@ -127,7 +127,10 @@ class Action:
 
 
 class Invariant(SafetyProperty):
-    """A property of every state: a function of (protocol, state) that returns a symbolic bool."""
+    """A property of every state, or a reachability goal.
+
+    Its function of (protocol, state) returns a symbolic bool.
+    """
 
 
 def action(
@@ -139,7 +142,7 @@ def action(
     tags: str | tuple[str, ...] = (),
     **domains: str,
 ) -> Callable[[Callable[..., None]], Action]:
-    """Mark a method as an action. ``Action`` explains the arguments.
+    """Mark a method, or a function in one of the ``modules``, as an action. ``Action`` explains the arguments.
 
     Raises LanguageError if a parameter has no domain or a domain no parameter, if ``says`` names an unknown parameter,
     or if the class already has an action of this name.
@@ -318,7 +321,7 @@ class Parameters(SimpleNamespace):
     """The parameter values of a protocol, as attributes."""
 
     def __getattr__(self, name: str) -> Any:
-        """The value of the parameter of this name. Raises NoSuchAttribute if there is none."""
+        """Raises NoSuchAttribute: there is no parameter of this name."""
         if name.startswith("__"):
             raise AttributeError(name)
         raise NoSuchAttribute(f"there is no parameter {name!r}; there are {_list(vars(self))}", place())
@@ -335,7 +338,7 @@ class Protocol:
     step_properties: ClassVar[Iterable[StepProperty]] = ()
     liveness: ClassVar[Iterable[Liveness]] = ()
     reachable: ClassVar[Iterable[Invariant | StepProperty]] = ()
-    """Reachability goals: each must hold in some state or step. A scenario names the goals that it expects."""
+    """Reachability goals. A scenario names the goals that some state or step must satisfy."""
     helpers: ClassVar[Iterable[Invariant | StepProperty]] = ()
     """Auxiliary properties that only proofs by induction use."""
     symmetric: ClassVar[tuple[str, ...]] = ()
@@ -394,6 +397,8 @@ class Protocol:
         - A property is in none of the lists of properties.
         - A declaration has the wrong type.
         - A source has a number that the rulebook lacks.
+        - ``reachable`` lists a property that is no goal, or another list has a goal.
+        - The name of an attribute is a misspelled declaration.
         """
         for attribute, kinds in (("modules", (tuple, list)), ("rulebook", (Mapping, type(None)))):
             if not isinstance(given := getattr(cls, attribute), kinds):
@@ -442,7 +447,8 @@ class Protocol:
     def _defined(self) -> Struct:
         """The state type that ``define`` returns.
 
-        Raises LanguageError, at the place of ``define``, if the result is not a Struct or a name is reserved.
+        Raises LanguageError if a profile has an unknown rule, if the result is not a Struct, or if ``define`` gives an
+        attribute or a state field a reserved name.
         """
         own = self.p, self._on, self.consulted
         where = place_of(self.define)
@@ -491,7 +497,10 @@ class Protocol:
         return self.ever_on(rule)
 
     def ever_on(self, rule: str) -> bool:
-        """True if a rule is on in some state. It equals ``on`` unless rules depend on the state."""
+        """True if a rule is on in some state; adds the rule to ``consulted``.
+
+        It equals ``on`` if rules do not depend on the state.
+        """
         if rule not in self.rules:
             raise fail(no_rule(self, rule))
         self.consulted.add(rule)
@@ -508,7 +517,7 @@ class Protocol:
 
     @property
     def rules_on(self) -> frozenset[str]:
-        """The names of the rules that are switched on."""
+        """The names of the rules that are switched on. Reading it adds all rules to ``consulted``."""
         self.consulted.update(self.rules)
         return self._on
 
@@ -516,7 +525,8 @@ class Protocol:
     def actions(cls) -> list[Action]:
         """All actions of ``modules``, then all actions of the base classes and of the class, in order of definition.
 
-        Raises LanguageError if two modules define an action with the same name.
+        An action of a class replaces an earlier action with the same name. Raises LanguageError if two modules define
+        an action with the same name.
         """
         found: dict[str, Action] = {}
         for module in cls.modules:

@@ -34,7 +34,10 @@ class TomlTables:
                 return opened.read(self.path.relative_to(archive).as_posix()).decode("utf-8")
 
     def plain(self, kind: str, keys: Collection[str]) -> Mapping[str, object]:
-        """The file's content as plain data. Raises LanguageError if it is not TOML, or has a key outside ``keys``."""
+        """The file's content as plain data.
+
+        Raises LanguageError if the file cannot be read, is not TOML, or has a key outside ``keys``.
+        """
         try:
             plain = tomllib.loads(self.text())
         except (OSError, ValueError, RecursionError) as wrong:  # not TOML, not text, or nested too deeply
@@ -55,7 +58,8 @@ class TomlTables:
     def read(self, kind: type[_T], what: str, plain: object, **given: object) -> _T:
         """Read a table as a dataclass whose fields are texts and lists of texts.
 
-        Each run of white space in a text becomes one space. ``given`` sets fields that the table must not have.
+        Each run of white space in a text becomes one space. ``given`` sets fields that the table must not have. Raises
+        LanguageError if a field is unknown, missing or empty, or has the wrong type; ``what`` names the table.
         """
         if not isinstance(plain, dict):
             raise self.wrong(f"{what} is a table")
@@ -127,7 +131,7 @@ class NumberedRule:
     """A rule of the rulebook: its statement, reason and source.
 
     ``proposal`` names the proposals that the rule comes from; empty: the proposals of its family. ``section`` and
-    ``quote`` are the place and the words in the first proposal. ``beyond`` describes what the rule adds to the
+    ``quote`` are the rule's place and words in the first proposal. ``beyond`` describes what the rule adds to the
     proposal's text; "" if it adds nothing.
     """
 
@@ -151,7 +155,7 @@ class _Content:
 class Rulebook(Mapping[str, NumberedRule]):
     """The rules by number, in the order of a TOML file, which is read on first use.
 
-    The first use raises LanguageError if an entry of the file is missing, empty, repeated or unknown.
+    Reading raises LanguageError if an entry of the file is missing, empty, repeated or unknown.
     """
 
     def __init__(self, path: Path, *, tested: bool = False) -> None:
@@ -298,7 +302,7 @@ class AuditedSentence:
     * ``how``: how the model simplifies the sentence, or why the model leaves it out.
     * ``at``: the functions of the model that implement the sentence.
     * ``switches``: the rules without which the sentence does not hold.
-    * ``noticed``: more properties and scenarios that detect a wrong implementation of the sentence.
+    * ``noticed``: properties and scenarios that detect other mistakes in the implementation of the sentence.
     """
 
     proposal: str

@@ -22,7 +22,7 @@ from highwater.model.language.scalars import (
 
 @dataclass(frozen=True)
 class BoolType(Type):
-    """A truth value."""
+    """The type of truth values."""
 
     def __str__(self) -> str:
         return "Bool"
@@ -86,10 +86,10 @@ class NumberType(Type):
 
 @dataclass(frozen=True)
 class IntType(NumberType):
-    """A whole number from ``low`` to ``high`` inclusive; ``bound`` names the bound at which steps are pruned.
+    """The type of whole numbers from ``low`` to ``high`` inclusive. ``bound`` names the bound where steps are pruned.
 
-    With ``names``, the number is a value of that index, or none if it is below 0. Symmetry reduction renames it like
-    the index values.
+    With ``names``, a number from 0 on is a value of the index ``names``, and a number below 0 is none. Symmetry
+    reduction renames the numbers with the index values.
     """
 
     low: int
@@ -140,7 +140,7 @@ class Index(NumberType):
         return self.size - 1
 
     def goes_with(self, other: Type | None) -> bool:
-        """True for numbers, and for values of an index with the same name, whatever its size."""
+        """False for an enumeration or an index with another name; otherwise true."""
         return not isinstance(other, (Enum, Index)) or self.name == other.name
 
     def __str__(self) -> str:

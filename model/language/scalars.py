@@ -85,7 +85,7 @@ class Type:
     """The subclass of ``state.Next`` for places of this type in ``s.next``; None: ``state.Next`` itself."""
 
     def goes_with(self, other: Type | None) -> bool:
-        """True if values of the two types can be compared. ``other`` is None for a computed number."""
+        """True if this type allows comparisons with values of ``other``; None is the type of a computed number."""
         return self == other
 
     @cached_property
@@ -102,7 +102,10 @@ class Type:
         raise NotImplementedError
 
     def lift(self, plain: object) -> Any:
-        """The symbolic value of this type for a plain value. A symbolic value of this type is returned unchanged."""
+        """The symbolic value of this type for a plain value, or for a symbolic value of a compatible type.
+
+        Raises LanguageError for any other value.
+        """
         raise NotImplementedError
 
     def decode(self, scalars: Sequence[int]) -> Any:
@@ -141,7 +144,7 @@ def is_type(given: object, what: str) -> None:
 
 
 class Value:
-    """The base of all symbolic values: a type (None for the result of arithmetic) and its scalar nodes."""
+    """The base of all symbolic values: a type (None for a computed number or bool) and the value's scalar nodes."""
 
     __slots__ = ("nodes", "type")
     nodes: tuple[Node, ...]
@@ -174,7 +177,7 @@ class Value:
 
     @property
     def _is_ordered(self) -> bool:
-        """True if the value is a number, so that ``<`` has a meaning."""
+        """True if ``<`` has a meaning for the value: for numbers, but not for members of an enumeration."""
         return False
 
     def in_(self, *values: object) -> Truth:
@@ -541,7 +544,7 @@ _watch: ContextVar[Callable[[Node, str | None], None] | None] = ContextVar("watc
 
 @contextmanager
 def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
-    """A context in which ``watch`` is called with the condition and place of each branch that is traced."""
+    """A context in which each traced branch calls ``watch`` with its condition and its ``file:line``."""
     token = _watch.set(watch)
     try:
         yield
@@ -550,13 +553,16 @@ def watching(watch: Callable[[Node, str | None], None]) -> Iterator[None]:
 
 
 def watched(condition: Node) -> None:
-    """Pass a branch's condition and place to the function that ``watching`` sets, if there is one."""
+    """Pass a branch's condition and ``file:line`` to the function that ``watching`` sets, if there is one."""
     if (watch := _watch.get()) is not None:
         watch(condition, place())
 
 
 def where(condition: Truth | bool, yes: Any, no: Any) -> Any:
-    """The value ``yes`` if the condition holds, else ``no``: a symbolic ``if``. Both must have the same type."""
+    """The value ``yes`` if the condition holds, else ``no``: a symbolic ``if``.
+
+    The types of the two values must be equal, or both number types that can be compared.
+    """
     condition = as_bool(condition)
     watched(condition.node)
     if not isinstance(yes, Value) and not isinstance(no, Value):

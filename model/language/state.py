@@ -61,7 +61,7 @@ _refuse_the_rest_of_state()
 
 
 class Next:
-    """A field or element of the state after a step, for assignments such as ``s.next.logs[leader] = …``."""
+    """A place in the state after a step: a field or an element, for assignments such as ``s.next.logs[b] = …``."""
 
     _old: values.Value
     _type: Type
@@ -96,7 +96,11 @@ class Next:
         self.__getattr__(name)._write(value)
 
     def __getitem__(self, index: object) -> Next:
-        """The place of an element of the array or sequence, for a write. The length of a sequence does not change."""
+        """The place of an element of the array or sequence, for a write. The length of a sequence does not change.
+
+        A step with an index outside the array or sequence is an error. Raises LanguageError if a constant index is
+        outside the array, or not below the sequence's maximum.
+        """
         if isinstance(self._type, Array):
             count, first = self._type.index.size, self._start
             node = self._type.index.lift(index).nodes[0]
@@ -195,11 +199,11 @@ class AbsentField(Next):
         super().__init__(type.zero(), type, 0)
 
     def __getattr__(self, name: str) -> Any:
-        """The place of the struct's field ``name``. A write there has no effect, either."""
+        """The place of the struct's field ``name``. A write there has no effect."""
         return AbsentField(super().__getattr__(name)._type)
 
     def __getitem__(self, index: object) -> Next:
-        """The place of an element of the array or sequence. A write there has no effect, either."""
+        """The place of an element of the array or sequence. A write there has no effect."""
         if not isinstance(self._type, (Array, Seq)):
             raise fail(f"{self._type} has no elements")
         return AbsentField(self._type.element)

@@ -32,7 +32,7 @@ from highwater.model.language.types import Type
 from highwater.model.language.values import Value
 
 REMEMBERED = 200_000
-"""The maximum number of results in a memo. A full memo is emptied."""
+"""The default maximum number of results in a Memo."""
 _P = TypeVar("_P", bound=Protocol)
 _T = TypeVar("_T")
 
@@ -108,7 +108,8 @@ class Stepper:
 
     * ``types``: for an attribute of the protocol that lists parameter values, a type with the same values. Use it for
       long lists.
-    * ``inputs``: for an action, a parameter with very many values. The action is traced once for all its values.
+    * ``inputs``: for an action, a parameter with very many values. The action is traced once for all values of this
+      parameter.
     """
 
     def __init__(
@@ -132,7 +133,10 @@ class Stepper:
     # --- states ---------------------------------------------------------------------------------------
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
-        """The scalars of a plain state. Fields that are absent under the protocol's rules are ignored."""
+        """The scalars of a plain state. Fields that the state type lacks are ignored.
+
+        Raises ValueError if a field is missing or has an invalid value.
+        """
         scalars: list[int] = []
         self._encode(plain, scalars)
         return tuple(scalars)
@@ -159,7 +163,7 @@ class Stepper:
     def step(self, action: str, values: Sequence[Any] = ()) -> TracedStep | None:
         """The step of an action with these parameter values, in the order of the action's parameters.
 
-        None if the action does not exist or is never enabled with these values.
+        None if the action does not exist, a value is outside its domain, or a guard is always false for these values.
         """
         key = action, tuple(values)
         if key not in self._steps:
@@ -169,7 +173,7 @@ class Stepper:
     def named(self, action: str, parameters: Mapping[str, Any]) -> TracedStep | None:
         """The step of an action with parameter values by name.
 
-        None if the action does not exist, has other parameters, or is never enabled with these values.
+        None if the action has other parameters, or for a reason that ``step`` names.
         """
         found = self._actions.get(action)
         if found is None or parameters.keys() != found.domains.keys():
@@ -263,7 +267,7 @@ class Ranks(NamedTuple):
         return cls(sorted(set(values)))
 
     def rank(self, value: int) -> int:
-        """The rank of a number; -1 if the number is below all ``values``."""
+        """The rank of a number: how many ``values`` are smaller; −1 if the number is below all ``values``."""
         return -1 if value < self.values[0] else bisect_left(self.values, value)
 
     def value(self, rank: int) -> int:
@@ -274,7 +278,7 @@ class Ranks(NamedTuple):
 
 
 def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable[str]) -> _P:
-    """The protocol with these parameters and rules. Parameters may exceed the ranges declared for scenarios."""
+    """The protocol with these parameters and rules. Parameters may exceed the maxima declared for scenarios."""
     wide = {
         name: replace(known, high=max(known.high, parameters.get(name, known.high)))
         for name, known in protocol.parameters.items()

@@ -36,7 +36,10 @@ class SafetyProperty:
 
 
 class StepProperty(SafetyProperty):
-    """A property of every step: a function of (protocol, state before, state after) that returns a symbolic bool."""
+    """A property of every step, or a reachability goal.
+
+    Its function of (protocol, state before, state after) returns a symbolic bool.
+    """
 
 
 def step_property(
@@ -63,7 +66,7 @@ LARGE = 150
 class TracedStepProperty:
     """A traced step property, over the scalars before the step (``Model.inputs``) and after it (``Model.after``).
 
-    * ``node``: the condition. It holds for a step that changes nothing.
+    * ``node``: the condition, negated for a reachability goal. It holds for a step that changes nothing.
     * ``premise``: the property holds vacuously for steps that do not satisfy the premise.
     * ``asked``: the numbers of the instances whose steps can violate the property. Premises are counted only for
       steps of these instances.
@@ -84,9 +87,10 @@ class TracedStepProperty:
 
     @cached_property
     def is_large(self) -> bool:
-        """True if the property is too large to copy into the code of each instance.
+        """True if ``reads`` is known and the property has more than ``LARGE`` nodes.
 
-        Engines check a large property on the states before and after a step.
+        Engines do not copy a large property into the code of each instance, but check it on the states before and after
+        a step.
         """
         return self.reads is not None and len(graph.reachable([self.node, self.premise])) > LARGE
 

@@ -25,7 +25,7 @@ Renaming = Mapping[str, Sequence[int]]
 
 
 def renamed(model: Model, renaming: Renaming) -> list[Node]:
-    """The scalars of the state with its index values renamed, as expressions over the state's scalars."""
+    """The scalars of the state after its index values are renamed, as expressions over the state's original scalars."""
     return _rename(model.protocol.state, model.inputs, renaming)
 
 
@@ -156,8 +156,9 @@ def _mapped(node: Node, order: Sequence[int]) -> Node:
 
 
 def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
-    """The reason why the protocol or a property is not symmetric; None if random walks find no asymmetry.
+    """The reason why the protocol or a property is not symmetric; None if a random walk finds no asymmetry.
 
+    The walk visits ``samples`` states, and restarts in an initial state if no step is possible.
     A renamed state must have the renamed successors, and satisfy the same properties. Renaming may change which states
     are initial.
     """

@@ -215,7 +215,8 @@ def _is_on(rule: str, word: str) -> bool:
 def implies(premise: values.Truth | bool, conclusion: values.Truth | bool) -> values.Truth:
     """The condition that the premise implies the conclusion.
 
-    Reports show the number of states that satisfy the premises of an invariant, so a vacuous invariant is visible.
+    The trace records the premise. Reports show the number of states or steps that satisfy a premise of a property, so a
+    vacuous property is visible.
     """
     premise = values.as_bool(premise)
     trace = _current.get()
@@ -249,7 +250,7 @@ def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
 
 
 def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Check]:
-    """Make undefined checks false, and add one check for all divisions by zero in guards, writes and checks."""
+    """The checks, false where undefined, and one check for all divisions by zero in guards, writes and checks."""
     guards = [g.node for g in trace.guards]
     needed = [c.node for c in checks] + [w.node for w in trace.writes.values()]
     unknown = undefined_any(guards)
@@ -337,7 +338,7 @@ def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
     """Choose one value of a type or of a list: the action has a step for each value.
 
     Reports show the choice under ``name``, beside the action's parameters. Raises LanguageError if another choice has
-    the name, if there is no value to choose, or outside an action.
+    the name, if there is no value to choose, inside ``with when(…)``, or outside an action.
     """
     trace = current("one_of()")
     if not trace.ends_early:
@@ -472,7 +473,8 @@ class HasDomains(Protocol):
 def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> list[tuple[Any, Any]]:
     """The values of a parameter of an action or a property, each as (symbolic value, plain value).
 
-    Raises LanguageError if ``define`` does not set the attribute that lists the values.
+    Raises LanguageError if ``define`` does not set the attribute that lists the values, or if its values cannot be
+    enumerated.
     """
     attribute, where = stated.domains[parameter], place_of(stated.function)
     domain = getattr(protocol, attribute, None)

@@ -1,4 +1,4 @@
-"""Kafka's promise to the clients of one partition. Read this protocol first: all other protocols must keep the promise.
+"""Kafka's promise to the clients of one partition. Read this protocol first: ``replication`` must keep the promise.
 
 The log holds the committed records. Kafka promises nothing about uncommitted records, so no step models their loss.
 Committed records stay in the log, in their order, while fewer than min.insync.replicas brokers lose data and no leader
@@ -57,7 +57,7 @@ class Promise(Protocol):
         )
 
     def initial(self) -> list[dict[str, Any]]:
-        """The initial records of the scenario are committed and acknowledged; no other record is written."""
+        """The initial records are committed, acknowledged and shown by broker 0; no other record is written."""
         count = min(self.p.initial_records, self.p.records)
         log, writes = list(range(count)), ["ACKNOWLEDGED"] * count + ["UNUSED"] * (self.p.records - count)
         return [
@@ -72,7 +72,10 @@ class Promise(Protocol):
 
     @action("B1, B6", says="record {v} is written to broker {b}", v="value", b="broker")
     def write(self, s: State, v: Number, b: Number) -> None:
-        """A leader appends a new record. With acks 0 or 1 the producer does not wait until the record is committed."""
+        """A leader appends a new record. With acks 0 or 1 the producer does not wait until the record is committed.
+
+        If the leader waits for no other replica, the record is committed in the same step.
+        """
         acks = one_of("acks", ["1", "all"])
         require("it is a new record", s.writes[v] == "UNUSED")
         s.next.writes[v] = "PENDING" if acks == "all" else "WRITTEN"
@@ -95,14 +98,17 @@ class Promise(Protocol):
 
     @action("B6", says="broker {b} acknowledges record {v}", v="value", b="broker")
     def acknowledge(self, s: State, v: Number, b: Number) -> None:
-        """With acks=all, a broker that shows the record as committed acknowledges it to the waiting producer."""
+        """With acks=all, a broker that shows the record as committed acknowledges it to the waiting producer.
+
+        After the step ``lose`` any broker may acknowledge it.
+        """
         require("its producer waits", s.writes[v] == "PENDING")
         require("it is committed", s.shown[b].has(v) | s.void)
         s.next.writes[v] = "ACKNOWLEDGED"
 
     @action("B6", says="consumers read {n} records from broker {b}", n="lengths", b="broker")
     def read(self, s: State, n: int, b: Number) -> None:
-        """A broker shows consumers the first ``n`` committed records; it shows none if it does not lead."""
+        """A broker shows consumers the first ``n`` committed records; ``n`` is 0 if, for example, it does not lead."""
         require("so many are committed", s.log.length >= n)
         s.next.shown[b] = s.log.truncate(n)
 
@@ -119,7 +125,7 @@ class Promise(Protocol):
     def lose(self, s: State) -> None:
         """Committed records are lost, also acknowledged records.
 
-        After this step Kafka promises nothing about the log.
+        After this step the log is empty, and Kafka promises nothing about it.
         """
         if one_of("by", ["another data loss", "an unclean election"]) == "another data loss":
             require("min ISR - 1 brokers have lost data", s.lost == self.p.min_isr - 1)

@@ -238,7 +238,10 @@ class Cluster(Protocol):
         self.some_vote_response = Option(self.vote_response)
 
     def initial(self) -> list[dict[str, Any]]:
-        """Member 0 leads in epoch 0 and has written the first record of that epoch; every member knows the leader."""
+        """Member 0 leads in epoch 0 and has written the first record of that epoch; every member knows the leader.
+
+        With the parameter ``settled`` every member has the record, and knows that it is committed.
+        """
         p = self.p
         first = [{"epoch": 0}]
         members = []
@@ -290,7 +293,7 @@ class Cluster(Protocol):
         return bool(self.p.older >> int(m) & 1)
 
     def is_consumer(self, m: Number) -> bool:
-        """1166.5. True if member ``m`` reads only committed records, as a consumer of a partition does."""
+        """1166.5. True if member ``m`` reads as a consumer of a partition (parameter ``consumers``)."""
         members = self.p.voters + self.p.observers
         return int(m) >= members - min(self.p.consumers, self.p.observers)
 

@@ -38,7 +38,7 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
     Precondition: the candidate does not lead, and its log is not behind the log of any voter of this majority. Any two
     majorities share a member, so one voter of this majority holds every committed record.
     The new leader forgets its HWM. It appends a record of its own epoch, because its HWM advances only past such a
-    record.
+    record. Fetches that are parked with members of the majority end.
     """
     voters = [v for v in q.voter if electorate.has(v)]
     require("the candidate votes for itself", electorate.has(candidate))
@@ -59,7 +59,7 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
 
 
 def take_over(q: Cluster, s: State, leader: Number, epoch: Number) -> None:
-    """Make the elected member the leader of its epoch: it forgets its HWM and appends a record of the epoch."""
+    """Make member ``leader`` the elected leader of ``epoch``: it forgets its HWM and appends a record of the epoch."""
     me = s.members[leader]
     hwm = UNKNOWN if q.on("new_leader_forgets_hwm") else me.hwm
     log = me.log.append(q.record(epoch=epoch)) if q.on("leader_change_record") else me.log
@@ -106,8 +106,9 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
 
 @action("F2", says="member {m} restarts", m="member")
 def restart(q: Cluster, s: State, m: Number) -> None:
-    """A member restarts: it keeps its log and epoch, forgets its HWM, and does not lead. Its connections close.
+    """A member restarts: it keeps its log and epoch, forgets its HWM, and does not lead.
 
+    The member's own fetch and vote requests are lost with their responses, and fetches parked with the member end.
     The HWM is not on disk. The member learns it from the response to its next fetch, unless the leader parks the fetch.
     """
     me = s.members[m]
@@ -129,9 +130,9 @@ def restart(q: Cluster, s: State, m: Number) -> None:
 
 
 def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructValue:
-    """The member after ``changes`` without votes granted to it and without fetch offsets of voters.
+    """The member with ``changes``; its ballot, granted votes, fetch offsets and fetch contact are reset.
 
-    If ``changes`` has another epoch, the member also forgets the vote that it granted.
+    Fields in ``changes`` are not reset. If ``changes`` has another epoch, the member also forgets its own vote.
     """
     voted = where(changes.get("epoch", member.epoch) == member.epoch, member.voted, None)
     ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | changes
@@ -141,7 +142,8 @@ def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructVa
 def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
     """595.8. A restarted member, with the epoch, leader and vote of its quorum-state file.
 
-    A former leader does not lead in this epoch; it keeps its vote. A candidate is still a candidate.
+    A former leader does not lead in this epoch; it keeps its vote. A candidate is still a candidate. If the rule
+    ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
     """
     voted = member.voted if q.on("vote_is_kept") else None
     leader = where(q.leads(m, member), None, member.leader)
@@ -153,7 +155,7 @@ def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
 
 
 def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool = True) -> None:
-    """If the condition holds, end the fetches that are parked with ``members``, because they no longer lead."""
+    """If the condition holds, end the fetches that are parked with ``members``, which no longer lead."""
     for f in q.member:
         parked = s.parked[f]
         here = any_of(parked.value.leader == m for m in members)
@@ -279,7 +281,7 @@ def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructVal
     """True if voter ``v`` grants the vote or pre-vote that candidate ``c`` requests in the voter's epoch.
 
     A pre-vote does not bind: a voter can grant several pre-votes, also after its vote. A voter in contact with a leader
-    denies pre-votes.
+    denies pre-votes. A voter votes for one candidate in an epoch, and for none while it leads or follows a leader.
     """
     up_to_date = under(
         "up_to_date_vote", is_not_behind(asks.last_epoch.is_some, asks.last_epoch.value, asks.offset, voter)

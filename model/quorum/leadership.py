@@ -68,7 +68,7 @@ def append(q: Cluster, s: State, leader: Number) -> None:
     leader="voter",
 )
 def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
-    """The leader's append timer fires with an empty queue: the leader answers fetches parked at the log end."""
+    """The leader's append timer fires with an empty queue: the leader answers the fetches that are parked with it."""
     me = s.members[leader]
     require("the member believes that it leads", q.leads(leader, me))
     waits = (s.parked[f].is_some & (s.parked[f].value.leader == leader) for f in q.member)
@@ -80,7 +80,10 @@ def drain_nothing(q: Cluster, s: State, leader: Number) -> None:
 
 
 def advance_hwm(q: Cluster, s: State, leader: Number, member: StructValue) -> StructValue:
-    """Advance a leader's HWM as far as the rules allow, and never back. Write and return the changed leader."""
+    """Advance a leader's HWM as far as the rules allow, and never back. Write and return the changed leader.
+
+    The records below the HWM are recorded as committed.
+    """
     hwm = greatest(member.hwm, reachable_hwm(q, leader, member))
     after: StructValue = member.replace(hwm=hwm, peak=greatest(member.peak, hwm))
     s.next.members[leader] = after
@@ -152,7 +155,8 @@ def complete_parked(
 ) -> None:
     """If the condition holds, answer the fetches of the members ``among`` that are parked with the leader.
 
-    The leader answers a consumer's fetch only if it has a record for it. ``after`` is the leader with its new HWM.
+    The leader answers a consumer's fetch only if the consumer can read a record at the fetch offset. ``after`` is the
+    leader with its new HWM.
     """
     for f in among:
         parked = s.parked[f]
@@ -233,9 +237,10 @@ def carried_hwm(q: Cluster, f: Number, member: StructValue) -> OptionValue:
 def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
     """A leader stores a voter's fetch offset, which can advance the HWM, and then answers or parks the fetch.
 
-    Precondition: the fetch is for this leader and its epoch. The order matters: the response to a fetch that advances
-    the HWM carries the new HWM. 1166.3: if the HWM advances, the leader answers the parked fetches of all other
-    members; otherwise they would learn the new HWM only when the park timer fires.
+    Precondition: the fetch is for this leader and its epoch. If the logs diverge, the leader stores no offset. The
+    order matters: the response to a fetch that advances the HWM carries the new HWM. 1166.3: if the HWM advances, the
+    leader answers the parked fetches of all other members; otherwise they would learn the new HWM only when the park
+    timer fires.
     """
     request, me = s.requests[f], s.members[leader]
     require("a fetch is under way", request.is_some)
@@ -260,7 +265,8 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
 def told_of_growth(q: Cluster, leader: Number, f: Number) -> list[Number]:
     """1166.3. The members whose parked fetches end if the fetch of ``f`` advances the HWM: all other members.
 
-    Before KIP-1166 only fetches of consumers ended, because consumers can then read more records.
+    Before KIP-1166 only fetches of consumers ended, because consumers can then read more records. If the rule
+    ``growth_completes_all`` is off, the step chooses one member whose fetch does not end.
     """
     others = [g for g in q.member if int(g) != int(f)]
     if not q.on("hwm_growth_completes") or q.is_older(leader):
@@ -337,9 +343,9 @@ def refuse_fetch(q: Cluster, s: State, f: Number) -> None:
     f="member",
 )
 def park_timer(q: Cluster, s: State, leader: Number, f: Number) -> None:
-    """After 500 ms the leader answers a parked fetch without records.
+    """After 500 ms the leader ends a parked fetch: it sends a response without records.
 
-    Kafka answers with the HWM at the time of parking, so the response need not carry the current HWM.
+    K4: the response carries the HWM at the time of parking, which can be below the current HWM.
     """
     parked, me = s.parked[f], s.members[leader]
     require("there is a park timer", q.p.timer)
@@ -361,7 +367,7 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
 
     A response of another epoch changes nothing, because a former leader's log may differ from the current leader's
     log. HWM := min(leader's HWM, own LEO) (595.6). If the leader's HWM is unknown or the log is truncated, the member
-    keeps its HWM.
+    keeps its HWM. With a response of its epoch the member has contact with its leader (996.2).
     """
     me, response = s.members[f], s.responses[f]
     require("an answer is under way", response.is_some)

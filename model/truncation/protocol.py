@@ -247,7 +247,7 @@ class Truncation(Protocol):
 
     @action("B8", says="the controller takes replica {replica} out of the ISR", replica="replica")
     def controller_shrink_isr(self, s: State, replica: Number) -> None:
-        """The controller removes a broker that failed or shuts down from the ISR; a leader loses its leadership.
+        """The controller removes from the ISR a broker that failed or shuts down; a leader loses its leadership.
 
         Precondition: the replica leads or is in the ISR. A leader that is the last ISR member stays in the ISR, because
         no replica could be elected cleanly from an empty ISR. As in the published specification, the last ISR member of
@@ -296,7 +296,10 @@ class Truncation(Protocol):
         }
 
     def epoch_end_offset(self, s: State, leader: Number, follower: Number) -> Number:
-        """KIP-101: the end offset of the follower's last epoch in the leader's log; if none, the follower's HWM."""
+        """KIP-101: the offset at which the follower's last epoch ends in the leader's log.
+
+        It is the follower's HWM if the leader's log has no record of this epoch or a later epoch.
+        """
         log, last_epoch, hwm = s.logs[leader], s.logs[follower].last.epoch, s.replicas[follower].hwm
         end: Number = hwm
         for offset in reversed(range(self.p.log_size)):
@@ -304,7 +307,7 @@ class Truncation(Protocol):
         return where(log.is_empty, hwm, where(log.last.epoch == last_epoch, log.length, end))
 
     def matching_end_offset(self, s: State, leader: Number, follower: Number) -> Number:
-        """KIP-279: the offset after the last record that both logs hold at the same offset."""
+        """KIP-279: the offset after the last record that both logs hold at the same offset; 0 if there is none."""
         ours, theirs = s.logs[follower], s.logs[leader]
         end: Any = where(ours.length == 0, 0, 0)
         for offset in range(self.p.log_size):
@@ -329,7 +332,8 @@ class Truncation(Protocol):
 
         Precondition: the request is newer than the broker's leader epoch. The named leader may be in an earlier or a
         later epoch than the request; the broker then computes the truncation offset from the wrong log. KIP-320
-        therefore requires that the named leader is in the request's epoch.
+        therefore requires that the named leader is in the request's epoch. With ``divergence_on_fetch`` the broker
+        does not truncate in this step but when it fetches.
         """
         request, hwm = s.requests[epoch], s.replicas[replica].hwm
         leader = request.leader.value
@@ -452,9 +456,10 @@ class Truncation(Protocol):
         follower="replica",
     )
     def leader_shrink_isr(self, s: State, leader: Number, follower: Number) -> None:
-        """The current leader removes from the ISR a follower that lags behind its log end.
+        """The current leader removes from the ISR a follower that lags behind the leader's log end.
 
-        Without this step the HWM could never advance, because every ISR member must have the record.
+        320.4: the leader may also remove a follower that is not in the leader's epoch.
+        Without this step a stopped follower would block the HWM, because every ISR member must have the record.
         """
         isr, end = s.replicas[leader].isr, s.logs[leader].length
         require("the follower is another replica", follower != leader)

@@ -17,9 +17,10 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 def arrives(m: Cluster, s: State, b: Number, position: int, kind: Number, again: bool) -> StructValue:
-    """Take the request at this position from the broker's channel and return it. It must have this kind.
+    """Take the request at ``position`` from the channel of broker ``b``, and return the request.
 
-    With ``again`` the response is lost, and a copy of the request stays in the channel and arrives later.
+    Guards: the request exists, has the kind ``kind`` and can arrive next, and the broker runs. With ``again`` the
+    response is lost: a late copy of the request stays in the channel, and the step spends the budget ``reconnects``.
     """
     channel = s.requests[b]
     request: StructValue = channel.at(position)
@@ -75,7 +76,7 @@ def take(
     * ``heard``: the broker accepts the request, and stores its controller epoch.
     * ``obeys``: the broker executes the request: it makes ``changes``.
     * ``back``: the request moves the replica to an earlier leader epoch.
-    * ``besides``: the changes that an accepted request makes to other partitions.
+    * ``besides``: the changes that an accepted request makes even if the broker does not execute it.
 
     For the properties, ``misled`` and ``reverted`` record that the broker executed a request that it should refuse.
     """
@@ -140,7 +141,7 @@ def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: b
 def take_update_metadata(m: Cluster, s: State, b: Number, position: int, again: bool) -> None:
     """A broker takes an UpdateMetadata and reports its content to clients. The broker compares no leader epochs.
 
-    The last request to arrive therefore wins: a late copy sends clients to a former leader.
+    The last request to arrive therefore wins: a late copy can send clients to a former leader.
     """
     require("UpdateMetadata is part of the exploration", m.p.metadata)
     request = arrives(m, s, b, position, Kind.UPDATE_METADATA, again)
@@ -193,7 +194,7 @@ def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: boo
     follower="broker",
 )
 def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
-    """A leader adds a follower that fetches in its leader epoch to the ISR; ZooKeeper checks the node's version.
+    """A leader adds to the ISR a follower that fetches in the leader's epoch; ZooKeeper checks the node's version.
 
     Each controller write has a new leader epoch, so the model compares leader epochs in place of versions.
     """
@@ -215,7 +216,7 @@ def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
 
 
 def down(m: Cluster, s: State, b: Number) -> None:
-    """The broker's process ends: its memory, its session and its registration are gone."""
+    """The broker's process ends: the broker's memory, session and registration are gone; its disk stays."""
     broker = s.brokers[b]
     led = broker.leader_epoch.is_some & m.leads(b, broker)
     s.next.brokers[b] = m.broker_type.zero().replace(
@@ -318,8 +319,8 @@ def expire(m: Cluster, s: State, b: Number) -> None:
 def register_again(m: Cluster, s: State, b: Number) -> None:
     """A broker whose session expired registers again: a new generation that does not know its broker epoch yet.
 
-    Until the broker learns it, requests for the new generation carry a broker epoch above the one it knows. The broker
-    obeys these requests.
+    Until then, requests for the new generation carry a higher broker epoch than the broker knows. The broker obeys
+    these requests if the rule ``newer_epoch_is_obeyed`` is on.
     """
     require("sessions can expire while brokers run", bool(m.p.expirations))
     require("the session has expired", s.zookeeper.registrations[b].is_none)

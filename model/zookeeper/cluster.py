@@ -141,14 +141,15 @@ BUDGETS = Budgets(
     },
     most=3,
 )
-"""Faults; a scenario grants a number of each. Recovery steps are never bounded."""
+"""Faults, controlled shutdowns and removals; a scenario grants a number of each. Recovery steps are never bounded."""
 
 
 class Cluster(Protocol):
     """Types, the initial state and the predicates that controllers and brokers share.
 
     A broker epoch counts the broker's registrations from 0, because only the order of creation transaction ids matters.
-    A request carries the broker epoch of the generation it is for. Without KIP-380 only properties read this epoch.
+    A request carries the broker epoch of the generation it is for. Without KIP-380 no broker and no controller compares
+    this epoch: it only identifies the request's connection, and properties read it.
     """
 
     parameters = {
@@ -354,13 +355,17 @@ class Cluster(Protocol):
     # --- words ------------------------------------------------------------------------------------
 
     def older(self, epoch: Number, other: Number) -> Truth:
-        """380.1. True if broker epoch ``epoch`` is lower than ``other``; always false without KIP-380."""
+        """380.1. True if broker epoch ``epoch`` is lower than ``other``.
+
+        Always false without the rule ``epoch_per_registration``.
+        """
         return (epoch < other) & self.on("epoch_per_registration")
 
     def is_outdated(self, epoch: Number, known: Number, *, missing: Truth) -> Truth:
-        """380.2, 380.3. True if a request's broker epoch is lower than the known epoch.
+        """380.2, 380.3. True if a request's broker epoch ``epoch`` is lower than the broker epoch ``known``.
 
-        A missing epoch is outdated only if ``missing_epoch_is_obeyed`` is off.
+        ``missing`` is the condition that the request carries no broker epoch. A missing epoch is outdated only if
+        ``missing_epoch_is_obeyed`` is off.
         """
         found: Truth = where(missing, not self.on("missing_epoch_is_obeyed"), self.older(epoch, known))
         return found
@@ -389,7 +394,7 @@ class Cluster(Protocol):
         return found
 
     def decided(self, p: StructValue, condition: Truth, leader: Any, isr: Any) -> StructValue:
-        """The partition ``p`` with this leader and ISR in the next leader epoch; unchanged unless ``condition``."""
+        """The partition ``p`` with this leader and ISR in the next leader epoch, if ``condition`` holds; else ``p``."""
         epoch = p.leader_epoch + (1 if self.on("decision_bumps_leader_epoch") else 0)
         after: StructValue = where(condition, p.replace(leader=leader, leader_epoch=epoch, isr=isr), p)
         return after
@@ -412,7 +417,10 @@ class Cluster(Protocol):
 
 
 def deliverable(channel: SeqValue, position: int) -> Truth:
-    """True if the request at this position can arrive next: it is first on its connection, or a late copy."""
+    """True if the channel has a request at this position, which can arrive next.
+
+    No earlier request, except late copies, is on the same connection.
+    """
     request = channel.at(position)
     before = [channel.at(earlier) for earlier in range(position)]
     waits = any_of(
@@ -437,7 +445,7 @@ def without(channel: SeqValue, position: int) -> SeqValue:
 
 
 def sent_if(condition: Any, channel: SeqValue, request: StructValue) -> SeqValue:
-    """The channel, with the request appended if the condition holds. A step with a longer channel is pruned."""
+    """The channel, with the request appended if the condition holds. A step that exceeds ``in_flight`` is pruned."""
     result: SeqValue = where(as_bool(condition), channel.append(request), channel)
     return result
 

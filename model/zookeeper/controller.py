@@ -30,8 +30,9 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetValue) -> StructValue:
     """The partition without the failed brokers in the ISR; if the leader failed, with a new leader.
 
-    The last ISR member stays in the ISR. The new leader is an ISR member in ``electable`` (live and not shutting down);
-    without such a member the partition has no leader.
+    If all ISR members failed, the ISR is the former leader alone; without a former leader it is unchanged. The new
+    leader is an ISR member in ``electable`` (live and not shutting down). If there is no such member, the partition has
+    no leader.
     """
     leaderless = p.leader.is_some & failed.has(p.leader)
     leader = where(leaderless, m.first(p.isr & electable), p.leader)
@@ -46,7 +47,7 @@ def elected(
 ) -> StructValue:
     """The partition after an election among the ISR members in ``electable``; only live members stay in the ISR.
 
-    The partition is unchanged if it is not ``leaderless`` or there is no candidate.
+    The partition is unchanged if ``leaderless`` does not hold or there is no candidate.
     """
     leader = m.first(p.isr & electable)
     return m.decided(p, leaderless & leader.is_some, leader, p.isr & live)
@@ -110,8 +111,8 @@ def read_broker_list(m: Cluster, s: State, c: Number) -> None:
     """A controller reads the broker list after its watch fired, and handles failed, new and bounced brokers.
 
     380.4: a bounced broker is in the old and in the new list, with different broker epochs. It has lost its memory, so
-    the controller handles it as failed and then as new. Otherwise no LeaderAndIsr would reach it, and its replica would
-    never fetch.
+    the controller handles it as failed and then as new. Otherwise no LeaderAndIsr would reach the bounced broker, and
+    its replica would never fetch. ZK4: if ZooKeeper refuses the controller's write, the controller resigns.
     """
     me, now = s.controllers[c], s.zookeeper.registrations
     require("the controller is active", me.active)
@@ -147,7 +148,10 @@ def read_broker_list(m: Cluster, s: State, c: Number) -> None:
 
 
 def has_bounced(m: Cluster, known: Any, registration: Any) -> Truth:
-    """380.4. True if a broker is registered in the old and in the new list, with different broker epochs."""
+    """380.4. True if a broker is in the old and in the new list, with a greater broker epoch in the new list.
+
+    Always false without the rule ``bounce_detection``.
+    """
     both = known.is_some & registration.is_some
     return both & m.older(known.value, registration.value) & m.on("bounce_detection")
 
@@ -165,7 +169,7 @@ def take_controlled_shutdown(m: Cluster, s: State, c: Number, b: Number) -> None
     """A controller handles a ControlledShutdown: it elects another leader, or stops the broker's follower replica.
 
     380.3: the broker may have restarted since it sent the request. A request of its former generation must not take
-    leadership from the restarted broker.
+    leadership from the restarted broker. ZK4: if ZooKeeper refuses the controller's write, the controller resigns.
     """
     request = s.shutdown_requests[b].value
     require("a ControlledShutdown is under way", s.shutdown_requests[b].is_some)
@@ -265,6 +269,7 @@ def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, d
 def fail_over(m: Cluster, s: State, c: int) -> None:
     """Another controller takes the controller node with the next controller epoch, and reads the whole state.
 
+    It elects a leader if the partition has no live leader, and sends the leadership to all live brokers.
     The new controller does not know the former controller's broker list. A bounce that the former controller has not
     handled therefore stays undetected.
     """
