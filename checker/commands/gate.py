@@ -121,7 +121,7 @@ def gate(
 
 
 def _nearest() -> Path:
-    """The path of the baseline in this directory, or else in the nearest parent directory that has a baseline."""
+    """The path of the baseline in this directory or the nearest parent that has one; ``DEFAULT`` if none has."""
     for directory in (Path(), *Path.cwd().parents):
         if (directory / baselines.DEFAULT).is_file():
             return directory / baselines.DEFAULT
