@@ -240,7 +240,7 @@ def follow_all(model: Model, violations: Iterable[ViolatingRun]) -> tuple[Counte
 def tell(
     model: Model, example: Counterexample, *, full: bool = False, width: int | None = None
 ) -> Iterator[str]:
-    """The lines of a counterexample: the property, one line a step, and the state that violates it.
+    """The lines of a counterexample: the property, one line a step, and the violating state or both states of the step.
 
     A run with a loop ends with the state that repeats. With ``width`` (in columns), changes that do not fit are
     folded below their step. ``full`` adds the whole state after each step, and the reasons why the loop is fair.
@@ -432,7 +432,7 @@ MOST = 3
 
 @dataclass(frozen=True)
 class NearestAction:
-    """An abstract action that makes part of a step's changes. ``refused_by`` are its false guards.
+    """An abstract action that makes part of a step's changes. ``refused_by`` are its false guards, or exceeded bounds.
 
     ``differs`` maps a path to a pair: the value after the action, and the value after the step.
     """

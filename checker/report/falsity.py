@@ -67,7 +67,10 @@ class PropertyPart:
 
 
 def false_part(model: Model, node: Node, *states: Scalars) -> PropertyPart | None:
-    """The part of a condition that makes it false in a state, or in the two states of a step; None if it is true."""
+    """The part of a condition that makes it false in a state, or in the two states of a step.
+
+    An undefined condition counts as false. None if the condition is true.
+    """
     found = _Explanation(model, node, states)
     return None if found.value(node) and found.value(where_defined(node)) else found.why(node, False, _DEEP)
 

@@ -41,7 +41,7 @@ class Vacuous:
 
 @dataclass(frozen=True)
 class Idle:
-    """The vacuity of a scenario: its constant properties, and the warnings."""
+    """The vacuity of a scenario: the names from ``constant_properties``, and the warnings."""
 
     constant: tuple[str, ...]
     warnings: tuple[Vacuous, ...]
@@ -59,7 +59,11 @@ def idle(model: Model, request: Request, result: SearchResult) -> Idle:
 
 
 def constant_properties(model: Model) -> dict[str, str]:
-    """The constant properties by name, each with a predicate such as "is true in every state". Goals are left out."""
+    """The properties that check nothing, each with a predicate such as "is true in every state". Goals are left out.
+
+    Such a property has the same value in every state or step, a premise that never holds, or values that no step
+    writes.
+    """
     found = {}
     for prop in model.properties:
         if prop.invariant.goal:
@@ -111,7 +115,7 @@ def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuo
 def _never_taken(model: Model, request: Request, result: SearchResult) -> list[str]:
     """The actions that no reachable state enables, although tracing does not rule them out.
 
-    Actions that the scenario expects to be impossible are left out.
+    Actions that the scenario expects to be impossible are left out. Empty unless every state was explored.
     """
     if not result.complete:
         return []

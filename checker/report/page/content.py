@@ -277,7 +277,7 @@ Place = tuple[str, str, int]
 def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> dict[str, Any]:
     """The layout of the tables of states as plain data, and for each state the number of each cell's text.
 
-    ``{"tables": [{"title", "columns", "rows": [[label, path, tells, constant, [cell or null for each column]]]}],
+    ``{"tables": [{"title", "columns", "rows": [[label, tells, constant, [cell or null for each column]]]}],
     "states": [[text of each cell]]}``.
     """
     columns = [dict(cells(lanes.type, state)) for state in states]
