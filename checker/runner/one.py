@@ -208,10 +208,10 @@ def explore(
     keep: bool = False,
     reuse: Reuse = Reuse.NEVER,
 ) -> Result:
-    """Trace a scenario, search it, and replay the runs to its violations.
+    """Trace a scenario, search it, and replay the runs to its violations and goals.
 
-    ``keep`` is True if the protocol's code equals its files; then the native engine may cache facts about the request.
-    ``reuse`` decides whether a stored search may be used.
+    ``keep`` is True if the protocol's code equals its files; then the native engine may cache facts about the
+    request. ``reuse`` decides whether a stored search may be used, and whether the result is stored.
     """
     model: Model | None = None
     found = SearchResult(stopped_by="interrupted")

@@ -44,7 +44,8 @@ _BEFORE = time.time() - 10
 def request_key(request: Request) -> bytes | None:
     """A digest of all that tracing a request depends on.
 
-    None if tracing depends on a user's file, or if sources may have changed since this process began.
+    None if requests have no keys (``named``), if states outside the bounds are checked, if tracing depends on a
+    user's file, or if sources may have changed since this process began.
     """
     if request.outside or not comes_with_the_checker(request):
         return None
@@ -268,7 +269,7 @@ class Fingerprints:
         return _digest("liveness", str(found.liveness.kind), *said, *groups)
 
     def model(self, model: Model, *options: object) -> str:
-        """The fingerprint of a whole model: its scalars, initial states, actions and properties."""
+        """The fingerprint of a whole model: its scalars, initial states, actions and properties, and ``options``."""
         return _digest(
             "model",
             *(f"{leaf.sort}:{leaf.low}:{leaf.high}" for leaf in model.leaves),

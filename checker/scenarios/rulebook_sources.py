@@ -143,7 +143,7 @@ def _galleries() -> tuple[tuple[str, str, str, str], ...]:
 
 
 def tests(number: str, words: Collection[str]) -> list[Entry]:
-    """The test files that name the number or one of ``words``: names of switches, actions and properties.
+    """The test files that name the number or one of ``words``: names of switches, actions, properties and scenarios.
 
     Each file is listed once.
     """

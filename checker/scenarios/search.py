@@ -153,7 +153,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 class EngineError(LanguageError):
-    """An engine does not support a request."""
+    """An engine cannot carry out a request."""
 
 
 def missing_verdicts(properties: list[str], found: Collection[str], options: SearchOptions) -> bool:

@@ -71,7 +71,7 @@ class Contract:
 
 
 LIMIT = 10_000
-"""The most states that are kept at a time."""
+"""The most states of the model that may fit at a time."""
 
 TAKES, REFUSES, IDLE, CUT, SENSELESS = "takes", "refuses", "idle", "cut", "senseless"
 """Verdicts on an operation in a state of the model.
@@ -122,7 +122,10 @@ class Lockstep:
         self._keep([initial], "initial state", None)
 
     def possible(self) -> tuple[list[int], list[int]]:
-        """The operations to try: those that at least one state takes, and those that every state refuses."""
+        """The operations to try: those that some state takes, and those that every state refuses or finds idle.
+
+        Operations that some state cuts or finds senseless are left out.
+        """
         kinds = [self._judged(state) for state in self.states]
         takes: list[int] = []
         refuses: list[int] = []
