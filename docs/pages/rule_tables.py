@@ -109,7 +109,10 @@ def _replication_part(part: tuple[Subject, ...]) -> list[tuple[Subject, str]]:
 
 
 def subjects() -> Iterator[Subject]:
-    """Every rule alone, then every combination of rules that a defect switches off."""
+    """Every rule of the profile alone, then every combination of rules that a defect switches off.
+
+    A rule that several defects switch off alone has one subject for each of them.
+    """
     known = {n: scenario_files.find(galleries.PLACE + n) for n in galleries.names()}
     off = {
         n: tuple(sorted(rule for rule, on in s.rules.items() if not on))

@@ -74,7 +74,8 @@ def _pages() -> list[Path]:
 def relinked(text: str, page: Path, place: str, there: frozenset[str]) -> str:
     """The text of a page with its links adapted to the site.
 
-    ``page`` is the page's file, ``place`` its path on the site, and ``there`` has all paths on the site.
+    ``page`` is the page's file, ``place`` its path on the site, and ``there`` has all paths on the site. Raises
+    ValueError for a link to a missing file.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -146,7 +147,8 @@ def build() -> int:
 def main(arguments: list[str]) -> int:
     """Build the site; with ``--only-pages`` stop at the Markdown, with ``--afresh`` repeat all searches.
 
-    New answers are written to answers.json. Returns 1 if an answer differs from the committed answer.
+    New answers are written to answers.json. Returns 2 for an unknown option, the status of MkDocs if it fails, and 1
+    if an answer differs from the committed answer.
     """
     if unknown := set(arguments) - {"--only-pages", "--afresh"}:
         print(f"unknown option {min(unknown)}: --only-pages, --afresh", file=sys.stderr)
