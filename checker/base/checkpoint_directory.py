@@ -2,7 +2,7 @@
 
 The native engine and Spark store a search in this form:
 
-    lock              held by the process that searches; it ends with that process
+    lock              locked by the process that searches, until it closes the directory or ends
     *.json            manifests: a line of JSON, and a line with its SHA-256; each is moved to its name when complete
     files, folders    listed in manifests with sizes and checksums; files that no manifest lists are leftovers
 

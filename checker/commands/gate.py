@@ -134,7 +134,7 @@ def _only(path: Path, names: tuple[str, ...]) -> Baseline:
 
 
 def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -> tuple[Gate, list[str]]:
-    """Run everything and write the baseline.
+    """Run every selected entry and write the baseline.
 
     If an entry cannot run or does not meet its expectations, nothing is written. Returns the new gate and the lines
     to print.

@@ -152,7 +152,7 @@ def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, p
 def _refuse_with_follow(
     follow: bool, without: Mapping[str, object], engine: str, beside: Mapping[str, object]
 ) -> None:
-    """Raises InputError if an option needs ``--follow``, or excludes it."""
+    """Raises InputError for a given option of ``without`` with ``--follow``, or of ``beside`` without it."""
     if follow:
         given = [name for name, value in without.items() if value is not None]
         given += ["--engine spark"] if engine == "spark" else []

@@ -237,7 +237,7 @@ class SequenceChart:
         return f"L0,L{last}" if last else "L0"
 
     def lane(self, step: Step) -> int | None:
-        """The lane that a step's sentence names first; None if it names none."""
+        """The lane that a step's sentence names first, as in ``Lanes.lane``."""
         return self.lanes.lane(step.sentence)
 
     def told(self, step: Step, lane: int | None) -> list[str]:

@@ -87,7 +87,7 @@ _TABLE_HEADS = ("states", "depth", "seconds")
 
 
 def table(results: Sequence[Result], width: int = WIDTH) -> Iterator[str]:
-    """The lines of the verdict table, one for each scenario, with colours."""
+    """The lines of the verdict table, with colours: the heads, and one line for each scenario."""
     shown = list(_table_lines(results))
     indent = "  " if any(line.group for line in shown) else ""
     first = max(len("scenario"), *(len(line.name) + len(indent) for line in shown))

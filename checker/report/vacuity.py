@@ -203,7 +203,7 @@ class _Written:
                     self.anything.add(field)
 
     def beyond(self, other: _Written) -> set[str]:
-        """The fields to which these steps write values that the steps of ``other`` do not write."""
+        """The fields to which steps write values here, but not in ``other``."""
         known = {f for f in self.values if f not in other.anything}
         return {f for f in known if f in self.anything or self.values[f] - other.values.get(f, set())}
 

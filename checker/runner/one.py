@@ -35,7 +35,10 @@ _LIVE_SECONDS = 0.1
 
 
 class ProgressReporter:
-    """Reports a search's progress on standard error. As a context manager it removes its live line at the end."""
+    """Reports a search's progress on standard error. As a context manager it removes its live line at the end.
+
+    ``left`` is the word before the number ``Progress.queue``.
+    """
 
     def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
         self.name = name

@@ -230,7 +230,7 @@ class _Together:
         return said
 
     def _wait(self) -> None:
-        """Wait until no helper is busy. Raises KeyboardInterrupt."""
+        """Wait until no helper is busy. Raises KeyboardInterrupt on Ctrl-C."""
         self.timer.cancel()
         with self.news:
             while self.helping:

@@ -121,7 +121,7 @@ class Sources:
         self._read: dict[str, tuple[bytes, float, str]] = {}
         self._imports = functools.cache(self._imports_of)
         self.of_protocol = functools.cache(self._of_protocol)
-        """By a protocol's name: a digest of the sources of its tracing, and the time of their last change."""
+        """From a protocol's name: a digest of the sources of its tracing, and the time of their last change."""
         self.of_engines = functools.cache(self._of_engines)
         """A digest of the sources of the engines and the language, and the time of their last change."""
 

@@ -270,7 +270,8 @@ class Request:
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
         """The request for a scenario with overrides. Raises InputError for an unknown name or a value out of range.
 
-        Also raises InputError if a named property cannot be checked with symmetry reduction, or outside the bounds.
+        Also raises InputError if a property to check cannot be checked with symmetry reduction, or outside the
+        bounds.
         """
         protocol = scenario.protocol
         changes = {key: _value(protocol, key, value) for key, value in overrides.parameters.items()}

@@ -79,8 +79,8 @@ def following(
 ) -> Definition:
     """The protocol, changed to take the operator's ``steps`` in order.
 
-    It begins in its first initial state with the values ``start``. ``without`` are actions that are not taken. Raises
-    InputError for an unknown action or an invalid step.
+    It begins in its first initial state, with values overridden by ``start``. ``without`` are actions that are not
+    taken. Raises InputError for an unknown action or an invalid step.
     """
     protocol = definition.protocol
     actions = {action.name: action for action in protocol.actions()}

@@ -71,8 +71,8 @@ class ViolatingRun:
 
     - ``loop_start``: for a liveness property, the number of the state (0: the initial state) from which the run
       continues forever after its last state. If it is the last state, the run stays there
-    - ``case``: the number of the property's parameter values that this run violates
-    - ``others``: the numbers of other parameter values for which the property is violated
+    - ``case``: the index of the parameter values for which this run violates the property
+    - ``others``: the indices of other parameter values for which the property is violated
     """
 
     property: str

@@ -120,7 +120,7 @@ class EntryVerdict:
 
     @property
     def graph_changed(self) -> bool:
-        """True if the model's expressions differ from the baseline's; False if one of them has no facts."""
+        """True if the model's expressions differ from the baseline's; False if it is unknown."""
         facts = self.ran.facts
         return facts is not None and self.before is not None and facts.get(GRAPH) != self.before.get(GRAPH)
 
@@ -294,7 +294,7 @@ TOGETHER = 8
 def seek(
     explained: Sequence[Comparison], entries: Sequence[GateEntry], baseline: Baseline, old: Revision
 ) -> None:
-    """For each action without a difference in its scenario, search other scenarios for a state in which it differs.
+    """For each action that does not differ in its own scenario, search other scenarios for a state in which it differs.
 
     A state that is found is added to the ``ActionChange``.
     """

@@ -71,7 +71,7 @@ class GateEntry:
     def asked(self, scenario: str | None = None) -> Asked:
         """The request for an image of the entry's model in another revision.
 
-        ``scenario`` is the scenario's name there; None if it is the same.
+        ``scenario`` is the scenario's name in that revision; None if it is the same.
         """
         over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
         return {"scenario": scenario or self.scenario, **over}

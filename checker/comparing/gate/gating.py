@@ -360,7 +360,10 @@ def _explain_by_history(
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
-    """The smallest scenarios with changed expressions: those that do not pass or, if all pass, any."""
+    """The scenarios with changed expressions that do not pass or, if all pass, all of them.
+
+    The smallest come first; at most ``options.explain`` are returned.
+    """
     wanted = [
         v for v in gate.verdicts if v.entry.kind == SCENARIO and v.ran.facts is not None and v.graph_changed
     ]

@@ -91,7 +91,7 @@ def _name(definition: Definition) -> str:
 
 
 def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
-    """The protocols of the entries, without entries whose scenario is unreadable: these fail when they run."""
+    """The protocol of each entry. An entry whose scenario is unreadable is left out: it fails when it runs."""
     for entry in entries:
         try:
             yield entry.found().definition

@@ -17,7 +17,7 @@ from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Array, Option, Seq, Struct, Type
 
 TAKEN, LOST, UNDER_WAY, WITHIN = "taken", "lost", "under way", "within"
-"""The fate of a message: taken; gone without being read; still in flight; over within a step."""
+"""The fate of a message: read by a step; gone without being read; still in flight; over within a step."""
 
 
 @dataclass

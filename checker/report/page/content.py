@@ -93,7 +93,10 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
 
 
 def _why(run: ShownRun) -> Iterator[tuple[int, PropertyPart]]:
-    """For each state in which the property is false: the state's number in the run, and the false part."""
+    """For each state in which the property is false: its index in ``run.steps``, and the part that makes it false.
+
+    Nothing for deadlocks and refinements.
+    """
     model = run.model
     node, of_step = _condition(run)
     for i in run.false_at:
@@ -278,7 +281,7 @@ def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> di
     """The layout of the tables of states as plain data, and for each state the number of each cell's text.
 
     ``{"tables": [{"title", "columns", "rows": [[label, tells, constant, [cell or null for each column]]]}],
-    "states": [[text of each cell]]}``.
+    "states": [[number of each cell's text]]}``.
     """
     columns = [dict(cells(lanes.type, state)) for state in states]
     places = list(columns[0])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # few commands show a replayed run, and this imports all that
     from highwater.traces.runs.replay import RunHistory, Told
 
 LIMIT_STATES = 1000
-"""The most states of a run that a page shows. Of a longer run it shows the last states, but a loop is shown whole."""
+"""The most states of a run that a page shows. Of a longer run without a loop it shows the last states."""
 
 
 @dataclass(frozen=True)
