@@ -34,7 +34,7 @@ def aside(target: Path, *, synced: bool = False) -> Iterator[Path]:
 
     With ``synced`` the new content is on the disk before the replacement. After an error, or if the process ends
     early, the file is unchanged. If the file is a link, its target is replaced. A pipe, a device, or a file in an
-    unwritable directory is written in place. Raises OSError.
+    unwritable directory is written in place, without these guarantees. Raises OSError.
     """
     beside = None if _in_place(target) else _begun(Path(os.path.realpath(target)))
     if beside is None:
@@ -143,7 +143,7 @@ def write_text(option: str, target: str | Path, text: str) -> None:
 def written(option: str, target: str | Path) -> Iterator[Path]:
     """Yield a path for the new content of the file that an option names, and at the end replace it (``aside``).
 
-    Raises InputError if the file cannot be written; it is then unchanged.
+    Raises InputError if the file cannot be written, and BrokenPipeError if the reader of a pipe has closed it.
     """
     try:
         with aside(Path(target)) as beside:

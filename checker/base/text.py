@@ -38,7 +38,8 @@ def folded(lines: Iterable[str]) -> Iterator[str]:
 def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:
     """Lines with the cells of ``rows`` aligned in columns. The last cell of a row is folded in its column.
 
-    If the other columns leave too little room, the last cell goes to the lines below.
+    If the other columns leave too little room, the last cell goes to the lines below. Without ``width`` nothing is
+    folded.
     """
     if not rows:
         return

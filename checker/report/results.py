@@ -208,12 +208,15 @@ class Result:
 
     @property
     def generated_states(self) -> int:
-        """The number of initial states, plus the number of steps that reached a state, new or known."""
+        """The number of initial states, plus the number of steps that reached a state, new or known.
+
+        For random walks, the number of visited states.
+        """
         return self.search.generated_states
 
     @property
     def depth(self) -> int:
-        """The number of levels of the search; the initial states are level 1."""
+        """The number of levels of the search (initial states are level 1), or of states in the longest random walk."""
         return self.search.depth
 
     @property

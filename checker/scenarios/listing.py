@@ -96,7 +96,7 @@ def _of_protocol(definition: Definition, name: str) -> list[Entry]:
 
 
 def names() -> list[str]:
-    """All names for which ``find`` has entries."""
+    """The names of all entries of all ``KINDS``, and of the properties that belong to no protocol."""
     return [*dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)), *_OF_SCENARIOS]
 
 

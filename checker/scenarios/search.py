@@ -157,7 +157,10 @@ class EngineError(LanguageError):
 
 
 def missing_verdicts(properties: list[str], found: Collection[str], options: SearchOptions) -> bool:
-    """True if the search must continue after a level, because some verdicts are still open."""
+    """True if the search must continue after a level: a verdict is open, or all states must be explored.
+
+    ``found`` are the violated properties.
+    """
     if not found or options.all_states:
         return True
     return not options.stop_at_first and any(p not in found for p in properties)

@@ -144,7 +144,10 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
 
 
 def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
-    """Run the entries that a baseline selects, and compare each scenario with another revision."""
+    """Compare each scenario that a baseline selects with another revision.
+
+    Only scenarios whose expressions differ are run, in both revisions. Proofs are not compared.
+    """
     gate = Gate(baseline, options.strict, against=revision, revisions=True)
     entries = _chosen(baseline.select.entries(baseline.root), options.names)
     if any(e.kind == PROOF for e in entries):

@@ -171,7 +171,10 @@ class Examination:
     def _explored(
         self, numbers: Collection[int], limit_states: int | None, *, all_states: bool = False
     ) -> Iterator[tuple[MutantProgram, MutantRun, SearchResult]]:
-        """Explore the unmutated protocol as ``highwater check`` does; with ``all_states``, also beyond violations."""
+        """Explore the unmutated protocol as ``highwater check`` does, and yield the program, the search and its result.
+
+        With ``all_states``, the search continues after violations.
+        """
         effort = MutantProgram.effort_for((self.states or 0) * len(numbers), self.text)
         program = MutantProgram(self.model, effort)
         base = None
