@@ -47,7 +47,7 @@ def names_number(text: str, number: str) -> bool:
 
 
 def functions(number: str) -> list[Entry]:
-    """The functions and classes whose docstring names the number.
+    """The functions and classes in ``FOLDERS`` whose docstring names the number.
 
     If the first sentence of a docstring names the number (``states``), the function comes first. Actions and
     properties are left out, because their ``source`` has the numbers of their rules.
@@ -96,7 +96,7 @@ def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, s
 
 
 def defined_at(name: str) -> list[str]:
-    """The places of the functions and classes with a name, which may include modules: ``fetching.send_fetch``."""
+    """The places of the model's functions and classes with a name, which may include modules: ``a.send_fetch``."""
     return [
         f"{path}:{line}"
         for path, text in _texts(("model",))

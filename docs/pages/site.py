@@ -106,7 +106,7 @@ def _outside_code(text: str, link: object) -> str:
 
 
 def gather(folder: Path = SOURCES) -> None:
-    """Write all pages of the site to a folder, with the images and examples to which they link."""
+    """Write all pages of the site to an emptied folder, with the images and examples to which they link."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS / "images", folder / "images")
     shutil.copytree(DOCS / "pages" / "theme", folder / "theme")

@@ -1,6 +1,6 @@
 """Compare all mutants of one scenario with the protocol.
 
-A mutant that takes the same steps in every state of the protocol's search is equivalent in that scenario, and is not
+A mutant that takes the same steps as the protocol in all reachable states is equivalent in that scenario, and is not
 searched. Every other mutant is searched from the initial states, as ``highwater check`` searches. If no property
 detects a mutant, its counts (those of ``highwater gate``) are compared with the protocol's counts.
 """

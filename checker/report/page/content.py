@@ -221,9 +221,10 @@ def parameters(instance: Instance) -> str:
 
 
 def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
-    """The lines of a run in Markdown. The protocol's drawing selects the changes; without a drawing all are listed.
+    """The lines of a run in Markdown.
 
-    ``mermaid`` is the text of the run's chart; None: no chart.
+    The protocol's drawing selects the changes; if it selects no paths, all changes are listed. ``mermaid`` is the
+    text of the run's chart; None: no chart.
     """
     source = f" ({_escaped(run.source)})" if run.source else ""
     yield f"**{_escaped(run.title)}**{source}, {_escaped(run.subtitle)}."
