@@ -96,7 +96,10 @@ def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, s
 
 
 def defined_at(name: str) -> list[str]:
-    """The places of the model's functions and classes with a name, which may include modules: ``a.send_fetch``."""
+    """The places in ``model`` of the functions and classes with a name.
+
+    The name may include modules: ``fetching.send_fetch``.
+    """
     return [
         f"{path}:{line}"
         for path, text in _texts(("model",))
