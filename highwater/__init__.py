@@ -53,7 +53,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported now (PEP 562); ``language`` is a module."""
+    """The object with this public name, imported now (PEP 562). Raises AttributeError for any other name."""
     if name == "language":
         return import_module("highwater.language")
     if name not in _HOMES:

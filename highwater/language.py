@@ -1,6 +1,6 @@
-"""The words in which a protocol is stated, for protocols of one's own: ``from highwater.language import …``.
+"""The language of protocols, for a user's own protocol: ``from highwater.language import …``.
 
-They are those of ``highwater.model.language``; docs/language.md is their reference.
+The names are those of ``highwater.model.language``; docs/language.md is their reference.
 """
 
 from highwater.model import language as _language

@@ -2,7 +2,7 @@
 
 The native engine and Spark store a search in this form:
 
-    lock              held by the process that searches; it ends with that process
+    lock              locked by the process that searches, until it closes the directory or ends
     *.json            manifests: a line of JSON, and a line with its SHA-256; each is moved to its name when complete
     files, folders    listed in manifests with sizes and checksums; files that no manifest lists are leftovers
 
@@ -64,7 +64,8 @@ class CheckpointDirectory:
     def take(self, *, resume: bool) -> None:
         """Lock the directory until ``close``, for a new search or, with ``resume``, for the search stored there.
 
-        Raises InputError if the directory is locked or holds other files, or if there is no search to resume.
+        Without ``resume``, a missing directory is created. Raises InputError if the directory cannot be used: it is
+        locked, holds other files, or already holds a search (with ``resume``: no search of this engine).
         """
         try:
             if not resume:
@@ -119,9 +120,9 @@ class CheckpointDirectory:
             yield from entries
 
     def _is_own(self, name: str, mode: int) -> bool:
-        """True if the directory of a checkpoint may contain a file with this name and mode.
+        """True if the directory of a checkpoint may contain a file or folder with this name and mode.
 
-        Hidden files are allowed, because the file system may have created them.
+        Hidden entries are allowed, because the file system may have created them.
         """
         if self.folders is not None and self.folders.fullmatch(name):
             return stat.S_ISDIR(mode)
@@ -172,8 +173,8 @@ class CheckpointDirectory:
     def remove(self, name: str) -> None:
         """Remove a file or a folder if its name matches ``files`` or ``folders``.
 
-        In a folder, only files that match ``inside`` are removed. No link is followed, and a missing file is no
-        error. Raises OSError.
+        In a folder, only files that match ``inside`` are removed; if others are left, the folder stays. No link is
+        followed, and a missing file is no error. Raises OSError.
         """
         path = self.directory / name
         if self.folders is not None and self.folders.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Atomic writes, checksums, the target of ``--json``, and bounded reading of untrusted TOML and JSON."""
+"""Atomic writes, checksums, the target of ``--json``, bounded reading of TOML and JSON, and internal error reports."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def aside(target: Path, *, synced: bool = False) -> Iterator[Path]:
 
     With ``synced`` the new content is on the disk before the replacement. After an error, or if the process ends
     early, the file is unchanged. If the file is a link, its target is replaced. A pipe, a device, or a file in an
-    unwritable directory is written in place. Raises OSError.
+    unwritable directory is written in place, without these guarantees. Raises OSError.
     """
     beside = None if _in_place(target) else _begun(Path(os.path.realpath(target)))
     if beside is None:
@@ -143,7 +143,7 @@ def write_text(option: str, target: str | Path, text: str) -> None:
 def written(option: str, target: str | Path) -> Iterator[Path]:
     """Yield a path for the new content of the file that an option names, and at the end replace it (``aside``).
 
-    Raises InputError if the file cannot be written; it is then unchanged.
+    Raises InputError if the file cannot be written, and BrokenPipeError if the reader of a pipe has closed it.
     """
     try:
         with aside(Path(target)) as beside:
@@ -210,7 +210,8 @@ _INT64 = 1 << 63
 def read_text(path: Path) -> str:
     """The text of a file.
 
-    Raises FileNotFoundError if there is no file, and InputError if it is not regular, too large, or not UTF-8.
+    Raises FileNotFoundError if there is no file, and InputError if it is not regular, unreadable, too large, or not
+    UTF-8.
     """
     try:
         # O_NONBLOCK: if the path is a pipe, do not wait for its writer.
@@ -233,7 +234,10 @@ def read_text(path: Path) -> str:
 
 
 def toml(path: Path, text: str) -> dict[str, Any]:
-    """The tables of a TOML text. Raises InputError, with the line, if it is not TOML."""
+    """The tables of a TOML text. Raises InputError if the text is invalid, too large or nested too deeply.
+
+    The error names the file ``path`` and, for invalid TOML, the line.
+    """
     _refuse_many(path, text)
     try:
         found = tomllib.loads(text)
@@ -280,7 +284,7 @@ def _too_deep(path: Path) -> InputError:
 
 
 def _refuse_extremes(path: Path, found: Any) -> None:
-    """Raises InputError for values nested too deeply, or numbers too long to show in an error."""
+    """Raises InputError for values nested too deeply, or integers of more than 64 bits."""
     left = [(found, 0)]
     while left:
         value, depth = left.pop()
@@ -297,7 +301,7 @@ def _refuse_extremes(path: Path, found: Any) -> None:
 
 
 def report_of(wrong: BaseException) -> dict[str, Any]:
-    """The report of an internal error: the command, the versions, and the traceback."""
+    """The report of an internal error: error, command, versions, platform, traceback, and the error's ``facts``."""
     from highwater.model.versions import versions
 
     return {

@@ -128,7 +128,10 @@ def missing_library(wrong: BaseException) -> str | None:
 
 
 def module_cut_short(wrong: EOFError) -> str:
-    """One line about an EOFError from a truncated ``.pyc`` file, which Python leaves when the disk is full."""
+    """One line about an EOFError; it names the ``.pyc`` file if a truncated one was being loaded.
+
+    Python leaves truncated ``.pyc`` files when the disk is full.
+    """
     places = [frame.f_locals.get("bytecode_path") for frame in _frames(wrong.__traceback__)]
     named = [str(place) for place in places if place]
     if named:

@@ -29,7 +29,7 @@ Say = Callable[[object], None]
 
 
 class ProcessEnded(HighwaterError):
-    """A process was killed before it answered its job."""
+    """A process of a pool ended before it answered."""
 
 
 class News(NamedTuple, Generic[Job]):
@@ -99,7 +99,7 @@ class Pool(Generic[Job]):
         self.close()
 
     def _hear(self, connection: Connection, left: Iterator[Job]) -> Iterator[News[Job]]:
-        """Receive a message from a process and yield it; if the process is free, send it the next job."""
+        """Receive a message from a process and yield it. Then give a free process a job, or replace an ended one."""
         ended: ProcessEnded | None = None
         try:
             said, done = connection.recv()
@@ -167,7 +167,8 @@ def answers(
     """Call ``ask`` for each task in a fork of this process; yield each task with its answer, as answers arrive.
 
     The first exception of a task is raised here and ends the other tasks; an unexpected exception is raised as
-    InternalError. With ``processes`` 1, or on a system without fork, the tasks run in this process, in order.
+    InternalError. If ``processes`` is 1, or the system has no fork, the tasks run in this process, in order, and
+    raise their own exceptions.
     """
     if processes <= 1 or "fork" not in multiprocessing.get_all_start_methods():
         yield from ((task, ask(task)) for task in tasks)
@@ -181,7 +182,7 @@ def answers(
 
 
 class _Interruption:
-    """Handles Ctrl-C in a process of a pool: it ends the running job or, if none is running, the next job."""
+    """Handles Ctrl-C in a process of a pool: it ends the running job and every later job."""
 
     def __init__(self) -> None:
         self.came = False
@@ -197,7 +198,7 @@ class _Interruption:
 
     @contextmanager
     def possible(self) -> Iterator[None]:
-        """While inside, Ctrl-C raises KeyboardInterrupt."""
+        """While inside, Ctrl-C raises KeyboardInterrupt; an earlier Ctrl-C raises it on entry."""
         self._under_way = True
         try:
             if self.came:
@@ -230,7 +231,10 @@ def _end_with_the_parent() -> None:
 
 
 def _answer(do: Callable[[Job, Say], object], job: Job, say: Say) -> object:
-    """The answer to a job, or the exception that it raised. An unexpected exception becomes an InternalError."""
+    """The answer to a job, or the exception that it raised.
+
+    A missing library becomes an InputError, and any other unexpected exception an InternalError.
+    """
     try:
         return do(job, say)
     except (HighwaterError, InternalError, MemoryError) as wrong:

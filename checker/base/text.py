@@ -18,7 +18,7 @@ _LEAST = 32
 
 
 def width() -> int | None:
-    """The number of columns at which to fold lines: $COLUMNS, or the terminal's width.
+    """The number of columns at which to fold lines: $COLUMNS or the terminal's width, at most ``WIDEST``.
 
     None if neither is known; then nothing is folded.
     """
@@ -38,7 +38,8 @@ def folded(lines: Iterable[str]) -> Iterator[str]:
 def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:
     """Lines with the cells of ``rows`` aligned in columns. The last cell of a row is folded in its column.
 
-    If the other columns leave too little room, the last cell goes to the lines below.
+    If the other columns leave too little room, the last cell goes to the lines below. Without ``width`` nothing is
+    folded.
     """
     if not rows:
         return
@@ -110,9 +111,10 @@ def settings(parameters: Mapping[str, int]) -> str:
 def lines(
     type: Struct, state: dict[str, Any], only: Collection[str] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """A state as pairs (path, text): one for each field, or for each element of a field that is an array.
+    """A state as pairs (path, text): one for each field.
 
-    ``only`` is a collection of paths of scalars: fields that contain none of these scalars are left out.
+    A field that is an array has a pair for each element, and a field of messages has a pair for each kind. ``only``
+    is a collection of paths of scalars: fields that contain none of these scalars are left out.
     """
     for name, inner in type.fields.items():
         value = state[name]

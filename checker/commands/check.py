@@ -144,7 +144,10 @@ def check(
 
 
 def _refuse_several(names: Sequence[str], trace_out: str | None, html: str | None) -> None:
-    """Raises InputError if an output about one run is requested for several scenarios, or cannot be written."""
+    """Raises InputError if an option for a file about one run is given without exactly one name.
+
+    Also raises it if the file of ``--html`` cannot be written.
+    """
     if trace_out is not None and len(names) != 1:
         raise InputError("--trace-out: name one scenario; a trace is one run")
     if html is not None and len(names) != 1:
@@ -171,9 +174,9 @@ def _written(
 
 
 def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:
-    """The number of scenarios to explore at a time.
+    """The number of scenarios to explore at a time; 1 for Spark.
 
-    With --limit-seconds the number is 1, so that scenarios do not slow each other down.
+    With --limit-seconds it is also 1, so that scenarios do not slow each other down.
     """
     if engine.name == "spark" or options.limit_seconds is not None:
         return 1
@@ -183,7 +186,7 @@ def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:
     """The requests without their liveness properties, which Spark cannot check; a note lists what is skipped.
 
-    Raises InputError if a named scenario checks only liveness.
+    A request with liveness only is left out or, if scenarios are ``named``, raises InputError.
     """
     for request in requests:
         live = ", ".join(p.name for p in request.liveness)

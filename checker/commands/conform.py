@@ -55,7 +55,7 @@ from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 
 _MOST_SHOWN = 5
-"""Kinds of differences that are shown in full."""
+"""The most kinds of differences that are shown in full."""
 
 
 @click.command(short_help="Kafka's own controller under the model: every state, every request.")

@@ -121,7 +121,7 @@ def gate(
 
 
 def _nearest() -> Path:
-    """The path of the baseline in this directory, or else in the nearest parent directory that has a baseline."""
+    """The path of the baseline in this directory or the nearest parent that has one; ``DEFAULT`` if none has."""
     for directory in (Path(), *Path.cwd().parents):
         if (directory / baselines.DEFAULT).is_file():
             return directory / baselines.DEFAULT
@@ -134,7 +134,7 @@ def _only(path: Path, names: tuple[str, ...]) -> Baseline:
 
 
 def _update(path: Path, names: tuple[str, ...], options: Options, quiet: bool) -> tuple[Gate, list[str]]:
-    """Run everything and write the baseline.
+    """Run every selected entry and write the baseline.
 
     If an entry cannot run or does not meet its expectations, nothing is written. Returns the new gate and the lines
     to print.

@@ -152,7 +152,7 @@ def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, p
 def _refuse_with_follow(
     follow: bool, without: Mapping[str, object], engine: str, beside: Mapping[str, object]
 ) -> None:
-    """Raises InputError if an option needs ``--follow``, or excludes it."""
+    """Raises InputError for a given option of ``without`` with ``--follow``, or of ``beside`` without it."""
     if follow:
         given = [name for name, value in without.items() if value is not None]
         given += ["--engine spark"] if engine == "spark" else []
@@ -239,7 +239,7 @@ def _end(
 
 
 def _severity(report: Report) -> tuple[int, bool, int]:
-    """A sort key: worst incident first, then reports that do not conform, then those with the most lost records."""
+    """A sort key: worst incident first, then reports that are not ``explained``, then the most lost records."""
     found = report.incidents
     lost = sum(i.lost or 0 for i in found if i.certain)
     return SEVERITIES.index(found[0].severity) if found else len(SEVERITIES), report.explained, -lost
@@ -258,7 +258,9 @@ def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHis
 def _status(report: Report, fail_on: str) -> Status:
     """The exit status for one report.
 
-    Only certain and reliable incidents of the severity ``fail_on`` or worse make the replay fail.
+    Damage is BAD_REQUEST. A certain and reliable incident of severity ``fail_on`` or worse is VIOLATED; with "any",
+    every certain and reliable incident is, and also a report that ``is_violated``. Otherwise caveats are
+    INCONCLUSIVE.
     """
     if report.damage:
         return Status.BAD_REQUEST

@@ -97,7 +97,10 @@ def states(
 
 
 def _writer(engine: Engine, workers: int) -> Write:
-    """The function that explores with an engine and writes tables. Raises InputError if a package is missing."""
+    """The function that explores with an engine and writes tables.
+
+    Raises InputError if a package is missing, or if another engine than Spark gets a checkpoint.
+    """
     if find_spec("pyarrow") is None:
         raise InputError("states needs the package pyarrow: pip install 'highwater-checker[tables]'")
     engine.in_memory()

@@ -93,7 +93,7 @@ def _named(site: Site) -> str:
 
 
 def lines(coverage: Coverage, *, full: bool = False) -> Iterator[str]:
-    """The lines of the text report. With ``full`` every line of the source is listed with its counts."""
+    """The lines of the text report. With ``full``, every guard, branch and rule is listed with its counts."""
     if full:
         yield from _by_line(coverage)
     for heading, found in gaps(coverage):
@@ -241,7 +241,7 @@ def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> 
 def _kind(sites: list[Site], coverage: Coverage) -> str:
     """How well a line is exercised: "full", "part" or "none".
 
-    If several actions share the line, it is enough that one of them exercises it.
+    It is "full" if each count is above zero for some action on the line, and "none" if at most one count is.
     """
     counts = [coverage.sites[s] for s in sites]
     wanted = 3 if any(s.kind == GUARD for s in sites) else 2

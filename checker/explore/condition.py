@@ -1,8 +1,8 @@
 """Conditions on a state that a user types: ``brokers[1].hwm < brokers[0].hwm and partition.elr.is_empty``.
 
-The text is parsed, never executed. Names are fields of the state, indices and enumerations of the protocol, and
-variables of ``any(… for b in broker)``. Values are the language's own, so a condition means the same as in a
-property. The grammar is a subset of Python's expressions:
+The text is parsed, never executed. Names are fields of the state, indices, enumerations and parameters of the
+protocol, and variables of ``any(… for b in broker)``. Values are the language's own, so a condition means the same as
+in a property. The grammar is a subset of Python's expressions:
 
 * numbers, text (a member of an enumeration), ``true``, ``false``, ``none`` (or ``True`` …), ``[0, 2]`` for a set;
 * ``.field``, ``[index]``, and the attributes and methods in ``ATTRIBUTES`` and ``METHODS``;
@@ -56,7 +56,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def condition(model: Model, text: str) -> Node:
     """Parse a condition to an expression over the model's scalars.
 
-    Raises InputError, with the place in the text, if the text is not a condition.
+    Raises InputError if the text is not a condition.
     """
     found = _read(model, text)
     if not isinstance(found, (Truth, bool)):
@@ -220,7 +220,11 @@ class _Reading:
         raise _refuse(tree, "is called; there is size, any, all, count, enabled")
 
     def _each(self, tree: ast.GeneratorExp) -> list[Any]:
-        """The values of the part before ``for``, one for each value of the index: ``… for i in index [if …]``."""
+        """For each value of the index, the part before ``for`` as a condition: ``… for i in index [if …]``.
+
+        Each condition is conjoined with the part after ``if``; values for which this part is constant false are left
+        out.
+        """
         (loop, *more) = tree.generators
         over = self.of(loop.iter)
         if more or not isinstance(loop.target, ast.Name) or not isinstance(over, Index | Enum):

@@ -96,8 +96,8 @@ class Session:
     def after(self, state: Scalars, number: int, what: str = "the step") -> Scalars:
         """The state after a step of the instance with this number.
 
-        If the step cannot be taken, raises InputError with the guard that refuses it. ``what`` names the step in the
-        error.
+        If the step cannot be taken, raises InputError with the guard that refuses it or the bound that prunes it.
+        ``what`` names the step in the error.
         """
         if number >= len(self.model.instances):
             raise InputError(f"{what}: there is no step {number}: there are {len(self.model.instances):,}")
@@ -146,9 +146,9 @@ class Session:
         return list(self.interpreter.broken(states[-2], states[-1])) if len(states) > 1 else []
 
     def walk(self, path: Path, steps: int, seed: int) -> Path:
-        """The path extended by up to ``steps`` random steps, fewer if no step can be taken.
+        """The path extended by up to ``steps`` random steps, which ``seed`` determines.
 
-        ``seed`` determines the steps.
+        It is shorter if it comes to a state without steps, or to ``LONGEST`` steps.
         """
         chance, state = random.Random(seed), self.states(path)[-1]
         taken: list[int] = []
@@ -235,7 +235,11 @@ def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def read_trace(file: File) -> tuple[Request, list[StepLine]]:
-    """The request and the lines of a trace. Raises InputError if the trace is unreadable or a step has no action."""
+    """The request and the lines of a trace. Raises InputError if the trace is unreadable or cannot be explored.
+
+    A trace can be explored if it is a run of a built-in protocol from an initial state, without hidden steps, with an
+    action at each step, and of at most ``LONGEST`` lines.
+    """
     try:
         trace = read_run(file)
         meta = trace.meta
@@ -356,7 +360,10 @@ class Answers:
         return True, values
 
     def nearest(self, arguments: Arguments) -> dict[str, Any]:
-        """The shortest continuation of ``path`` to a state in which the condition ``where`` holds."""
+        """The path to the nearest state after ``path`` in which the condition ``where`` holds, and the search's counts.
+
+        The path is None if the search finds no such state.
+        """
         options = SearchOptions(stop_at_first=True, limit_seconds=SEARCH_SECONDS)
         found = self.session.nearest(self._path(arguments), arguments.get("where", ""), options)
         return {
@@ -436,7 +443,7 @@ def examples(state: Struct) -> tuple[str, str]:
 
 
 def _simple(type: Type, path: str) -> Iterator[tuple[str, Type]]:
-    """The scalars, sets and sequences of a state whose path has only names and indices, each with its type."""
+    """The path and the type of each value in a state that is no struct; of an indexed array only element 0."""
     if isinstance(type, Struct):
         for name, field in type.fields.items():
             yield from _simple(field, f"{path}.{name}" if path else name)

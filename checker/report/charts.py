@@ -89,7 +89,7 @@ class Lanes:
         return list(dict.fromkeys(lane for _, lane in sorted(found)))
 
     def lane(self, sentence: str) -> int | None:
-        """The lane that a step's sentence names first; None if it names none."""
+        """The lane that a step's sentence names first; None if it names none. 0 if the drawing names no lane."""
         if not self.called:
             return 0
         return next(iter(self.named(sentence)), None)
@@ -237,7 +237,7 @@ class SequenceChart:
         return f"L0,L{last}" if last else "L0"
 
     def lane(self, step: Step) -> int | None:
-        """The lane that a step's sentence names first; None if it names none."""
+        """The lane that a step's sentence names first, as in ``Lanes.lane``."""
         return self.lanes.lane(step.sentence)
 
     def told(self, step: Step, lane: int | None) -> list[str]:
@@ -263,7 +263,7 @@ def tells(drawing: Drawing, path: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """The text in a form that Mermaid shows unchanged: one line, with ``;`` and ``#`` as codes, and no ``end``."""
+    """The text in a form that Mermaid shows unchanged: one line, no ``end``, and ``; # < >`` as codes."""
     coded = re.sub(r"[#;<>]", lambda found: f"#{ord(found[0])};", " ".join(text.split()))
     return re.sub(r"\bend\b", "e#110;d", coded)
 

@@ -242,8 +242,9 @@ def tell(
 ) -> Iterator[str]:
     """The lines of a counterexample: the property, one line a step, and the state that violates it.
 
-    A run with a loop ends with the state that repeats. With ``width`` (in columns), changes that do not fit are
-    folded below their step. ``full`` adds the whole state after each step, and the reasons why the loop is fair.
+    For a step property, both states of the violating step come last; for a loop, the state that repeats. With
+    ``width`` (in columns), changes that do not fit are folded below their step. ``full`` adds the whole state after
+    each step, and the reasons why the loop is fair.
     """
     type = model.protocol.state
     rule = f" ({example.source})" if example.source else ""
@@ -296,7 +297,7 @@ def tell(
 def read_by(model: Model, example: Counterexample) -> list[str] | None:
     """The paths of the scalars that a run's property reads.
 
-    None if the property reads all scalars, or is not in the model.
+    None for a step property, and if the property reads all scalars or none.
     """
     nodes = [p.node for p in model.properties if p.name == example.name]
     cases = [case for p in model.liveness if p.name == example.name for case in p.cases]
@@ -382,7 +383,7 @@ def _both_states(
 
 
 def abstract_step(run: AbstractRun, number: int, width: int | None) -> Iterator[str]:
-    """The lines for the abstract step of step ``number``; none if the abstract state does not change."""
+    """The lines for ``run.steps[number]``; none if the abstract state does not change."""
     step = run.steps[number]
     if step.changes or step.leaves:
         told = (
@@ -432,7 +433,7 @@ MOST = 3
 
 @dataclass(frozen=True)
 class NearestAction:
-    """An abstract action that makes part of a step's changes. ``refused_by`` are its false guards.
+    """An abstract action that makes part of a step's changes. ``refused_by`` are its false guards, or exceeded bounds.
 
     ``differs`` maps a path to a pair: the value after the action, and the value after the step.
     """

@@ -1,8 +1,8 @@
-"""The part of a property that is false in a state, derived from its expression graph.
+"""The part of a property that makes it false in a state, found by the property's expression graph.
 
 A false conjunction is false by its false conjuncts, a false disjunction by all of its disjuncts. The walk ends at
-comparisons, which are written with the paths of the state's scalars; array accesses and choices are resolved by the
-values of this state, so only the branch that counts is written.
+comparisons, which are written with the paths of the state's scalars. Array accesses and choices are resolved by the
+values of the state, so only the branch that applies is written.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ class PropertyPart:
 
 
 def false_part(model: Model, node: Node, *states: Scalars) -> PropertyPart | None:
-    """The part of a condition that makes it false in a state, or in the two states of a step; None if it is true."""
+    """The part of a condition that makes it false in a state, or in the two states of a step.
+
+    An undefined condition counts as false. None if the condition is true.
+    """
     found = _Explanation(model, node, states)
     return None if found.value(node) and found.value(where_defined(node)) else found.why(node, False, _DEEP)
 
@@ -183,7 +186,7 @@ class _Explanation:
         return texts[0], texts[1]
 
     def _resolved(self, node: Node) -> Node:
-        """The branch of a choice that applies in this state."""
+        """The branch of a choice that applies in this state; an expression that is no choice is returned unchanged."""
         while node.op == "select":
             node = node.args[1] if self.value(node.args[0]) else node.args[2]
         return node

@@ -129,7 +129,7 @@ class Result:
     ruled_out: tuple[str, ...] = ()
     """Actions that the parameters make impossible, as tracing found."""
     constant: tuple[str, ...] = ()
-    """Properties that are the same in every state, as tracing found."""
+    """Properties that tracing shows to have the same value in every state, or a premise that never holds."""
     vacuous: tuple[Vacuous, ...] = ()
     """Vacuous actions and properties that the scenario does not expect (``report/vacuity.py``)."""
     outside_states: int | None = None
@@ -137,7 +137,7 @@ class Result:
     explored_at: str | None = None
     """When a stored result was explored, as 2026-11-22T10:15:00Z; None if it was explored now."""
     model: Model | None = None
-    """The traced protocol; None if Ctrl-C came before it was traced, or another process explored."""
+    """The traced protocol; None if Ctrl-C came before tracing, or if the result is stored or from another process."""
 
     form: ClassVar[str] = "result"
     """The form of the JSON: see ``highwater.model.versions``."""
@@ -188,7 +188,7 @@ class Result:
 
     @property
     def _decided(self) -> bool:
-        """True if every property is decided: all states were explored, or all properties are violated."""
+        """True if all states were explored, or violations ended the search."""
         return self.complete or self.stopped_by == "violation"
 
     @property
@@ -208,12 +208,15 @@ class Result:
 
     @property
     def generated_states(self) -> int:
-        """The number of initial states, plus the number of steps that reached a state, new or known."""
+        """The number of initial states, plus the number of steps that reached a state, new or known.
+
+        For random walks, the number of visited states.
+        """
         return self.search.generated_states
 
     @property
     def depth(self) -> int:
-        """The number of levels of the search; the initial states are level 1."""
+        """The number of levels of the search (initial states are level 1), or of states in the longest random walk."""
         return self.search.depth
 
     @property
@@ -253,11 +256,11 @@ class Result:
 
     @cached_property
     def violations(self) -> tuple[Violation, ...]:
-        """A violation with its run for each violated property, shortest run first."""
+        """A violation with its run for each violated property, shortest run first; empty if ``model`` is None."""
         return () if self.model is None else tuple(Violation(self, self.model, e) for e in self.examples)
 
     def violation(self, name: str) -> Violation | None:
-        """The violation of the property with this name; None if the property is not violated."""
+        """The violation of the property with this name; None if ``violations`` has none."""
         return next((v for v in self.violations if v.name == name), None)
 
     @property
@@ -275,7 +278,7 @@ class Result:
     def checked(self) -> Checked:
         """The properties that were checked, and the properties that were not.
 
-        Liveness properties that the search did not get to count as not checked.
+        A liveness property counts as not checked if the search stopped before its turn.
         """
         found = {e.name for e in self.examples}
         missed = {p.name for p in self.request.liveness} - self.search.premises.keys() - found
@@ -356,13 +359,17 @@ class Result:
 
     @property
     def headline(self) -> str:
-        """The verdict, with the violated properties and their depths."""
+        """The verdict, with the violated properties or reached goals, and their depths."""
         shown = self.examples or (self.goal_runs if self.verdict == REACHED else ())
         where = ", ".join(f"{e.called} at depth {e.depth}" for e in shown)
         return f"{self.verdict}: {where}" if where else self.verdict
 
     def told_runs(self, *, full: bool = False, width: int | None = None) -> Iterator[str]:
-        """The lines of the counterexamples, with colours. A run that violates several properties is shown once."""
+        """The lines of the counterexamples, with colours; none if ``model`` is None.
+
+        A run that violates several properties is shown once. Runs to goals are included if ``--property`` names the
+        goals.
+        """
         if self.model is None:
             return
         names: dict[tuple[object, ...], str] = {}

@@ -259,7 +259,7 @@ class ProofResult:
     def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:
         """The lines that state the verdict. With ``failures``, the lines about each failure come first.
 
-        With ``full`` every verdict is listed.
+        With ``full``, every verdict is listed before them.
         """
         name, found = self.request.scenario.name, self.found
         if full:

@@ -46,7 +46,7 @@ class _Line:
 
     @property
     def verdict(self) -> str:
-        """The verdict in one or two words, without the violated properties."""
+        """The verdict, whether it is as expected, and whether it is unchanged; without the violated properties."""
         word, as_expected = self.result.verdict, self.result.expected
         same = "" if self.result.explored_at is None else ", unchanged"
         if as_expected is False:
@@ -87,7 +87,7 @@ _TABLE_HEADS = ("states", "depth", "seconds")
 
 
 def table(results: Sequence[Result], width: int = WIDTH) -> Iterator[str]:
-    """The lines of the verdict table, one for each scenario, with colours."""
+    """The lines of the verdict table, with colours: the heads, and one line for each scenario."""
     shown = list(_table_lines(results))
     indent = "  " if any(line.group for line in shown) else ""
     first = max(len("scenario"), *(len(line.name) + len(indent) for line in shown))
@@ -149,7 +149,7 @@ def _numbers(cells: Iterable[str], widths: Sequence[int]) -> str:
 def _table_lines(results: Sequence[Result]) -> Iterator[_Line]:
     """The rows of the verdict table, grouped by protocol if there are several scenarios.
 
-    Scenarios given as files are not grouped.
+    If any scenario is given as a file, none is grouped.
     """
     names = [result.name for result in results]
     grouped = len(names) > 1 and not any(map(is_path, names))
@@ -217,6 +217,7 @@ def finish(
 ) -> None:
     """Print the verdict table, notes, warnings and the last line, and write the JSON.
 
+    If the JSON goes to standard output, only the warnings are printed. With ``quiet``, the notes are left out.
     ``seconds`` is the wall-clock time of the whole command.
     """
     if not output.to_stdout:

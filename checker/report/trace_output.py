@@ -40,7 +40,7 @@ class TraceOutput:
     def write_violation(
         self, request: Request, model: Model, violations: Iterable[ViolatingRun], example: Counterexample
     ) -> str:
-        """Write the run of a counterexample. Returns a line with its length and the violated property."""
+        """Write the run of a counterexample. Returns a line with its length and the violated property, if any."""
         run = next(v for v in violations if v.property == example.name and v.depth == example.depth)
         violated = () if example.goal else (example.name,)
         return self._write(request, model, run.initial, run.path, violated, {}, run.loop_start)

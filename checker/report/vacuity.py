@@ -41,7 +41,7 @@ class Vacuous:
 
 @dataclass(frozen=True)
 class Idle:
-    """The vacuity of a scenario: its constant properties, and the warnings."""
+    """The vacuity of a scenario: the names from ``constant_properties``, and the warnings."""
 
     constant: tuple[str, ...]
     warnings: tuple[Vacuous, ...]
@@ -59,7 +59,11 @@ def idle(model: Model, request: Request, result: SearchResult) -> Idle:
 
 
 def constant_properties(model: Model) -> dict[str, str]:
-    """The constant properties by name, each with a predicate such as "is true in every state". Goals are left out."""
+    """The properties that check nothing, each with a predicate such as "is true in every state". Goals are left out.
+
+    Such a property has the same value in every state or step, a premise that never holds, or values that no step
+    writes.
+    """
     found = {}
     for prop in model.properties:
         if prop.invariant.goal:
@@ -111,7 +115,7 @@ def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuo
 def _never_taken(model: Model, request: Request, result: SearchResult) -> list[str]:
     """The actions that no reachable state enables, although tracing does not rule them out.
 
-    Actions that the scenario expects to be impossible are left out.
+    Actions that the scenario expects to be impossible are left out. Empty unless every state was explored.
     """
     if not result.complete:
         return []
@@ -199,7 +203,7 @@ class _Written:
                     self.anything.add(field)
 
     def beyond(self, other: _Written) -> set[str]:
-        """The fields to which these steps write values that the steps of ``other`` do not write."""
+        """The fields to which steps write values here, but not in ``other``."""
         known = {f for f in self.values if f not in other.anything}
         return {f for f in known if f in self.anything or self.values[f] - other.values.get(f, set())}
 

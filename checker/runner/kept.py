@@ -88,7 +88,8 @@ def now() -> str:
 def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) -> dict[int, Result]:
     """The stored results of unchanged requests, by position in ``requests``. No protocol is traced.
 
-    The results have no model, so they cannot show runs. Without ``runs``, results that have runs are left out.
+    The results have no model, so they cannot show runs. Left out are results that are not as expected and, without
+    ``runs``, results that have runs.
     """
     found: dict[int, Result] = {}
     for number, request in enumerate(requests):
@@ -119,7 +120,10 @@ def search(model: Model, request: Request, options: SearchOptions) -> KeptSearch
 
 
 def keep(result: Result, options: SearchOptions, explored_at: str) -> None:
-    """Store the result of a completed search, unless the source files changed during the search."""
+    """Store the search and the result, if the search ended without trouble and the protocol is built in.
+
+    If source files changed since this process began, the result is not stored.
+    """
     request, model, found = result.request, result.model, result.search
     if model is None or not result.reached_end or found.trouble or found.unspilled:
         return
@@ -152,7 +156,7 @@ def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
 
 
 def _traced(model: Model, request: Request) -> bytes | None:
-    """The key of the traced model; None if it cannot have a key.
+    """The key of the traced model, which is also stored; None if it cannot have a key.
 
     None also if the model is not traced now and no key is stored.
     """

@@ -23,7 +23,10 @@ from highwater.model.language.step_properties import StepProperty, TracedStepPro
 
 
 def model_of(request: Request) -> Model:
-    """The request's model, with its cache key. Raises the errors of ``Request.model`` if the model is not cached."""
+    """The request's model, with its cache key. Raises the errors of ``Request.model`` if the model is not cached.
+
+    Only outlines of models without liveness properties are cached; a new outline is stored.
+    """
     identity = request_key(request)
     # Liveness needs the explored graph, and that needs the traced protocol.
     outline = None if request.liveness else cache.found(Outline, identity)

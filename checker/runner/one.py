@@ -35,7 +35,10 @@ _LIVE_SECONDS = 0.1
 
 
 class ProgressReporter:
-    """Reports a search's progress on standard error. As a context manager it removes its live line at the end."""
+    """Reports a search's progress on standard error. As a context manager it removes its live line at the end.
+
+    ``left`` is the word before the number ``Progress.queue``.
+    """
 
     def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
         self.name = name
@@ -208,10 +211,10 @@ def explore(
     keep: bool = False,
     reuse: Reuse = Reuse.NEVER,
 ) -> Result:
-    """Trace a scenario, search it, and replay the runs to its violations.
+    """Trace a scenario, search it, and replay the runs to its violations and goals.
 
-    ``keep`` is True if the protocol's code equals its files; then the native engine may cache facts about the request.
-    ``reuse`` decides whether a stored search may be used.
+    ``keep`` is True if the protocol's code equals its files; then the native engine may cache facts about the
+    request. ``reuse`` decides whether a stored search may be used, and whether the result is stored.
     """
     model: Model | None = None
     found = SearchResult(stopped_by="interrupted")

@@ -89,8 +89,8 @@ def explore_all(asked: Batch, requests: Sequence[Request], processes: int) -> It
     """Explore scenarios, ``processes`` at a time, and yield their results in order.
 
     The first Ctrl-C ends the running scenarios with partial results; scenarios that have not begun are left out. An
-    exception of a scenario is raised in place of its result. A scenario that ran out of memory is explored again
-    alone.
+    exception of a scenario is raised in place of its result. A scenario that ran out of memory, or whose process or
+    engine failed, is explored again alone.
     """
     together = _Together(asked, requests, processes)
     try:
@@ -155,7 +155,10 @@ class _Together:
     def settle(
         self, number: int, what: ScenarioRun | BaseException, *, here: bool = False, alone: bool = False
     ) -> None:
-        """Record the result of a scenario, or put the scenario back to be explored alone."""
+        """Record the result of a scenario, or put the scenario back to be explored alone.
+
+        If it ran in this process (``here``) and was interrupted, everything is stopped.
+        """
         wanting = isinstance(what, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
             isinstance(what, ScenarioRun) and what.result.stopped_by == "memory"
         )
@@ -227,7 +230,7 @@ class _Together:
         return said
 
     def _wait(self) -> None:
-        """Wait until no helper is busy. Raises KeyboardInterrupt."""
+        """Wait until no helper is busy. Raises KeyboardInterrupt on Ctrl-C."""
         self.timer.cancel()
         with self.news:
             while self.helping:

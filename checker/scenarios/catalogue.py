@@ -77,7 +77,8 @@ class Definition:
     def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
         """The definition of a protocol with the properties that its class lists.
 
-        A protocol that extends a built-in protocol also has the safety properties of the built-in protocol.
+        A protocol that extends a built-in protocol also has the invariants, step properties, helpers and goals of the
+        built-in protocol, except those of rules that it lacks.
         """
         base = _extended(protocol)
 

@@ -48,7 +48,7 @@ Property = Invariant | StepProperty | Liveness
 
 
 def entries(kind: str) -> list[Entry]:
-    """The entries of one of ``KINDS``, in short."""
+    """The entries of one of ``KINDS``, as ``list --json`` writes them."""
     if kind == "scenarios":
         titles = scenario_files.titles()
         return [{"name": n, "title": title, "standard": std} for n, (title, std) in titles.items()]
@@ -96,7 +96,7 @@ def _of_protocol(definition: Definition, name: str) -> list[Entry]:
 
 
 def names() -> list[str]:
-    """All names for which ``find`` has entries."""
+    """The names of all entries of all ``KINDS``, and of the properties that belong to no protocol."""
     return [*dict.fromkeys(entry["name"] for kind in KINDS for entry in entries(kind)), *_OF_SCENARIOS]
 
 
@@ -163,7 +163,7 @@ def protocol(definition: Definition) -> Entry:
 def _fields(struct: Struct, path: str = "") -> Iterator[Entry]:
     """The fields of a state with their types; ``path[index]`` stands for one field for each value of the index.
 
-    Fields of type ``absent`` exist only with other parameters or rules than the default.
+    Fields with ``absent`` True exist only with other parameters or rules than the default.
     """
     for name, type_ in (*struct.fields.items(), *struct.absent.items()):
         said, within = f"{path}.{name}".lstrip("."), type_

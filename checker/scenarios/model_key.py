@@ -44,7 +44,8 @@ _BEFORE = time.time() - 10
 def request_key(request: Request) -> bytes | None:
     """A digest of all that tracing a request depends on.
 
-    None if tracing depends on a user's file, or if sources may have changed since this process began.
+    None if requests have no keys (``named``), if states outside the bounds are checked, if tracing depends on a
+    user's file, or if sources may have changed since this process began.
     """
     if request.outside or not comes_with_the_checker(request):
         return None
@@ -120,7 +121,7 @@ class Sources:
         self._read: dict[str, tuple[bytes, float, str]] = {}
         self._imports = functools.cache(self._imports_of)
         self.of_protocol = functools.cache(self._of_protocol)
-        """By a protocol's name: a digest of the sources of its tracing, and the time of their last change."""
+        """From a protocol's name: a digest of the sources of its tracing, and the time of their last change."""
         self.of_engines = functools.cache(self._of_engines)
         """A digest of the sources of the engines and the language, and the time of their last change."""
 
@@ -268,7 +269,7 @@ class Fingerprints:
         return _digest("liveness", str(found.liveness.kind), *said, *groups)
 
     def model(self, model: Model, *options: object) -> str:
-        """The fingerprint of a whole model: its scalars, initial states, actions and properties."""
+        """The fingerprint of a whole model: its scalars, initial states, actions and properties, and ``options``."""
         return _digest(
             "model",
             *(f"{leaf.sort}:{leaf.low}:{leaf.high}" for leaf in model.leaves),

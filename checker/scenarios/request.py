@@ -260,7 +260,7 @@ class Request:
     outside: bool = False
     """True if states one step outside the bounds are also checked."""
     withheld: tuple[tuple[Liveness, str], ...] = ()
-    """Liveness properties that are not named and that this request cannot check, each with the reason."""
+    """Liveness properties that this request cannot check, each with the reason."""
     narrowed_by: str = ""
     """The source of the list of properties: the scenario or an option; empty if all declared properties are checked."""
     goals: tuple[Goal, ...] = ()
@@ -268,7 +268,11 @@ class Request:
 
     @classmethod
     def of(cls, scenario: Scenario, overrides: Overrides) -> Request:
-        """The request for a scenario with overrides. Raises InputError for an unknown name or a value out of range."""
+        """The request for a scenario with overrides. Raises InputError for an unknown name or a value out of range.
+
+        Also raises InputError if a property to check cannot be checked with symmetry reduction, or outside the
+        bounds.
+        """
         protocol = scenario.protocol
         changes = {key: _value(protocol, key, value) for key, value in overrides.parameters.items()}
         for key, on in overrides.rules.items():
@@ -325,7 +329,11 @@ class Request:
         )
 
     def without_symmetry(self) -> Request:
-        """This request without symmetry reduction. If it had symmetry reduction, counts are no longer compared."""
+        """This request without symmetry reduction.
+
+        If it had symmetry reduction, counts are no longer compared, and liveness properties withheld for it are
+        checked.
+        """
         if not self.symmetry:
             return self
         back = () if self.outside else self.withheld
@@ -351,7 +359,10 @@ class Request:
         return replace(self, goals=())
 
     def with_rules(self, rules: Mapping[str, bool]) -> Request:
-        """This request with some rules switched and without properties, for a comparison with another request."""
+        """This request with some rules switched, for a comparison with another request.
+
+        It has no properties and goals; ``deadlock`` stays as it is.
+        """
         return replace(
             self,
             rules={**self.rules, **rules},

@@ -182,9 +182,9 @@ def _place(sentence: AuditedSentence, name: str) -> Entry:
 
 
 def _by_switch(sentence: AuditedSentence, switch: str) -> Entry:
-    """The scenario that expects a violation when a switch is off.
+    """The scenario that sets a switch and expects a violation or a reached goal, as plain data.
 
-    Of several scenarios, the one that turns off fewest rules.
+    Of several scenarios, the one that sets fewest rules. Raises LanguageError if there is none.
     """
     protocols = _protocols(sentence, switch)
     shown = [

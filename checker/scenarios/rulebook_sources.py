@@ -47,7 +47,7 @@ def names_number(text: str, number: str) -> bool:
 
 
 def functions(number: str) -> list[Entry]:
-    """The functions and classes whose docstring names the number.
+    """The functions and classes in ``FOLDERS`` whose docstring names the number.
 
     If the first sentence of a docstring names the number (``states``), the function comes first. Actions and
     properties are left out, because their ``source`` has the numbers of their rules.
@@ -96,7 +96,10 @@ def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, s
 
 
 def defined_at(name: str) -> list[str]:
-    """The places of the functions and classes with a name, which may include modules: ``fetching.send_fetch``."""
+    """The places in ``model`` of the functions and classes with a name.
+
+    The name may include modules: ``fetching.send_fetch``.
+    """
     return [
         f"{path}:{line}"
         for path, text in _texts(("model",))
@@ -143,7 +146,7 @@ def _galleries() -> tuple[tuple[str, str, str, str], ...]:
 
 
 def tests(number: str, words: Collection[str]) -> list[Entry]:
-    """The test files that name the number or one of ``words``: names of switches, actions and properties.
+    """The test files that name the number or one of ``words``: names of switches, actions, properties and scenarios.
 
     Each file is listed once.
     """

@@ -77,9 +77,10 @@ class ProcedureStep:
 def following(
     definition: Definition, start: Mapping[str, object], steps: Sequence[str], without: Sequence[str] = ()
 ) -> Definition:
-    """The protocol, changed to begin in the state ``start`` and to take the operator's ``steps`` in order.
+    """The protocol, changed to take the operator's ``steps`` in order.
 
-    ``without`` are actions that are not taken. Raises InputError if a step names no action of the protocol.
+    It begins in its first initial state, with values overridden by ``start``. ``without`` are actions that are not
+    taken. Raises InputError for an unknown action or an invalid step.
     """
     protocol = definition.protocol
     actions = {action.name: action for action in protocol.actions()}
@@ -231,8 +232,8 @@ _CALLED = {
 class Expectation:
     """The expected results of a scenario: the violated properties (empty: all hold), and exact counts.
 
-    ``impossible`` are actions that are never enabled, ``constant`` are properties that are constant, and
-    ``reachable`` are goals that are reached.
+    ``impossible`` are actions that are never enabled, and ``reachable`` are goals that are reached. ``constant`` are
+    properties with the same value in every state, or a premise that never holds.
     """
 
     violated: frozenset[str] = frozenset()
@@ -521,7 +522,10 @@ def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -
 
 
 def outline(path: Path) -> dict[str, Any]:
-    """The content of a scenario's file, without loading its protocol. Raises InputError if it is not TOML."""
+    """The content of a scenario's file, without loading its protocol.
+
+    Raises InputError if the file is unreadable or not TOML.
+    """
     return _File(path).table
 
 

@@ -71,8 +71,8 @@ class ViolatingRun:
 
     - ``loop_start``: for a liveness property, the number of the state (0: the initial state) from which the run
       continues forever after its last state. If it is the last state, the run stays there
-    - ``case``: the number of the property's parameter values that this run violates
-    - ``others``: the numbers of other parameter values for which the property is violated
+    - ``case``: the index of the parameter values for which this run violates the property
+    - ``others``: the indices of other parameter values for which the property is violated
     """
 
     property: str
@@ -153,11 +153,14 @@ ProgressCallback = Callable[[Progress], None]
 
 
 class EngineError(LanguageError):
-    """An engine does not support a request."""
+    """An engine cannot carry out a request."""
 
 
 def missing_verdicts(properties: list[str], found: Collection[str], options: SearchOptions) -> bool:
-    """True if the search must continue after a level, because some verdicts are still open."""
+    """True if the search must continue after a level: a verdict is open, or all states must be explored.
+
+    ``found`` are the violated properties.
+    """
     if not found or options.all_states:
         return True
     return not options.stop_at_first and any(p not in found for p in properties)

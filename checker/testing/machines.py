@@ -312,7 +312,8 @@ class Preferences:
 
     A step is drawn as the number of an order, 1 to 255; the first enabled step in this order is taken. The taste sets
     the likelihood of each action; the instances of an action are equally likely. If Hypothesis leaves a step out,
-    later numbers mostly stand for the same steps as before. Indices into the list of enabled steps would not.
+    later numbers mostly stand for the same steps as before. Indices into the list of enabled steps would stand for
+    other steps.
     """
 
     def __init__(self, model: Model) -> None:

@@ -119,7 +119,7 @@ class ScenarioFile(pytest.File):
         return search(self.config, self.request)
 
     def collect(self) -> Iterable[ExpectationItem]:
-        """Collect one item for each property and for each expected count."""
+        """Collect one item for each property, each expected goal and each expected count."""
         try:
             request = self.request
         except (InputError, LanguageError) as wrong:
@@ -239,9 +239,10 @@ def protocol(request: pytest.FixtureRequest) -> Name:
 def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
     """A fixture: a function that explores a protocol or a scenario.
 
-    The test fails if the violated properties are not exactly the expected ones: ``violated`` or, if it is None, those
-    of the scenario's ``[expect]`` (none if other arguments override the scenario). ``engine`` and the limits override
-    the options of the command line; the other arguments are as for ``protocol``. Returns the Result.
+    The test fails if a limit ends the search, or if the violated properties are not exactly those of ``violated``. If
+    ``violated`` is None, the scenario's ``[expect]`` must be met (no violation, if other arguments override the
+    scenario). ``engine`` and the limits override the options of the command line; the other arguments are as for
+    ``protocol``. Returns the Result.
     """
 
     def call(
@@ -283,9 +284,10 @@ def _broken(result: Result, violated: frozenset[str] | None) -> Sequence[str]:
 def replay() -> Replay:
     """A fixture: a function that replays a path.
 
-    The test fails if a part of the input does not conform, or if there is a violation or a caveat that ``allow`` does
-    not name. ``allow`` has names of properties and kinds of caveats (docs/replay-reference.md). The other arguments
-    are as for ``highwater.traces.replay.replay``. Returns the Report. An unreadable input is an error of the test.
+    The test fails if a part of the input does not conform or is damaged, or if there is a violation or a caveat that
+    ``allow`` does not name. ``allow`` has names of properties and kinds of caveats (docs/replay-reference.md). The
+    other arguments are as for ``highwater.traces.replay.replay``. Returns the Report. An unreadable input is an error
+    of the test.
     """
 
     def call(

@@ -27,7 +27,7 @@ Sampling stops a large process for a moment."""
 
 @dataclass(frozen=True)
 class Run:
-    """A command that has ended: seconds of wall and processor time, bytes of memory, its output and results."""
+    """A command that has ended: seconds of wall and processor time, the end of its output, and its results."""
 
     wall: float
     processor: float

@@ -52,7 +52,7 @@ def names(place: str = PLACE) -> list[str]:
 def asked(name: str, place: str = PLACE) -> tuple[Scenario, Model, SearchOptions]:
     """The scenario, the model and the search options of a defect.
 
-    The search ends at the first violation if only one is expected.
+    The search ends at the first violation if at most one property is expected to be violated.
     """
     scenario = scenarios.find(place + name)
     model = traced(Request.of(scenario, Overrides()))

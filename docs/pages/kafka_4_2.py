@@ -66,7 +66,10 @@ def switched(name: str, rules: dict[str, bool]) -> Outcome:
 
 
 def outcome(name: str, overrides: Overrides) -> Outcome:
-    """Search a scenario with one worker. Liveness properties are checked on the whole graph."""
+    """Search a scenario with one worker.
+
+    If it checks liveness properties, only these are checked, on the whole graph.
+    """
     model = traced(Request.of(scenario_files.find(name), overrides))
     if not model.liveness:
         result = search(model, SearchOptions(workers=1))
@@ -159,7 +162,8 @@ def searched(cell: Cell, closings: Sequence[str] = (), only: frozenset[str] | No
 def examined(cell: Cell) -> dict[str, Any]:
     """A cell's result as JSON data, with the closings that remove each violation.
 
-    These are all single closings that remove it or, if there are none, one minimal set of closings.
+    These are all single closings that remove it or, if there are none, one minimal set of closings; empty if all
+    closings together do not remove it.
     """
     as_it_is = searched(cell)
     left = frozenset(as_it_is.violated)

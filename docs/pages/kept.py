@@ -116,7 +116,7 @@ def in_mode(mode: Mode) -> Iterator[Answers]:
 
 
 def once(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """Cache the results of a function by its arguments and the mode in which questions are answered."""
+    """Cache the results of a function by its positional arguments and the mode in which questions are answered."""
     found: dict[object, Found] = {}
 
     @wraps(function)
@@ -276,7 +276,7 @@ _TRACED: dict[object, tuple[Request, Model]] = {}
 
 
 def traced(request: Request) -> Model:
-    """The model of a request. Raises LanguageError or InputError if its text is invalid."""
+    """The model of a request, cached. Raises LanguageError or InputError if its text is invalid."""
     protocol = request.scenario.definition.protocol
     asked = (*request.invariants, *request.step_properties, *request.liveness, *request.goals)
     key = (protocol, *request.parameters.items(), *request.rules.items(), *map(id, asked), request.outside)

@@ -161,7 +161,10 @@ def verdicts(protocol: str) -> dict[str, tuple[int, dict[str, str]]]:
 
 
 def row(name: str) -> tuple[int, dict[str, str]]:
-    """The number of steps of a scenario, and the verdict on each liveness property of its protocol."""
+    """The number of steps of a scenario, and the verdict on each liveness property of its protocol.
+
+    Raises ValueError if the search is incomplete, or a violation is not as in ``_VIOLATED``.
+    """
     scenario = scenario_files.find(name)
     wanted = tuple(p.name for p in scenario.definition.liveness)
     model = traced(Request.of(scenario, Overrides(properties=wanted)))

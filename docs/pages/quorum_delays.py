@@ -73,7 +73,7 @@ class Delays:
         return dict(zip(instances, targets, strict=True))
 
     def span(self, start: int, goal: Callable[[int], bool]) -> tuple[Time | None, Time | None]:
-        """The least and the most time from a state to a state in which the goal holds; None: never.
+        """The least time (None: never) and the most time (None: unlimited) from a state until the goal holds.
 
         Messages that are in flight in ``start`` take a whole delay.
         """

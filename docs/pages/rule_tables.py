@@ -1,4 +1,4 @@
-"""For each protocol, a table of the properties that fail without a rule; and runs that violate the promise."""
+"""For each protocol, a table of properties that fail without a rule; and runs that violate ``keeps_the_promise``."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _OTHERWISE = {
 """The budgets for a rule that no defect scenario switches off alone."""
 
 _REASSIGNING = {"replication_factor": 2, "initial_isr": 2, "reassignments": 2, "fencings": 1}
-"""The budgets for such a rule if it is in ``_OF_REASSIGNMENT``."""
+"""The budgets for a rule of ``_OF_REASSIGNMENT`` that no defect scenario switches off alone."""
 
 _OF_REASSIGNMENT = (
     "valid_isr_check", "elr_within_replicas", "reassignment_bumps_leader_epoch", "cancellation_is_whole",
@@ -109,7 +109,10 @@ def _replication_part(part: tuple[Subject, ...]) -> list[tuple[Subject, str]]:
 
 
 def subjects() -> Iterator[Subject]:
-    """Every rule alone, then every combination of rules that a defect switches off."""
+    """Every rule of the profile alone, then every combination of rules that a defect switches off.
+
+    A rule that several defects switch off alone has one subject for each of them.
+    """
     known = {n: scenario_files.find(galleries.PLACE + n) for n in galleries.names()}
     off = {
         n: tuple(sorted(rule for rule, on in s.rules.items() if not on))
@@ -175,7 +178,7 @@ BUDGETS: tuple[Mapping[str, int], ...] = (
     {"bounces": 1, "removals": 1, "metadata": 0},
     {"bounces": 1, "older_controllers": 1, "metadata": 0},
 )
-"""The budgets of the searches for each row of the table."""
+"""The budgets of the searches: each row of ZooKeeper's table needs one search with each of them."""
 
 
 def _zookeeper_table() -> Iterator[str]:

@@ -74,7 +74,8 @@ def _pages() -> list[Path]:
 def relinked(text: str, page: Path, place: str, there: frozenset[str]) -> str:
     """The text of a page with its links adapted to the site.
 
-    ``page`` is the page's file, ``place`` its path on the site, and ``there`` has all paths on the site.
+    ``page`` is the page's file, ``place`` its path on the site, and ``there`` has all paths on the site. Raises
+    ValueError for a link to a missing file.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -105,7 +106,7 @@ def _outside_code(text: str, link: object) -> str:
 
 
 def gather(folder: Path = SOURCES) -> None:
-    """Write all pages of the site to a folder, with the images and examples to which they link."""
+    """Write all pages of the site to an emptied folder, with the images and examples to which they link."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS / "images", folder / "images")
     shutil.copytree(DOCS / "pages" / "theme", folder / "theme")
@@ -146,7 +147,8 @@ def build() -> int:
 def main(arguments: list[str]) -> int:
     """Build the site; with ``--only-pages`` stop at the Markdown, with ``--afresh`` repeat all searches.
 
-    New answers are written to answers.json. Returns 1 if an answer differs from the committed answer.
+    New answers are written to answers.json. Returns 2 for an unknown option, the status of MkDocs if it fails, and 1
+    if an answer differs from the committed answer.
     """
     if unknown := set(arguments) - {"--only-pages", "--afresh"}:
         print(f"unknown option {min(unknown)}: --only-pages, --afresh", file=sys.stderr)

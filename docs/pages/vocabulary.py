@@ -40,7 +40,7 @@ def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
 
 
 def prose_of_table(text: str) -> Iterator[tuple[int, str]]:
-    """The comments and strings of a TOML file, each with its line number."""
+    """The comment lines of a TOML file, and its strings that contain a space, each with its line number."""
     for number, line in enumerate(text.splitlines(), 1):
         yield (
             number,

@@ -98,7 +98,8 @@ class Baseline:
     def root(self) -> Path:
         """The directory that the baseline's relative paths start from.
 
-        It is the directory of the baseline file or, if the file is in a folder ``.highwater``, of this folder.
+        It is the directory of the baseline file. If the file is in a folder ``.highwater``, it is the parent of this
+        folder.
         """
         parent = self.path.absolute().parent
         return parent.parent if parent.name == DEFAULT.parent.name else parent

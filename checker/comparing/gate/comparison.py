@@ -71,7 +71,7 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A changed fact. ``before`` or ``after`` is None if it is missing. ``table`` is "" for a fact of the entry."""
+    """A changed fact. ``before`` or ``after`` is None if missing. ``table`` is "" for a fact outside the tables."""
 
     table: str
     name: str
@@ -120,7 +120,7 @@ class EntryVerdict:
 
     @property
     def graph_changed(self) -> bool:
-        """True if the model's expressions differ from the baseline's."""
+        """True if the model's expressions differ from the baseline's; False if it is unknown."""
         facts = self.ran.facts
         return facts is not None and self.before is not None and facts.get(GRAPH) != self.before.get(GRAPH)
 
@@ -151,7 +151,10 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
 
 
 def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
-    """Triples (table, missing name, new name) in which both names have the same facts."""
+    """Triples (table, missing name, new name) in which both names have the same facts.
+
+    A table has triples only if each of its missing names has a new name, and no new name is left.
+    """
     found = []
     for table in TABLES:
         old, new = before.get(table, {}), after.get(table, {})
@@ -165,7 +168,8 @@ def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], str]) -> list[Difference]:
     """The facts that differ, apart from renamed names and the model's fingerprint.
 
-    Each verdict has its own set of facts: if the verdict differs, only facts that both verdicts have are compared.
+    Each verdict has its own set of facts: if the verdict differs, only facts that both verdicts have are compared,
+    and always ``violated`` and ``reachable``.
     """
     keys = list(dict.fromkeys([*before, *after]))
     if before.get("verdict") != after.get("verdict"):
@@ -202,9 +206,10 @@ def run_all(
     quiet: bool = False,
     reuse: Reuse = Reuse.NEVER,
 ) -> Iterator[tuple[GateEntry, Ran | None]]:
-    """Run entries in order, and yield each with its result; None for entries not begun within ``budget`` seconds.
+    """Start entries in order, and yield each with its result when it ends.
 
-    Raises GateInterrupted on Ctrl-C.
+    At the end, yield entries that did not begin within ``budget`` seconds, each with None. Raises GateInterrupted on
+    Ctrl-C.
     """
     yield from _in_processes(partial(_run, reuse), "run", entries, processes, budget, quiet)
 
@@ -289,7 +294,7 @@ TOGETHER = 8
 def seek(
     explained: Sequence[Comparison], entries: Sequence[GateEntry], baseline: Baseline, old: Revision
 ) -> None:
-    """For each action without a difference in its scenario, search other scenarios for a state in which it differs.
+    """For each action that does not differ in its own scenario, search other scenarios for a state in which it differs.
 
     A state that is found is added to the ``ActionChange``.
     """
@@ -309,7 +314,10 @@ def seek(
 
 
 def _search(other: GateEntry, image: Image, changes: Sequence[ActionChange], seconds: float) -> None:
-    """Search another scenario for the shallowest state in which each action differs, and add it to ``changes``."""
+    """Search another scenario for the shallowest state in which each action differs, and add it to ``changes``.
+
+    A scenario that cannot be compared is skipped.
+    """
     with suppress(InputError, LanguageError, EngineError, UnknownImageError):
         new = other.request().model()
         old, order = restored(image, new)

@@ -71,7 +71,7 @@ class GateEntry:
     def asked(self, scenario: str | None = None) -> Asked:
         """The request for an image of the entry's model in another revision.
 
-        ``scenario`` is the scenario's name there; None if it is the same.
+        ``scenario`` is the scenario's name in that revision; None if it is the same.
         """
         over = {"parameters": dict(self.parameters), "rules": dict(self.rules), "proof": self.kind == PROOF}
         return {"scenario": scenario or self.scenario, **over}
@@ -109,10 +109,10 @@ def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
 
 
 Facts = dict[str, Any]
-"""The facts of an entry by key: texts, numbers and truth values, or tables of them by name.
-
-If all properties hold, the facts are the counts of the search. For an expected violation, they are the property, its
-depth, and the number of states. ``reachable`` has the depth of each reachability goal."""
+"""The facts of an entry by key: texts, numbers and truth values, or tables of them by name. A scenario has its
+verdict, its numbers of states and levels, and the model's fingerprint. If all properties hold, it also has the
+other counts of the search, otherwise the depth of each violated property. ``reachable`` has the depth of each
+reached goal. A proof has its verdict, the model's fingerprint, and the actions that do not preserve each property."""
 
 TABLES = ("violated", "reachable", "actions", "premises", "cut", "properties")
 """The keys whose value is a table, by the names of properties, actions or bounds."""
@@ -133,9 +133,9 @@ NUMBERS = (
 class Ran:
     """The result of an entry: its facts, an ``error`` of the protocol or scenario, or the limit that ``stopped`` it.
 
-    ``runs`` are counterexamples as text, by property; ``violations`` are the same runs as numbers. ``broken`` lists
-    unmet expectations of the scenario's own file. ``explored_at`` is the time of the earlier gate from which the
-    result is reused; None if the entry ran now.
+    ``runs`` are the runs to violations and goals as text, by property; ``violations`` are the same runs as engines
+    report them. ``broken`` lists unmet expectations of the scenario's own file, and warnings. ``explored_at`` is the
+    time of the earlier gate from which the result is reused; None if the entry ran now.
     """
 
     facts: Facts | None = None
@@ -156,7 +156,7 @@ def run(
 ) -> Ran:
     """Run an entry, or reuse the facts of an unchanged entry. An error of the protocol becomes ``Ran.error``.
 
-    Raises KeyboardInterrupt and InternalError.
+    Unless ``reuse`` is NEVER, facts are also stored for later gates. Raises KeyboardInterrupt and InternalError.
     """
     started = time.perf_counter()
     ran = Ran()

@@ -37,7 +37,7 @@ _PROOF_COST = 5_000_000
 
 @dataclass(frozen=True)
 class Options:
-    """How a gate runs. ``budget`` is in seconds; ``explain`` is the number of differences to explain.
+    """How a gate runs. ``budget`` is in seconds; ``explain`` is the number of scenarios to explain.
 
     With ``strict``, a source change that no scenario detects fails the gate. ``reuse`` decides whether the facts of
     unchanged entries are taken from an earlier gate.
@@ -95,7 +95,11 @@ class Gate:
 
     @property
     def unseen(self) -> list[str]:
-        """The source changes that no scenario detects. A strict gate fails if there is one."""
+        """The source changes that no scenario detects, as text. A strict gate fails if there is one.
+
+        If no source change is UNREACHED, DIFFERENT or UNKNOWN, the scenarios whose graph is UNREACHED are added. So
+        is ``source_unknown``, if it is set.
+        """
         found = [str(text) for text in self.texts if text.effect in sources.STRICT]
         if not {text.effect for text in self.texts} & {Effect.UNREACHED, Effect.DIFFERENT, Effect.UNKNOWN}:
             effects = {v.entry.name: sources.effect_of_graph(v, self.equivalent) for v in self.verdicts}
@@ -140,7 +144,10 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
 
 
 def with_revision(baseline: Baseline, revision: str, options: Options) -> Gate:
-    """Run the entries that a baseline selects, and compare each scenario with another revision."""
+    """Compare each scenario that a baseline selects with another revision.
+
+    Only scenarios whose expressions differ are run, in both revisions. Proofs are not compared.
+    """
     gate = Gate(baseline, options.strict, against=revision, revisions=True)
     entries = _chosen(baseline.select.entries(baseline.root), options.names)
     if any(e.kind == PROOF for e in entries):
@@ -236,7 +243,8 @@ def _cost(known: Facts, entry: GateEntry) -> int:
 def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gate: Gate) -> list[GateEntry]:
     """The entries in the order in which they run: the most expensive first.
 
-    With a budget, entries that the change touches come first, then the cheap ones.
+    With a budget or ``only_changed``, entries with a changed model come first, and cheap entries before expensive
+    ones. With ``only_changed``, the unchanged entries are left out, and ``gate`` gets a SKIPPED verdict for each.
     """
     costs = {e.key: _cost(baseline.facts[e.key], e) for e in entries}
     if options.budget is None and not options.only_changed:
@@ -355,7 +363,10 @@ def _explain_by_history(
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
-    """The smallest entries that differ or, if none differs, the smallest entries with changed expressions."""
+    """The scenarios with changed expressions that do not pass or, if all pass, all of them.
+
+    The smallest come first; at most ``options.explain`` are returned.
+    """
     wanted = [
         v for v in gate.verdicts if v.entry.kind == SCENARIO and v.ran.facts is not None and v.graph_changed
     ]

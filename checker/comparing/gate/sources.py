@@ -91,7 +91,7 @@ def _name(definition: Definition) -> str:
 
 
 def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
-    """The protocols of the entries, without entries whose scenario is unreadable: these fail when they run."""
+    """The protocol of each entry. An entry whose scenario is unreadable is left out: it fails when it runs."""
     for entry in entries:
         try:
             yield entry.found().definition
@@ -180,7 +180,7 @@ class SourceChanges:
     def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
         """The verdicts of the entries whose protocols use one of the files.
 
-        If no protocol uses one of the files, because the file is gone, these are all verdicts.
+        If no protocol uses some file, because the file is gone, these are all verdicts.
         """
         own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
         everything = set[str]().union(*self.files.values())

@@ -35,7 +35,8 @@ OWN = ("highwater", "model", "invariants", "checker", "traces")
 
 
 Asked = Mapping[str, Any]
-"""A scenario to trace: ``scenario``, its name; ``parameters`` and ``rules`` that override its own; ``proof``."""
+"""A scenario to trace: ``scenario``, its name; ``parameters`` and ``rules`` that override its own; ``proof``, True to
+add the helpers of a proof."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ def last_change(path: Path) -> str | None:
 def checked_out(name: str, root: Path) -> Iterator[Revision]:
     """Yield a revision of the working tree's repository; while inside, its files are in a temporary directory.
 
-    ``root`` is a directory of the working tree. Raises InputError if git has no such revision.
+    ``root`` is a directory of the working tree. Raises InputError if git has no such revision, or ``root`` is in no
+    repository.
     """
     top = _git(root, "rev-parse", "--show-toplevel")
     if top is None:

@@ -97,7 +97,10 @@ class States:
                 self._beyond(change, pairs)
 
     def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
-        """Search for an unreached state in which the action differs, and add it to ``change``."""
+        """Search for an unreached state in which the action differs, and add it to ``change``.
+
+        If there is none, or the solver gives no answer, ``change.beyond`` reports it.
+        """
         try:
             found = unreached(pairs, self.new)
         except Stopped as stopped:
@@ -168,7 +171,10 @@ def _levels(explored: Explored) -> int:
 
 
 def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
-    """A shortest run to state number ``state``, replayed by the interpreter. The protocol of ``drawn`` draws it."""
+    """A shortest run to state number ``state``, replayed by the interpreter.
+
+    A page draws it with the drawing of ``drawn``'s protocol.
+    """
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
     scalars = explored.scalars(first)

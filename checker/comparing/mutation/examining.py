@@ -1,6 +1,6 @@
 """Compare all mutants of one scenario with the protocol.
 
-A mutant that takes the same steps in every state of the protocol's search is equivalent in that scenario, and is not
+A mutant that takes the same steps as the protocol in all reachable states is equivalent in that scenario, and is not
 searched. Every other mutant is searched from the initial states, as ``highwater check`` searches. If no property
 detects a mutant, its counts (those of ``highwater gate``) are compared with the protocol's counts.
 """
@@ -46,7 +46,7 @@ SAME_COUNTS, LIMIT = "same counts", "limit"
 """The ways to survive: a mutant takes another step but all counts are equal, or a limit ended the comparison."""
 
 _TIMES, _MORE = 3, 200_000
-"""A mutant's search ends at this multiple of the protocol's number of states, plus this number."""
+"""A mutant's search ends at ``_TIMES`` times the protocol's number of states, plus ``_MORE``."""
 
 Count = Annotated[int, Meta(ge=0)]
 Kind = Annotated[str, Meta(pattern=f"^({'|'.join(VERDICTS)})\\Z")]
@@ -56,7 +56,7 @@ How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, SAME_C
 class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The verdict of one scenario on a mutant.
 
-    - ``property``: the property that kills the mutant, at ``depth``
+    - ``property``: the property that kills the mutant, at ``depth``; several names for HOLDS, a message for LEAVES
     - ``count``: the first count that differs: ``found`` instead of ``expected`` (None: more states than the limit)
     - ``differs``: the depth of the first state in which the mutant takes another step than the protocol
     - ``liveness``: True if only liveness properties were checked
@@ -151,7 +151,8 @@ class Examination:
     def liveness(self, numbers: Collection[int], report: Report, limit_states: int | None) -> str | None:
         """Compare mutants by the liveness properties, one after the other, because each mutant has its own graph.
 
-        Returns a note if a limit ended the comparison, else None.
+        Returns a note if a limit ended the comparison, else None. Raises InputError if the protocol itself does not
+        meet the scenario's expectations.
         """
         with self._explored(numbers, limit_states, all_states=True) as (program, base, result):
             if not result.complete:
@@ -170,7 +171,10 @@ class Examination:
     def _explored(
         self, numbers: Collection[int], limit_states: int | None, *, all_states: bool = False
     ) -> Iterator[tuple[MutantProgram, MutantRun, SearchResult]]:
-        """Explore the unmutated protocol as ``highwater check`` does; with ``all_states``, also beyond violations."""
+        """Explore the unmutated protocol as ``highwater check`` does, and yield the program, the search and its result.
+
+        With ``all_states``, the search continues after violations.
+        """
         effort = MutantProgram.effort_for((self.states or 0) * len(numbers), self.text)
         program = MutantProgram(self.model, effort)
         base = None
@@ -231,7 +235,10 @@ class Examination:
         return _noticed(other, counts[other], own[other])
 
     def _lived(self, program: MutantProgram, number: int, options: SearchOptions) -> MutantResult:
-        """Check the liveness properties of a mutant. The result is SURVIVED if none detects the mutant."""
+        """Check the liveness properties of a mutant.
+
+        The result is SURVIVED if no property detects the mutant, or if its graph is incomplete.
+        """
         from highwater.checker.engines.liveness import violating_run
 
         survived = MutantResult(SURVIVED, liveness=True)

@@ -55,7 +55,7 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskResult:
-    """A message of a task: first its mutants and the actions that each changes; then one result per message.
+    """A message of a task: first its mutants and the actions that each changes, then results, and at last ``done``.
 
     After a SIZE task, ``states`` None means more states than the limit. ``left_out``: the scenario could not be
     compared.

@@ -17,7 +17,7 @@ from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Array, Option, Seq, Struct, Type
 
 TAKEN, LOST, UNDER_WAY, WITHIN = "taken", "lost", "under way", "within"
-"""The fate of a message: taken; gone without being read; still in flight; over within a step."""
+"""The fate of a message: read by a step; gone without being read; still in flight; over within a step."""
 
 
 @dataclass
@@ -178,7 +178,7 @@ def _within(lanes: Lanes, i: int, step: Shown) -> dict[str, Any]:
 def _band(lanes: Lanes, band: Band, states: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """A band as plain data: for each state and each lane, the name of a sign, or "".
 
-    None if the state lacks the band's fields.
+    None if the state lacks the band's fields, or the band's index has no lanes.
     """
     signs = [sign for sign in band.signs if _type_at(lanes.type, sign.path) is not None]
     if not signs or band.index not in lanes.first:

@@ -93,7 +93,10 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
 
 
 def _why(run: ShownRun) -> Iterator[tuple[int, PropertyPart]]:
-    """For each state in which the property is false: the state's number in the run, and the false part."""
+    """For each state in which the property is false: its index in ``run.steps``, and the part that makes it false.
+
+    Nothing for deadlocks and refinements.
+    """
     model = run.model
     node, of_step = _condition(run)
     for i in run.false_at:
@@ -218,9 +221,10 @@ def parameters(instance: Instance) -> str:
 
 
 def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
-    """The lines of a run in Markdown. The protocol's drawing selects the changes; without a drawing all are listed.
+    """The lines of a run in Markdown.
 
-    ``mermaid`` is the text of the run's chart; None: no chart.
+    The protocol's drawing selects the changes; if it selects no paths, all changes are listed. ``mermaid`` is the
+    text of the run's chart; None: no chart.
     """
     source = f" ({_escaped(run.source)})" if run.source else ""
     yield f"**{_escaped(run.title)}**{source}, {_escaped(run.subtitle)}."
@@ -277,8 +281,8 @@ Place = tuple[str, str, int]
 def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> dict[str, Any]:
     """The layout of the tables of states as plain data, and for each state the number of each cell's text.
 
-    ``{"tables": [{"title", "columns", "rows": [[label, path, tells, constant, [cell or null for each column]]]}],
-    "states": [[text of each cell]]}``.
+    ``{"tables": [{"title", "columns", "rows": [[label, tells, constant, [cell or null for each column]]]}],
+    "states": [[number of each cell's text]]}``.
     """
     columns = [dict(cells(lanes.type, state)) for state in states]
     places = list(columns[0])

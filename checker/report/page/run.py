@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # few commands show a replayed run, and this imports all that
     from highwater.traces.runs.replay import RunHistory, Told
 
 LIMIT_STATES = 1000
-"""The most states of a run that a page shows. Of a longer run it shows the last states."""
+"""The most states of a run that a page shows. Of a longer run without a loop it shows the last states."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Shown:
     """A state of a run, and the step to it from the state ``base``.
 
     ``number`` is the state's number in the printed run, from 1. ``model`` is the model that took the step; a
-    difference has two models. ``instance`` is None for the first state, and for an outcome that could not be reached;
-    then ``note`` gives the reason.
+    difference has two models. ``instance`` is the action instance of the step; None if there is none, as for the
+    first state. ``note`` is a remark, such as the reason why the step cannot be taken.
     """
 
     number: int
@@ -48,6 +48,7 @@ class ShownRun:
 
     - ``example``: the counterexample, if the run violates a property
     - ``false_at``: the positions in ``steps`` at which the property (or the due goal of a liveness property) is false
+    - ``left_out``: the number of states before the first of ``steps``
     - ``sides``: for a difference, the names of two sets of rules; the last two states are their outcomes
     """
 
@@ -201,7 +202,8 @@ _NOTE = "Marked: differs from the initial state."
 def failures(result: ProofResult) -> Iterator[ShownRun]:
     """The failures of a proof for a page: for each action that does not preserve a property, a step of the action.
 
-    In the state before the step all invariants hold; in the state after it the property is false.
+    In the state before the step all invariants hold; in the state after it the property is false. A property that is
+    false in an initial state has this state instead of a step.
     """
     model = result.model
     for verdict in result.found.failures:

@@ -71,7 +71,7 @@ class Contract:
 
 
 LIMIT = 10_000
-"""The most states that are kept at a time."""
+"""The most states of the model that a run may track at a time."""
 
 TAKES, REFUSES, IDLE, CUT, SENSELESS = "takes", "refuses", "idle", "cut", "senseless"
 """Verdicts on an operation in a state of the model.
@@ -122,7 +122,10 @@ class Lockstep:
         self._keep([initial], "initial state", None)
 
     def possible(self) -> tuple[list[int], list[int]]:
-        """The operations to try: those that at least one state takes, and those that every state refuses."""
+        """The operations to try: those with the verdict TAKES in some state, and those that no state takes.
+
+        Operations with the verdict CUT or SENSELESS in some state are left out.
+        """
         kinds = [self._judged(state) for state in self.states]
         takes: list[int] = []
         refuses: list[int] = []
@@ -263,7 +266,7 @@ class Lockstep:
     ) -> list[str]:
         """The reason why no state is left, as lines.
 
-        It is one of these: the fields in which the nearest allowed state differs from the observation; the guards
+        It is one of these: the fields in which the most similar allowed state differs from the observation; the guards
         that refuse the operation; or that the model carries the operation out.
         """
         if allowed:

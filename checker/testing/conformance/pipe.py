@@ -112,7 +112,7 @@ class PipeAdapter(Adapter):
         self.close()
 
     def _call(self, call: str, fields: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
-        """Send a request and read its answer. After a failure every call fails with the same message."""
+        """Send a request and read its answer. After a failed exchange every call fails with the same message."""
         if self._broken is None:
             deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
             try:
