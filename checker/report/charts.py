@@ -75,7 +75,7 @@ class Lanes:
             index = getattr(protocol, lane.index) if lane.index else None
             for value in [""] if index is None else [str(v) for v in range(count(index))]:
                 self.called += [(name.format(value), len(self.titles)) for name in lane.called]
-                self.own.append(f"{lane.state}[{value}]" if lane.state else "")
+                self.own.append(f"{lane.state}[{value}]" if lane.state and value else lane.state)
                 if lane.outside:
                     self.outside.add(len(self.titles))
                 self.titles.append(lane.title.format(value))

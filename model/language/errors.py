@@ -9,7 +9,7 @@ import inspect
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -120,10 +120,10 @@ _IDENTITY = {number for name, number in dis.opmap.items() if name == "IS_OP" or 
 
 
 def refuse_identity(function: Callable[..., object]) -> None:
-    """Raises LanguageError if a function of (protocol, state, …) compares a field of the state by ``is``.
+    """Raises LanguageError if a function of (protocol, state, …) compares a field of a parameter by ``is``.
 
-    Python's ``is`` compares objects, so its result would be constant. The check covers only the first state parameter,
-    and misses a field that was assigned to a local variable.
+    Python's ``is`` compares objects, so its result would be constant. The check misses a field that was assigned to a
+    local variable.
     """
     function = inspect.unwrap(function)
     code = getattr(function, "__code__", None)
@@ -133,14 +133,14 @@ def refuse_identity(function: Callable[..., object]) -> None:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError):
         return
-    state = code.co_varnames[1]
+    parameters = code.co_varnames[1 : code.co_argcount]
     for node in ast.walk(tree):
         if not isinstance(node, ast.Compare) or not any(
             isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops
         ):
             continue
         for side in (node.left, *node.comparators):
-            if _is_read_of(side, state):
+            if _is_read_of(side, parameters):
                 file, _, first = (place_of(function) or "?:1").rpartition(":")
                 asked = ast.unparse(side)
                 raise LanguageError(
@@ -154,8 +154,8 @@ def _asks(code: CodeType) -> bool:
     return not _IDENTITY.isdisjoint(code.co_code[::2]) or any(map(_asks, inner))
 
 
-def _is_read_of(side: ast.expr, state: str) -> bool:
+def _is_read_of(side: ast.expr, parameters: Collection[str]) -> bool:
     inside = side
     while isinstance(inside, (ast.Attribute, ast.Subscript, ast.Call)):
         inside = inside.func if isinstance(inside, ast.Call) else inside.value
-    return inside is not side and isinstance(inside, ast.Name) and inside.id == state
+    return inside is not side and isinstance(inside, ast.Name) and inside.id in parameters

@@ -199,7 +199,7 @@ class Rulebook(Mapping[str, NumberedRule]):
     def __or__(self, other: Rulebook) -> Rulebook:
         """A rulebook with the rules of this one and of ``other``, for a protocol that extends another protocol."""
         joined = Rulebook(other.path)
-        joined._base = self
+        joined._base = self if other._base is None else self | other._base
         return joined
 
     def __getitem__(self, number: str) -> NumberedRule:

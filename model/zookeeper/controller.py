@@ -223,7 +223,7 @@ def remove_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
     spend(s, "removals")
     old = s.zookeeper.partition
     require("the broker has a replica", m.replicas(old).has(b))
-    require("the member does not lead", old.leader.is_some & ~old.leader.is_(b))
+    require("the broker does not lead", old.leader.is_some & ~old.leader.is_(b))
     reassign(m, s, c, b, old.replace(replicas=old.replicas.without(b), isr=old.isr.without(b)), True)
 
 

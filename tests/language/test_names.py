@@ -28,6 +28,7 @@ from highwater.model.language import (
     eventually,
     invariant,
     require,
+    step_property,
 )
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.state import Next
@@ -276,7 +277,11 @@ def test_a_comparison_by_is_is_refused() -> None:
     def in_a_goal(m: Any, state: State) -> Any:
         return state.f is True
 
+    def in_a_step(m: Any, before: State, after: State) -> Any:
+        return after.o is None
+
     for mark, function, message in (
+        (step_property("test"), in_a_step, r"after\.o is None"),
         (action(), in_an_action, r"'s\.o is None' asks which Python object s\.o is: write s\.o\.is_none"),
         (invariant("test"), inside, r"s\.row\[i\] is not"),
         (eventually("test"), in_a_goal, r"state\.f is True"),

@@ -126,6 +126,15 @@ def test_a_number_that_both_books_have_is_refused(author: Path) -> None:
         len(book)
 
 
+def test_rulebooks_can_be_joined_in_any_order(author: Path) -> None:
+    second = author / "second.toml"
+    second.write_text(RULES.replace("9999", "9998"), encoding="utf-8")
+    quorum, one, other = PROTOCOL.rulebook, Rulebook(author / "rules.toml"), Rulebook(second)
+    assert isinstance(quorum, Rulebook)
+    assert [*(quorum | (one | other))] == [*((quorum | one) | other)]
+    assert {"9999.1", "9998.1"} <= {*(quorum | (one | other))}
+
+
 def test_every_field_of_a_state_has_a_meaning() -> None:
     from highwater.checker.scenarios import catalogue, listing
 
