@@ -220,7 +220,7 @@ class MetadataIndex:
     # --- topics and brokers ---------------------------------------------------------------------------
 
     def read(self, log: MetadataLog) -> None:
-        """Read the topics and brokers of a log and its start snapshot. Damage ends the reading; the replay reports it."""
+        """Read the topics and brokers of a log and its start snapshot. Damage ends the reading; replay reports it."""
         try:
             if log.start is not None:
                 for batch in log.start.batches():

@@ -43,7 +43,7 @@ class Waiting:
     late: dict[int, float] = field(default_factory=dict)
     """For each new member without a sufficient fetch in time, how many ms its first one came after ``until``."""
     best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """By new member: its last fetch offset up to ``until``, and lower bounds of the HWM and the epoch's start offset."""
+    """By new member: its last fetch offset by ``until``, and lower bounds of the HWM and the epoch's start offset."""
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
