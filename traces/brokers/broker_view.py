@@ -146,7 +146,10 @@ class _Committed:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """A broker's LEO as of ``event``. If ``is_exact`` is false, the log may have grown since."""
+    """A broker's LEO as of ``event``.
+
+    If ``is_exact`` is false, the log may have grown since, or a truncation may have removed more.
+    """
 
     offset: int
     is_exact: bool
@@ -314,7 +317,8 @@ class BrokerView:
     def _fetcher_removed(self, event: events.FetcherRemoved) -> None:
         """Handle the removal of a fetcher, which shows that the broker is changing its role.
 
-        The file state-change.log has the new role, if it covers this time.
+        The file state-change.log has the new role, if it covers this time. Until then, HWM moves are held back; a
+        second removal ends the tenure.
         """
         if self._stint is None or self._in_ms_of_state(event):
             return
@@ -504,7 +508,10 @@ class BrokerView:
         at_risk: str,
         sure: bool = False,
     ) -> Breach | None:
-        """Record and return a violation; None if it repeats one of this tenure, or if too many are stored."""
+        """Record and return a violation; None if it repeats one of this tenure, or if too many are stored.
+
+        Moves back of the HWM are never repetitions.
+        """
         if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None
         if len(self.seen) >= LIMIT_SEEN:

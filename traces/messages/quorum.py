@@ -64,7 +64,7 @@ class Log:
 
 @dataclass
 class Node:
-    """A member's state, as the lines of its raft log show it. ``log`` is the metadata log, None until a line shows it."""
+    """A member's state, as its raft log shows it. ``log`` is its metadata log, None until a line describes that."""
 
     id: int
     epoch: int = 0
@@ -233,7 +233,7 @@ class Window:
         return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
-        """A copy of a log with adjacent epochs between two ranked epochs merged into the last one, which gets a rank."""
+        """A copy of a log with adjacent epochs between two ranked ones merged into the last, which gets a rank."""
         kept: list[tuple[int, int]] = []
         ranks: list[int] = []
         for start, epoch in log.cuts:
