@@ -62,7 +62,7 @@ class Position:
 class Stint:
     """A broker's leadership in one leader epoch, until the next epoch or a restart.
 
-    ``start`` is None if the input begins later. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
+    ``start`` is None if no line shows it. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
     ``visible`` is the first HWM, with its event, that consumers can see: Kafka returns an end offset to consumers only
     once the HWM has reached the start offset of the leader epoch.
     """
@@ -332,7 +332,7 @@ class BrokerView:
         self._truncated = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
-        """True if an event has the time (ms) of the last role change, and so counts as earlier than the change."""
+        """True if an event has the time (ms) of the last state-change line, and so counts as earlier than that line."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
     def _confirm(self) -> None:
@@ -403,7 +403,7 @@ class BrokerView:
         """The smallest min ISR that the leader can have used with a committed ISR; None if unknown.
 
         Settings in the broker's log take precedence over the metadata log. The broker logs new settings before they
-        apply, so the former settings may hold until the next change of role.
+        apply, so the former settings may hold until the next line of state-change.log.
         """
         logged, replicas = self._min_isr(known.partition_epoch)
         told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]

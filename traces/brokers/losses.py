@@ -166,8 +166,8 @@ def first_difference(log: Log | None, other: Log | None, end: int) -> int:
 class Lineage:
     """The log of each replica of a partition over time. Call ``starts`` for the leaders in the order of their epochs.
 
-    A follower that has fetched from a leader has the leader's log up to its own LEO (B3). If a follower had no leader,
-    or neither grew nor truncated its log, its log is unchanged.
+    A follower that has fetched from a leader has the leader's log up to the follower's LEO (B3). If a follower had no
+    leader, or neither grew nor truncated its log, that log is unchanged.
     """
 
     def __init__(self, views: dict[int, BrokerView]) -> None:

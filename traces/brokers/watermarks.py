@@ -106,7 +106,7 @@ class Watermarks:
         self.figures: dict[str, int] = {}
         """Totals by name, after ``finish``."""
         self.complete: dict[tuple[str, int], dict[str, int]] = {}
-        """By partition and metadata offset, each election whose leader had all committed records: its LEO and the HWM."""
+        """By partition and metadata offset: LEO and HWM at elections whose leader had all committed records."""
         self.controllers = Controllers()
         """Counts of controllers' resignations and of failed registrations; complete after ``finish``."""
         self.ends: dict[str, list[ReplicaEnd]] = {}
@@ -293,7 +293,7 @@ class Watermarks:
         return None if offset is None else event.time_ms - offset
 
     def _over_epochs(self, name: str, known: Epochs, views: dict[int, BrokerView]) -> list[Finding]:
-        """Check the leader epochs of a partition in order.
+        """Check the leader epochs of a partition in order, and store the ends of its replicas' logs in ``ends``.
 
         At the start of each epoch, the new leader's log must hold every offset that an earlier leader committed.
         """

@@ -59,7 +59,7 @@ class Verdicts:
         differences: Mapping[str, tuple[Any, Any]] | None = None,
         **parameters: object,
     ) -> None:
-        """Report a message that no step explains: the expected action, and why it does not fit."""
+        """Report a message that no step explains, with the expected action and why that action does not fit."""
         candidate = Candidate(action, parameters, refused_by, (), differences or {})
         position = {"file": str(line.path), "line": line.line}
         self.unfit(Unexplained(position, round(line.ended), partition, {}, (candidate,)))
@@ -144,7 +144,7 @@ class ControllerRequests:
         self._registrations.append(found._replace(line=replace(found.line, said=None)))
 
     def add_heartbeat(self, found: Heartbeat) -> None:
-        """Add a heartbeat, in the order of its log. It is dropped if it has an error or no newly replayed change."""
+        """Add a heartbeat, in the order of its log. Heartbeats with an error or no new replayed change are dropped."""
         line, offset = found.line, found.metadata_offset
         key = found.broker, line.path
         if not found.error and offset >= self._next.get(key, -NEVER):

@@ -196,7 +196,10 @@ class Node:
             self._pending[id(led)] = proposals.judge(self.context, led, pending, self.now)
 
     def _epoch_led(self, history: History, led: Leadership | None, line: RequestLine) -> int | None:
-        """The last leader epoch in which this broker can have led while a request was in flight; None if none."""
+        """The last leader epoch in which this broker can have led while a request was in flight; None if none.
+
+        An epoch before that of ``led`` does not count.
+        """
         if led is not None and not history.has_later(led.epoch, line.answered + CLOCKS_MS):
             return led.epoch
         found = history.led_by(self.broker, line.answered + CLOCKS_MS)

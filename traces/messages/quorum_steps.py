@@ -440,7 +440,7 @@ class Leaders(Fetches):
     def appended(self, event: e.Event, what: e.Appended) -> None:
         """Handle a line: a leader appends, which completes fetches that wait for records.
 
-        Consecutive appends belong to one turn while it lacks answers.
+        An append continues the previous append's turn if that turn's answers have no lines yet.
         """
         b, leader = self.belief, event.node
         node = b.node(leader)
