@@ -47,8 +47,8 @@ class Breach:
 class Position:
     """A broker's LEO and role when it begins to lead or to follow in a leader epoch.
 
-    ``offset`` is the LEO. ``leader`` is the broker itself if it leads. ``truncated`` is true if the broker truncated
-    its log after the previous position.
+    ``offset`` is the LEO. ``leader`` is the broker itself if it leads, None without a leader. ``truncated`` is true if
+    the broker truncated its log after the previous position.
     """
 
     epoch: int

@@ -46,7 +46,10 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 
 
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
-    """Add a fetch of another follower to each claim, if the leader may have read the fetch before it made the claim."""
+    """Add a fetch to each claim, if the leader may have read the fetch before it returned the claimed HWM.
+
+    Fetches of the follower that got the claimed HWM do not count.
+    """
     for one in led.claims:
         is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
         if is_before and offset > one.leos.get(follower, -1):
@@ -188,7 +191,7 @@ def refused(
 ) -> None:
     """B2. Check an answer that refuses a fetch: report it if the broker cannot have known a reason.
 
-    Errors that refuse nothing in the model are only counted.
+    Other errors are only counted.
     """
     verdicts, line = context.verdicts, fetch.line
     if error in NOT_THERE:

@@ -19,7 +19,7 @@ from highwater.traces.rules.decisions import decisions
 # --- expansions ------------------------------------------------------------------------------------------
 
 SENT_MS = 30_000.0
-"""The longest time from making a proposal to its arrival: after it, the broker sends the proposal again."""
+"""The longest time from making a proposal to its arrival; then the broker sends the proposal again."""
 INELIGIBLE = 107
 """The code of INELIGIBLE_REPLICA, the error that ends a proposal."""
 
@@ -219,7 +219,7 @@ ERRORS = {
     77: "STALE_BROKER_EPOCH", 95: "INVALID_UPDATE_VERSION", 96: "OPERATION_NOT_ATTEMPTED", 100: "UNKNOWN_TOPIC_ID",
     107: "INELIGIBLE_REPLICA", 108: "NEW_LEADER_ELECTED",
 }  # fmt: skip
-"""Kafka's codes of the errors that the model's controller returns."""
+"""The errors that the model's controller returns, by Kafka's codes."""
 MAX_LAST = 100_000
 """The most pairs of leader and partition whose last proposal is stored."""
 PROPOSED_CHANGE = "alter_partition"

@@ -149,7 +149,7 @@ class Belief:
     committed: Log = field(default_factory=Log)
 
     def node(self, number: int) -> Node:
-        """The state of a member, which is empty if the member is new."""
+        """The state of a member. A new member is added with an empty state."""
         found = self.nodes.get(number)
         if found is None:
             found = self.nodes[number] = Node(number)

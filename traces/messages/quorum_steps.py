@@ -607,7 +607,7 @@ class Leaders(Fetches):
     # --- the HWM ------------------------------------------------------------------------------------------------
 
     def hwm(self, event: e.Event, what: e.Hwm) -> None:
-        """Handle a line with a new HWM: it must be the HWM that this turn expects."""
+        """Handle a line with a node's new HWM, which must be the one that the node's turn expects."""
         turn, node = self.turns.get(event.node), self.belief.node(event.node)
         if turn is not None and turn.pending:
             self.use_answer(turn, None, None)

@@ -90,7 +90,7 @@ class Asked(
     gc=False,
     frozen=True,
 ):
-    """A partition in a fetch: its offset, the leader epoch, and the epoch of the last record before the offset."""
+    """A partition in a fetch: fetch offset, leader epoch, and the leader epoch of the last record before the offset."""
 
     partition: Number
     leader_epoch: Number
@@ -274,7 +274,7 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
 
 @dataclass
 class Counted:
-    """Counts of lines: of APIs that are not wanted by name, of torn lines, and of all requests."""
+    """Counts of lines: unwanted requests by API name, torn lines, and all requests."""
 
     others: Counter[str] = field(default_factory=Counter)
     cut: int = 0
