@@ -296,7 +296,7 @@ class _Asked:
     def ask(self, event: e.Event | None) -> None:
         """Check the properties of the voters, and of up to OBSERVERS others: the acting node, and members with fetches.
 
-        Members whose log is unknown are left out. ``event`` is the last event; None stands for that of the last ``before``.
+        Members whose log is unknown are left out. ``event`` is the last event; None means that of ``before``.
         """
         event = event or self._last
         if event is None:
