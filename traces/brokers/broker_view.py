@@ -47,8 +47,8 @@ class Breach:
 class Position:
     """A broker's LEO and role when it begins to lead or to follow in a leader epoch.
 
-    ``offset`` is the LEO. ``leader`` is the broker itself if it leads. ``truncated`` is true if the broker truncated
-    its log after the previous position.
+    ``offset`` is the LEO. ``leader`` is the broker itself if it leads, None without a leader. ``truncated`` is true if
+    the broker truncated its log after the previous position.
     """
 
     epoch: int
@@ -62,7 +62,7 @@ class Position:
 class Stint:
     """A broker's leadership in one leader epoch, until the next epoch or a restart.
 
-    ``start`` is None if the input begins later. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
+    ``start`` is None if no line shows it. ``hwm`` is the highest HWM, and ``reached`` the event that reports it.
     ``visible`` is the first HWM, with its event, that consumers can see: Kafka returns an end offset to consumers only
     once the HWM has reached the start offset of the leader epoch.
     """
@@ -146,7 +146,10 @@ class _Committed:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """A broker's LEO as of ``event``. If ``is_exact`` is false, the log may have grown since."""
+    """A broker's LEO as of ``event``.
+
+    If ``is_exact`` is false, the log may have grown since, or a truncation may have removed more.
+    """
 
     offset: int
     is_exact: bool
@@ -314,7 +317,8 @@ class BrokerView:
     def _fetcher_removed(self, event: events.FetcherRemoved) -> None:
         """Handle the removal of a fetcher, which shows that the broker is changing its role.
 
-        The file state-change.log has the new role, if it covers this time.
+        The file state-change.log has the new role, if it covers this time. Until then, HWM moves are held back; a
+        second removal ends the tenure.
         """
         if self._stint is None or self._in_ms_of_state(event):
             return
@@ -328,7 +332,7 @@ class BrokerView:
         self._truncated = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
-        """True if an event has the time (ms) of the last role change, and so counts as earlier than the change."""
+        """True if an event has the time (ms) of the last state-change line, and so counts as earlier than that line."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
     def _confirm(self) -> None:
@@ -399,7 +403,7 @@ class BrokerView:
         """The smallest min ISR that the leader can have used with a committed ISR; None if unknown.
 
         Settings in the broker's log take precedence over the metadata log. The broker logs new settings before they
-        apply, so the former settings may hold until the next change of role.
+        apply, so the former settings may hold until the next line of state-change.log.
         """
         logged, replicas = self._min_isr(known.partition_epoch)
         told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
@@ -504,7 +508,10 @@ class BrokerView:
         at_risk: str,
         sure: bool = False,
     ) -> Breach | None:
-        """Record and return a violation; None if it repeats one of this tenure, or if too many are stored."""
+        """Record and return a violation; None if it repeats one of this tenure, or if too many are stored.
+
+        Moves back of the HWM are never repetitions.
+        """
         if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None
         if len(self.seen) >= LIMIT_SEEN:

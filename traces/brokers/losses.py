@@ -73,7 +73,10 @@ class Election:
 
 @dataclass(slots=True)
 class Epochs:
-    """A partition's history in the metadata log: versions by partition epoch, elections by leader epoch."""
+    """A partition's history in the metadata log: versions by partition epoch, elections by leader epoch.
+
+    ``created`` counts creations and deletions. ``last_min_isr`` is the min ISR at the end of the log, None if unknown.
+    """
 
     versions: dict[int, PartitionVersion] = field(default_factory=dict)
     elections: dict[int, PartitionVersion] = field(default_factory=dict)
@@ -102,7 +105,7 @@ class Epochs:
 
 
 def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
-    """True if the setting did not change between two versions of a partition.
+    """True if the setting did not change between two versions of a partition; without ``following``, since ``version``.
 
     ``numbers`` says when the setting changed, as in ``Epochs.settings``.
     """
@@ -163,8 +166,8 @@ def first_difference(log: Log | None, other: Log | None, end: int) -> int:
 class Lineage:
     """The log of each replica of a partition over time. Call ``starts`` for the leaders in the order of their epochs.
 
-    A follower that has fetched from a leader has the leader's log up to its own LEO (B3). If a follower had no leader,
-    or neither grew nor truncated its log, its log is unchanged.
+    A follower that has fetched from a leader has the leader's log up to the follower's LEO (B3). If a follower had no
+    leader, or neither grew nor truncated its log, that log is unchanged.
     """
 
     def __init__(self, views: dict[int, BrokerView]) -> None:
@@ -355,7 +358,7 @@ class Loss:
         )  # fmt: skip
 
     def _survive(self) -> Iterator[Finding]:
-        """Report that no replica has the lost records any more, if the LEO of every replica is known."""
+        """Report the lost records that no replica has any more, if the LEO of every replica is known."""
         if self.version is None:
             return
         longest = _longest(self.views, self.version.replicas, self.stint.broker, self.stint.epoch)
@@ -409,7 +412,7 @@ def _longest(
 def _held(
     view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
 ) -> dict[str, Any] | None:
-    """The records in [low, high) that a broker had before a leader epoch, as facts for a finding; None if none."""
+    """How many records in [low, high) a broker had before a leader epoch, as facts for a finding; None if none."""
     own = _at(view, epoch)
     is_least = own is None
     if own is None:
@@ -439,7 +442,7 @@ def place(event: BrokerEvent) -> dict[str, Any]:
 class _Committed:
     """The brokers that hold all committed records below the offset ``limit`` (None: no limit).
 
-    The change of the partition at offset ``position`` made them the ISR.
+    ``position`` is the metadata offset of the last change to an ISR that is not under min ISR.
     """
 
     isr: tuple[int, ...]
@@ -538,7 +541,7 @@ class DataLogs:
         return {name: list(by_dumps(known.logs)) for name, known in self._partitions.items()}
 
     def finish(self) -> list[Finding]:
-        """All findings, ordered by partition."""
+        """The findings, ordered by partition. Partitions that were created again have a note instead."""
         found: list[Finding] = []
         for name, known in sorted(self._partitions.items()):
             if known.created > 1:

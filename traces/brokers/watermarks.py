@@ -63,7 +63,7 @@ from highwater.traces.rules import profiles
 MAX_VIEWS = 100_000
 """The most pairs of broker and partition that are checked."""
 LIMIT_FAILURES = 100
-"""The most kinds of controller failures that are counted."""
+"""The most kinds of controller failures, and the most brokers with failed registrations, that are counted."""
 MAX_VERSIONS = 20_000
 """The most changes stored of a partition: the latest ones."""
 
@@ -78,7 +78,8 @@ class Watermarks:
     ``utc_offset_ms`` is the lead of the events' times over UTC. If it is None, each broker's lead is computed from the
     changes that both its log and the metadata log have.
 
-    ``courses``, if given, gets all events. Memory grows with the changes of partitions and the leader epochs.
+    ``courses``, if given, gets all events of checked partitions. Memory grows with the changes of partitions and the
+    leader epochs.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Watermarks:
         self.figures: dict[str, int] = {}
         """Totals by name, after ``finish``."""
         self.complete: dict[tuple[str, int], dict[str, int]] = {}
-        """Elections whose leader had all committed records: by partition and metadata offset, its LEO and the HWM."""
+        """By partition and metadata offset: LEO and HWM at elections whose leader had all committed records."""
         self.controllers = Controllers()
         """Counts of controllers' resignations and of failed registrations; complete after ``finish``."""
         self.ends: dict[str, list[ReplicaEnd]] = {}
@@ -292,7 +293,7 @@ class Watermarks:
         return None if offset is None else event.time_ms - offset
 
     def _over_epochs(self, name: str, known: Epochs, views: dict[int, BrokerView]) -> list[Finding]:
-        """Check the leader epochs of a partition in order.
+        """Check the leader epochs of a partition in order, and store the ends of its replicas' logs in ``ends``.
 
         At the start of each epoch, the new leader's log must hold every offset that an earlier leader committed.
         """
@@ -419,7 +420,8 @@ class Levels:
     def at(self, epoch: int) -> int | None:
         """The committed end offset when a leader epoch starts, without what its leader lost; None if uncertain.
 
-        It is uncertain if a leader whose log is not an input led in between, because it may have lost records.
+        It is uncertain before the first epoch of ``steps``. It is also uncertain if, since the last one, a leader led
+        whose log is not an input: that leader may have lost records.
         """
         at = bisect_right(self._epochs, epoch)
         if at == 0:

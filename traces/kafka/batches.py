@@ -24,7 +24,7 @@ _XERIAL_BLOCK = 1 << 15
 
 
 def decompress(codec: str, data: bytes, limit: int = MAX_BATCH) -> bytes:
-    """Decompress data. Raises ValueError if it is damaged or larger than ``limit`` bytes.
+    """Decompress data. Raises ValueError if the data is damaged, or decompresses to more than ``limit`` bytes.
 
     The decoders write into a buffer of at most the limit's size, so a small input cannot expand beyond it.
     """
@@ -109,7 +109,7 @@ COMPRESSION, APPEND_TIME, CONTROL = 0x07, 0x08, 0x20
 MAX_RECORDS = 1 << 20
 """A batch with more records is refused: even with the smallest records, it exceeds Kafka's limit of 8 MiB."""
 SEARCHED = 1 << 28
-"""The number of bytes after the start of a torn batch that are searched for another batch."""
+"""The limit of a search for another batch in a torn one: the bytes checksummed, plus 1000 for each candidate."""
 
 _FIRST = HEADER.size - CHECKED
 _new = tuple.__new__
@@ -416,7 +416,7 @@ class _Segment:
         raise self._error(position, f"message format {magic}; only format 2 is read")
 
     def _torn(self, at: int, length: int) -> None:
-        """Handle a file that ends within a batch. It is damaged if another batch begins in the missing part."""
+        """Handle a file that ends within a batch. The file is damaged if another batch begins within that batch."""
         data, position = self.data, self.start + at
         # The next batch nearly always has the same epoch, and always the same magic.
         pattern = data[at + PREFIX : at + PREFIX + 5]

@@ -27,7 +27,7 @@ from highwater.traces.reading import (
 
 @dataclass(frozen=True, slots=True)
 class BrokerEvent:
-    """An event of a partition, from one line of a broker's log.
+    """An event from one line of a broker's log; ``partition`` is -1 if the event is not about one partition.
 
     ``time_ms`` is in ms since the epoch: in UTC if the reader was given the log's lead over UTC, else in local time.
     """
@@ -194,8 +194,7 @@ class LogLoaded(BrokerEvent):
 class TopicConfigured(BrokerEvent):
     """The broker is about to apply new settings of a topic.
 
-    ``min_isr`` is the setting ``min.insync.replicas``, None if it is not set. ``partition`` is -1: the event is about
-    all partitions.
+    ``min_isr`` is the setting ``min.insync.replicas``, None if it is not set. ``partition`` is -1.
     """
 
     min_isr: int | None
@@ -462,8 +461,8 @@ def read_broker_log(path: Path, utc_offset_ms: int = 0) -> Iterator[BrokerEvent]
     """Read the events of a broker's log, plain or compressed, in the order of its lines.
 
     ``utc_offset_ms`` is the lead of the log's local time over UTC. An incomplete last line is skipped. Raises
-    TraceError if the file cannot be read, is cut off, has a line longer than ``highwater.traces.reading.MAX_LINE``, or
-    has an event with impossible numbers.
+    TraceError if the file cannot be read, is a damaged gzip file, or has a line longer than
+    ``highwater.traces.reading.MAX_LINE`` or an event with an impossible number or time.
     """
     with Source(path) as source:
         log = BrokerLog(path, utc_offset_ms)

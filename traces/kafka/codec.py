@@ -458,7 +458,7 @@ def writer(field: Field, version: int) -> Writer:
 def struct_writer(fields: tuple[Field, ...], version: int) -> StructWriter:
     """Return a function that writes a structure with its tagged fields.
 
-    A lenient writer skips unknown field names; others raise FieldError.
+    It raises FieldError if the values do not fit. Its third argument, if true, makes it skip unknown field names.
     """
     present = [f for f in fields if f.since <= version]
     plain = [(f.name, writer(f, version)) for f in present if f.tag is None]

@@ -87,8 +87,9 @@ def read_dump(source: Source, notes: list[str] | None = None, *, last: bool = Tr
     """Read the batches of a dump; the ``position`` of each is its line. ``last``: no other dump of the log follows.
 
     If the schema tables lack a record, ``decode`` raises UnknownRecord for its value. If a dump ends within its last
-    batch, or if the last batch of the last dump is invalid, the iterator ends and adds a line to ``notes``. Raises
-    TraceError if a line does not belong to a dump, or its JSON does not fit its record.
+    batch, or if the last batch of the last dump is invalid, the iterator ends and adds a line to ``notes``. Unknown
+    fields are ignored, with a line in ``notes``. Raises TraceError if a line does not belong to a dump, or its JSON
+    does not fit its record.
     """
     return _Dump(source, [] if notes is None else notes, last).batches()
 
@@ -282,7 +283,7 @@ class _Dump:
 # batches. Only batch lines are read. Dumps of an index, or of the metadata log, are skipped.
 
 MAX_REPLICAS, MAX_EPOCHS = 100_000, 10_000
-"""The most replicas of a broker, and the most leader epochs of a replica, that are read."""
+"""The most replicas in a dump, and the most leader epochs in a segment; a dump with more is refused."""
 _DUMPING = re.compile(rb"Dumping (.+)$")
 _SEGMENT = re.compile(r"(?:^|[/\\])([a-zA-Z0-9._-]{1,249})-(\d{1,9})[/\\](\d{20})\.log$")
 _HEAD = re.compile(
@@ -309,7 +310,7 @@ class ReplicaLog:
     """True after an invalid batch. The broker uses neither that batch nor anything after it."""
 
     def extend(self, base: int, last: int, epoch: int, line: int) -> None:
-        """Add a batch with the offsets from ``base`` to ``last``. Raises TraceError if it does not continue the log."""
+        """Add a batch with the offsets ``base`` to ``last`` (inclusive). Raises TraceError if it is out of order."""
         if last < base or base < self.end or (self.epochs and epoch < self.epochs[-1][0]):
             said = f"{base} of leader epoch {epoch} does not go on from before"
             raise TraceError(self.path, line, "baseOffset", said)
@@ -342,7 +343,10 @@ def broker_of(path: Path) -> int | None:
 
 
 def read_data_dump(path: Path, notes: list[str] | None = None) -> list[ReplicaLog]:
-    """Read the log of each replica from a dump of one broker. Raises TraceError if a batch line is invalid."""
+    """Read the log of each replica from a dump of one broker.
+
+    Raises TraceError if a batch line is invalid, or neither the dump's path nor the dumped path names the broker.
+    """
     with Source(path) as source:
         return _Reading(path, [] if notes is None else notes).read(split(source))
 

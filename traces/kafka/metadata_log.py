@@ -157,8 +157,8 @@ _BATCH = re.compile(rb"baseOffset: (\d{1,19}) .* crc: (\d{1,10}) ")
 def same_logs(logs: Iterable[Path], dumps: Iterable[Path]) -> dict[Path, Path]:
     """Map each dump to the log that has all its batches; a dump without such a log is left out.
 
-    A path is a file, or a directory with the files of one log or with their dumps. If either list is empty, no file is
-    read.
+    Of several such logs, the first one counts. A path is a file, or a directory with the files of one log or with their
+    dumps. If either list is empty, no file is read.
     """
     known: dict[Path, set[Batch | None]] = {}
     found: dict[Path, Path] = {}
@@ -183,7 +183,7 @@ def _is_of(dump: Path, log: set[Batch | None]) -> bool:
 
 
 def _batches(path: Path, read: _Reader) -> Iterator[Batch | None]:
-    """The batches of a file, or of the files in a directory; None for each unreadable file."""
+    """The batches of a file, or of the files in a directory; None where a file cannot be read any further."""
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if file.is_file() and (kind := recognise(file)) in _KINDS[read]:
             try:
@@ -232,7 +232,7 @@ _NAMED_AS_LOG = re.compile(r"\d{20}(\.log|-\d{10}\.checkpoint)")
 
 
 class Gap(NamedTuple):
-    """Offsets are missing before a batch: ``expected_offset`` should come next, but ``found_offset`` does."""
+    """The next offset of a log is ``found_offset`` instead of ``expected_offset``, in the batch at ``position``."""
 
     path: Path
     position: int
@@ -242,7 +242,7 @@ class Gap(NamedTuple):
 
 @dataclass(slots=True)
 class Snapshot:
-    """A snapshot of the state after all records below ``end_offset``. ``epoch`` is the leader epoch in its name."""
+    """A snapshot of the state after all records below ``end_offset``, with the leader epoch in its name or dump."""
 
     path: Path
     end_offset: int
@@ -269,8 +269,8 @@ class Segment:
 class MetadataLog:
     """A metadata log. ``kind`` is "metadata log" or "metadata log dump".
 
-    ``start`` is the snapshot that the segments continue, None if they begin at offset 0. ``notes`` has messages about
-    skipped files and a torn end of the last file; reading batches adds to them.
+    ``start`` is the snapshot that the segments continue; None without a snapshot, or if the segments begin at offset 0.
+    ``notes`` has messages about skipped files and a torn end of the last file; reading batches adds to them.
     """
 
     path: Path
@@ -289,13 +289,13 @@ class MetadataLog:
 
     @property
     def bytes_read(self) -> int:
-        """The number of bytes read so far."""
+        """The number of bytes of the segments that ``batches`` has read so far."""
         return self._done + (self._source.bytes_read if self._source is not None else 0)
 
     def batches(self) -> Iterator[tuple[Path, RecordBatch] | Gap]:
         """Read the segments' batches in the order of their offsets, from the end offset of the snapshot ``start`` on.
 
-        A Gap precedes a batch if offsets are missing before it. Raises TraceError.
+        A Gap precedes a batch that does not begin at the next offset. Raises TraceError.
         """
         order = self.order()
         self._done = 0
@@ -310,23 +310,23 @@ class MetadataLog:
             self._done += segment.size
 
     def order(self) -> BatchOrder:
-        """The BatchOrder to read the segments from their start."""
+        """A BatchOrder for the segments, which skips the offsets that ``start`` covers."""
         expected = self.start.end_offset if self.start else 0
         return BatchOrder(expected, expected)
 
 
 @dataclass(slots=True)
 class BatchOrder:
-    """Puts batches in the order of offsets, and finds gaps.
+    """Checks that the offsets of batches, passed in order, have no gaps.
 
-    ``expected`` is the next offset. Offsets below ``skipped_below`` are skipped.
+    ``expected`` is the next offset. At the start, offsets below ``skipped_below`` are skipped.
     """
 
     expected: int
     skipped_below: int
 
     def take(self, path: Path, batch: RecordBatch) -> tuple[tuple[Path, RecordBatch] | Gap, ...]:
-        """Return the part of a batch to use, after a Gap if offsets are missing before it; empty to skip the batch."""
+        """The part of a batch to use, after a Gap if it does not begin at ``expected``; empty to skip the batch."""
         base = batch.base_offset
         gap: tuple[Gap, ...] = ()
         if base != self.expected:
@@ -361,8 +361,9 @@ def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
 def open_metadata_log(path: Path) -> MetadataLog:
     """Open a metadata log: a directory with its files or their dumps, a segment, a snapshot, or a dump of either.
 
-    Files are recognized by content. If a directory has binary files and dumps, the binary files are used. Raises
-    TraceError if there is no such file, or if a snapshot does not name its end offset.
+    The directory can also be the one that contains PARTITION. Files are recognized by content. If a directory has
+    binary files and dumps, the binary files are used. Raises TraceError if there is no such file, or only snapshots
+    that do not name their end offset.
     """
     notes: list[str] = []
     if _is_directory(path):
@@ -448,7 +449,8 @@ def _start(segments: list[Segment], snapshots: list[Snapshot]) -> Snapshot | Non
     """The snapshot to start from; None if there is no snapshot, or if the segments begin at offset 0.
 
     It is the first snapshot that ends at or after the first segment's start, so that no record is missing. Without
-    such a snapshot, it is the newest one, and the segments begin with a gap.
+    such a snapshot, it is the newest one, and the segments begin with a gap. It is also the newest one if there are no
+    segments.
     """
     if not segments:
         return snapshots[-1] if snapshots else None

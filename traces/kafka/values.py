@@ -25,7 +25,7 @@ from highwater.traces.reading import printable
 FRAME = 1
 """The version of the frame around each record; Kafka has no other."""
 NAMED = 0x7FFF
-"""An API key that no record has. It marks a record with a known name only; the name follows the frame."""
+"""An API key that no record has. It marks a record whose key is unknown; the record's name follows the frame."""
 TYPES: dict[int, str] = {schema.key: schema.name for schema in METADATA}
 """The names of the metadata records by API key."""
 CONTROL_KEYS: dict[str, int] = {schema.name: schema.key for schema in CONTROL}
@@ -180,7 +180,8 @@ def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = Fal
 def encode_unknown(key: int | None, version: int, name: str, data: Mapping[str, Any] | None = None) -> bytes:
     """Encode a record whose type or version is unknown: ``decode`` raises UnknownRecord with the same key and version.
 
-    If ``data`` has a partition's number and topic id, the value begins with them, as in known versions.
+    Without a ``key``, the name follows the frame. With one, a partition's number and topic id in ``data`` follow the
+    frame, as in known versions.
     """
     out = bytearray((FRAME,))
     put_varint(out, NAMED if key is None else key)
@@ -248,7 +249,7 @@ _QUICK = frozenset({CHANGE, NO_OP})
 
 
 def are_quick(values: list[bytes | None]) -> TypeGuard[list[bytes]]:
-    """True if each record is a PARTITION_CHANGE_RECORD or a NO_OP_RECORD."""
+    """True if each record is, by its API key, a PARTITION_CHANGE_RECORD or a NO_OP_RECORD."""
     try:
         return _QUICK.issuperset(map(_KIND, values))  # type: ignore[arg-type]
     except (IndexError, TypeError):
@@ -290,7 +291,7 @@ def change_of(value: bytes) -> tuple[bytes, bytes] | None:
 
 
 def decode_change(change: bytes) -> MetadataRecord:
-    """Decode a PARTITION_CHANGE_RECORD without its partition's key to the JSON form.
+    """Decode a PARTITION_CHANGE_RECORD that lacks its partition's key: the partition number and topic id become zeros.
 
     Raises UnknownRecord or DamagedRecord.
     """

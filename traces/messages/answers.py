@@ -30,7 +30,7 @@ from highwater.traces.rules import profiles
 
 
 def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
-    """Store the HWM in an answer as a claim to recheck, if the lines read so far cannot justify it.
+    """Store the HWM in an answer as a claim, if the lines read so far cannot justify it; then recheck all claims.
 
     Without a follower, ``hwm`` is a lower bound of the HWM, from an acknowledged write.
     """
@@ -46,7 +46,10 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 
 
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
-    """Add a fetch to the evidence for earlier claims, if the leader may have read the fetch before it answered."""
+    """Add a fetch to each claim, if the leader may have read the fetch before it returned the claimed HWM.
+
+    Fetches of the follower that got the claimed HWM do not count.
+    """
     for one in led.claims:
         is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
         if is_before and offset > one.leos.get(follower, -1):
@@ -57,7 +60,8 @@ def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
 def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
     """Drop the claimed HWMs that have become possible, and report those for which all lines have been read.
 
-    ``ends``: the leader's log ends. Lines of requests in flight may be missing, so the other claims count as guessed.
+    ``ends``: the log or the process of the leader ends. Requests in flight may have no line, so the other claims count
+    as guessed.
     """
     open_claims = [claim for claim in led.claims if not led.is_possible(claim, claim.line.taken)]
     led.claims = []
@@ -139,7 +143,7 @@ def _reaches(
 
 
 def _not_reached(led: Leadership, claim: Claim) -> list[str]:
-    """The brokers for which the claimed HWM has to wait in every possible stage, and that have not fetched so far.
+    """The brokers below the claimed HWM for which the HWM waits in every possible stage; "its ISR" if there is none.
 
     Each text has the broker and its last fetch offset.
     """
@@ -162,7 +166,10 @@ NOT_THERE = frozenset({3, 100, 103})
 
 
 class Before(Struct, gc=False, frozen=True):
-    """A follower's last fetch and its answer, whose ``kind`` is ``record``, ``empty`` or ``diverging``."""
+    """A follower's last fetch and its answer, whose ``kind`` is ``record``, ``empty`` or ``diverging``.
+
+    ``epoch`` is the broker epoch. ``end`` is the end offset in a diverging answer, −1 in others.
+    """
 
     leader_epoch: int
     epoch: int
@@ -182,7 +189,10 @@ def refused(
     asked: Asked,
     error: int,
 ) -> None:
-    """B2. Check an answer with an error: the broker can have known a reason to refuse the fetch, or it is reported."""
+    """B2. Check an answer that refuses a fetch: report it if the broker cannot have known a reason.
+
+    Other errors are only counted.
+    """
     verdicts, line = context.verdicts, fetch.line
     if error in NOT_THERE:
         verdicts.guessed["a broker had not replayed the creation of the partition"] += 1
@@ -392,7 +402,7 @@ def _hwm(
 
 
 def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, parted: Diverging) -> None:
-    """B3. Check a diverging answer: it has the last epoch that both logs can share, and the epoch's end offset.
+    """B3. Check a diverging answer: it must have the last epoch that both logs can share, and the epoch's end offset.
 
     An end offset that no earlier answer showed is assumed to be right.
     """
@@ -432,7 +442,7 @@ ALL = -1
 
 
 def not_led(context: Context, node: int, history: History, line: RequestLine, found: Produced) -> None:
-    """Check the answer to a write from a broker that, by the input, did not lead at that time."""
+    """Check a broker's answer to a write if, by the input, the broker did not lead at that time."""
     if found.error == NOT_LEADER or found.error in NOT_THERE:
         context.verdicts.explained[NOT_WRITTEN] += 1
     elif found.error in (NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER):
@@ -467,7 +477,7 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
 
 
 def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
-    """B6. In a stage: the guards that refuse an acks=all write; True if the ISR is too small to acknowledge one."""
+    """B6. For a stage: the guards that refuse an acks=all write; True if the ISR is too small to acknowledge one."""
     if stage.refusals is None:
         leading, _ = led.ranked(stage, {}, 0)
         nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)
@@ -488,7 +498,7 @@ def _refused(context: Context, led: Leadership, line: RequestLine, stages: Seque
 
 
 def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
-    """Check the answer "not the leader" to a write, from a broker that leads by the input."""
+    """Check the answer "not the leader" to a write if, by the input, the broker leads."""
     ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
     begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
     led.denied = line.answered

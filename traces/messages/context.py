@@ -29,15 +29,16 @@ PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
 REGISTERED = "start_broker"
 
 LIMIT = 1000
-"""The most unexplained lines, and the most findings, that are reported."""
+"""The most unexplained lines, and the most findings, that ``Verdicts`` stores by default."""
 
 
 @dataclass
 class Verdicts:
     """The verdicts on messages: counts by name, and the lines to report.
 
-    ``explained`` counts messages that conform to the model. ``guessed`` counts what the input cannot confirm, and
-    ``outside`` counts messages that are not checked. ``dropped`` counts the findings above ``limit``, by property.
+    ``explained`` counts what conforms to the model, ``guessed`` what the input cannot confirm, and ``outside`` what is
+    not checked. A message can count once for each of its partitions. At most ``limit`` lines and findings are stored:
+    ``unexplained_count`` counts all lines, and ``dropped`` the findings above the limit, by property.
     """
 
     explained: Counter[str] = field(default_factory=Counter)
@@ -58,26 +59,26 @@ class Verdicts:
         differences: Mapping[str, tuple[Any, Any]] | None = None,
         **parameters: object,
     ) -> None:
-        """Report a message that no step explains: the expected action, and why it does not fit."""
+        """Report a message that no step explains, with the expected action and why that action does not fit."""
         candidate = Candidate(action, parameters, refused_by, (), differences or {})
         position = {"file": str(line.path), "line": line.line}
         self.unfit(Unexplained(position, round(line.ended), partition, {}, (candidate,)))
 
     def unfit(self, line: Unexplained) -> None:
-        """Count a line that no step explains, and store it for the report."""
+        """Count a line that no step explains, and store it unless ``limit`` lines are stored."""
         self.unexplained_count += 1
         if len(self.unexplained) < self.limit:
             self.unexplained.append(line)
 
     def found(self, finding: Finding) -> None:
-        """Store the finding of a violated property."""
+        """Store a finding or, if ``limit`` findings are stored, count it in ``dropped``."""
         if len(self.findings) < self.limit:
             self.findings.append(finding)
         else:
             self.dropped[finding.property] += 1
 
     def figures(self) -> dict[str, int]:
-        """The counts by name, for a report."""
+        """The totals of ``explained``, ``guessed`` and ``outside``, and their counts by name, for a report."""
         kinds = (("explained", self.explained), ("guessed", self.guessed), ("outside", self.outside))
         totals = {f"messages {kind}": counted.total() for kind, counted in kinds}
         single = {
@@ -112,9 +113,9 @@ class ControllerRequests:
         self._proposals: list[tuple[int | None, Proposal]] = []
         self._of_leader: dict[tuple[int, int, int], list[Proposal]] = defaultdict(list)
         self._made: set[tuple[int, int, int]] = set()
-        """For each answer without an error: the partition's ``History.number``, partition epoch and leader epoch."""
+        """For each accepted proposal: ``History.number``, the answer's partition epoch, the request's leader epoch."""
         self._led_on: set[tuple[int, int]] = set()
-        """For each proposal with the error NEW_LEADER_ELECTED: the partition's ``History.number`` and epoch."""
+        """For each proposal with the error NEW_LEADER_ELECTED: ``History.number`` and the request's partition epoch."""
         self._registrations: list[Registered] = []
         self._heartbeats: list[tuple[int, Path, float, int]] = []
         self._next: dict[tuple[int, Path], float] = {}
@@ -127,7 +128,7 @@ class ControllerRequests:
     # --- what is read -----------------------------------------------------------------------------------
 
     def add_proposal(self, found: Proposal) -> None:
-        """Add one partition of an AlterPartition request."""
+        """Add one partition of an AlterPartition request. If it was accepted, it also shows the clock difference."""
         line, history = found.line, self._index.history(*found.key)
         if history is None:
             self.unknown += 1
@@ -143,7 +144,7 @@ class ControllerRequests:
         self._registrations.append(found._replace(line=replace(found.line, said=None)))
 
     def add_heartbeat(self, found: Heartbeat) -> None:
-        """Add a heartbeat, in the order of its log. Only heartbeats that report a newly replayed change are stored."""
+        """Add a heartbeat, in the order of its log. Heartbeats with an error or no new replayed change are dropped."""
         line, offset = found.line, found.metadata_offset
         key = found.broker, line.path
         if not found.error and offset >= self._next.get(key, -NEVER):
@@ -154,11 +155,14 @@ class ControllerRequests:
 
     @property
     def offset_ms(self) -> int:
-        """The lead of the logs' time zone over UTC, in ms."""
+        """The lead of the logs' time zone over UTC, in ms; 0 if unknown."""
         return self._offset.offset_ms or 0
 
     def apart(self) -> Iterator[tuple[Path, int, float]]:
-        """For each log: path, number of controller decisions, and their median lead over the metadata log in ms."""
+        """For each log with accepted proposals: its path, their number, and its lead over the metadata log in ms.
+
+        The lead is the median of answer time minus change time. It includes the time zone.
+        """
         for path, differences in self._apart.items():
             yield path, len(differences), median(differences)
 
@@ -199,7 +203,7 @@ class ControllerRequests:
         return [proposal for life, proposal in self._proposals if life is not None]
 
     def proposed(self, broker: int, life: int, epoch: int) -> list[Proposal]:
-        """A leader's proposals in a leader epoch, in the order of their arrival.
+        """A leader's proposals for a partition in a leader epoch, in the order of their arrival.
 
         ``life`` is the partition's ``History.number``.
         """
@@ -210,9 +214,9 @@ class ControllerRequests:
         return sorted({proposal.key[0] for _, proposal in self._proposals})
 
     def made(self, life: int, version: Version) -> bool:
-        """True if a logged proposal made this version of a partition.
+        """True if a logged proposal made this version of the partition with the ``History.number`` ``life``.
 
-        The answer has this version or, if the proposal led to an election, the error NEW_LEADER_ELECTED.
+        The proposal's answer has the version's partition epoch or, after an election, the error NEW_LEADER_ELECTED.
         """
         epoch, made = version.state.leader_epoch, version.state.partition_epoch
         told = {(life, made, epoch), (life, made, epoch - 1)}
@@ -225,7 +229,10 @@ class ControllerRequests:
         return place > 0 and offsets[place - 1] >= position
 
     def knew(self, broker: int, position: int | None) -> float:
-        """The time at which a broker reported that it had replayed a metadata offset; NEVER if it did not."""
+        """When a broker first reported that it had replayed the metadata offset ``position``; NEVER if it did not.
+
+        NEVER also if ``position`` is None.
+        """
         times, offsets = self._replayed.get(broker, ((), ()))
         place = len(offsets) if position is None else bisect_left(offsets, position)
         return times[place] if place < len(times) else NEVER
@@ -244,11 +251,14 @@ OFF_MS = 2 * CLOCKS_MS
 MAX_EPOCHS = 10_000
 """The most time differences stored of each kind."""
 PAIRS, EPOCHS = 3, 2
-"""The least number of a controller's decisions, and of a broker's leader epochs, that prove a clock wrong."""
+"""The fewest accepted proposals of a controller, and differences of one kind of a broker, that prove a clock wrong."""
 
 
 def controllers_ahead(asked: ControllerRequests) -> dict[Path, float]:
-    """The lead over the metadata log, in ms, for each controller's log whose clock is off by more than OFF_MS."""
+    """The lead over the metadata log, in ms, of each controller's log whose clock is off by more than OFF_MS.
+
+    Logs with fewer than PAIRS accepted proposals are left out.
+    """
     middle = {path: ms - asked.offset_ms for path, count, ms in asked.apart() if count >= PAIRS}
     return {path: ms for path, ms in middle.items() if abs(ms) > OFF_MS}
 
@@ -259,19 +269,20 @@ class Apart:
     def __init__(self, broker: int) -> None:
         self.broker = broker
         self.joins_in_time = 0
-        """The number of proposals that came after a fetch that made the new member eligible."""
+        """The number of proposals that came after a fetch that made a new member eligible."""
         self._by: dict[str, dict[tuple[int, int], float]] = {EARLY: {}, LATE: {}, JOINS: {}}
         self._first: dict[str, tuple[Path, int]] = {}
 
     def answer(self, line: RequestLine, history: int, epoch: int, ms: float, early: bool) -> None:
-        """Add an answer that came too early or late for its leader epoch.
+        """Add an answer that came at least ``ms`` too early or too late for the leader epoch ``epoch``.
 
-        It came ``ms`` before the epoch began (``early``), or ``ms`` after a heartbeat that reported the next epoch.
+        ``early``: it came before the epoch began. Otherwise, the broker had already reported a later epoch.
+        ``history`` is the partition's ``History.number``.
         """
         self._add(EARLY if early else LATE, (history, epoch), line, ms)
 
     def join(self, line: RequestLine, ms: float) -> None:
-        """Add a proposal that came ``ms`` before the first fetch that made the new member eligible."""
+        """Add a proposal that came at least ``ms`` before the first fetch that made its new member eligible."""
         self._add(JOINS, (len(self._by[JOINS]), 0), line, ms)
 
     def _add(self, kind: str, key: tuple[int, int], line: RequestLine, ms: float) -> None:
@@ -282,7 +293,7 @@ class Apart:
         self._first.setdefault(kind, (line.path, line.line))
 
     def doubt(self) -> Doubt | None:
-        """The doubt about this broker's clock; None if too few lines show that it is wrong."""
+        """The doubt about this broker's clock; None if the evidence is insufficient."""
         enough = [kind for kind, by in self._by.items() if len(by) >= EPOCHS]
         if JOINS in enough and len(self._by[JOINS]) <= self.joins_in_time:
             enough.remove(JOINS)

@@ -4,14 +4,14 @@
 of followers, the HWM, the end of the log). Brokers are slots, and the leader is slot 0.
 
 ``stages`` are the leader's views of the partition in a leader epoch. The metadata log has the ISRs of the epoch, and
-the controller's requests have the leader's proposals in between. No log shows when the leader learns of them, so at
-any time several stages are possible. A stage is impossible before it exists, and after the leader is known to have
+the AlterPartition requests have the leader's proposals in between. No log shows when the leader learns of an ISR, so
+at any time several stages are possible. A stage is impossible before it exists, and after the leader is known to have
 reached a later stage.
 
 ``Leadership`` bounds the HWM. The upper bound counts every fetch when it was read, in the stage that waits for the
 fewest brokers. The lower bound counts a fetch once it was certainly recorded, in the stage that waits for the most.
-Both use the model's ``advanced_hwm``. A returned HWM above the upper bound is a *claim*: it is stored until the lines
-of all fetches in flight have been read.
+Both use the model's ``advanced_hwm``. A returned HWM that the lines so far cannot justify is a *claim*: it is stored
+until the lines of all fetches in flight have been read.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from highwater.traces.messages.request_lines import Proposal, RequestLine
 # --- acting ----------------------------------------------------------------------------------------------
 
 MAX_SLOTS = 8
-"""The most brokers of a partition at a time: its leader, its replicas, and its ISR."""
+"""The most brokers in the model. A partition with more is not checked."""
 RANKS = 12
 """The most different offsets in one step."""
 UNHEARD = -1
 """The rank for a follower from which the leader has received no fetch."""
 
 Bits = tuple[int, int, int, int]
-"""The fields of ``Leading`` up to ``min_isr``."""
+"""The first four fields of ``Leading``."""
 Ranks = tuple[tuple[int, ...], int, int]
-"""The fields of ``Leading`` from ``leos`` on."""
+"""The last three fields of ``Leading``."""
 
 
 class Leading(NamedTuple):
@@ -176,7 +176,7 @@ class Acting:
     def diverges(self, offset: int, last_epoch: int, epochs: tuple[int, ...]) -> Answered:
         """The model's answer (B3) to a fetch from the rank ``offset`` after a record of ``last_epoch``.
 
-        The leader's log has one record for each of ``epochs``, which are 0 to 3; its leader epoch is 3.
+        The leader's log has one record for each of ``epochs`` (0 to 3). The leader epoch is 3.
         """
         state = self._state(self._silent(1, 3, len(epochs)), epoch=3)
         for i, epoch in enumerate(epochs):
@@ -258,7 +258,8 @@ class Acting:
     ) -> tuple[str, ...]:
         """The guards that forbid to propose slot ``f`` for the ISR (B5, 841.1, 903.2).
 
-        ``leso`` is the rank of the leader epoch's start offset.
+        ``leso`` is the rank of the leader epoch's start offset. ``epoch_fits``: the broker epoch in the follower's last
+        fetch is the one in the leader's metadata.
         """
         state = self._state(leading)
         state[self._at["brokers[0].leso"]] = leso
@@ -296,7 +297,7 @@ def acting(slots: int, profile: str, patient: bool = False) -> Acting:
 
 @dataclass(slots=True)
 class Stage:
-    """A leader's view: a version of the partition, and the ISR that it has proposed (None: no proposal is pending).
+    """A leader's view: a version of the partition, and the ISR in the pending proposal (None: no proposal is pending).
 
     The view is possible from the time ``since`` on. By ``reached``, the leader is known to be in this stage or a
     later one.
@@ -307,7 +308,7 @@ class Stage:
     since: float
     reached: float = NEVER
     bits: Bits | None = None
-    """The ISR, proposed ISR, replicas and min ISR in slots, computed on first use."""
+    """The first fields of ``Leading`` in this stage, computed on first use."""
     answers: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """The guards that refuse each broker's fetch in this stage, computed on first use."""
     refusals: tuple[tuple[str, ...], bool] | None = None
@@ -325,7 +326,7 @@ def stages(
     """The stages of a leader epoch in order; empty if the metadata log has no such epoch.
 
     ``proposals`` are the leader's in this epoch, in the order of their arrival. ``knew`` maps a metadata offset to the
-    controller's time at which the leader had certainly replayed it.
+    time, by the controller's clock, by which the leader had certainly replayed it.
     """
     found: list[Stage] = []
     waiting = list(proposals)
@@ -356,9 +357,9 @@ def stages(
 LINES_MS = 3000.0
 """After this much active time of a node, the lines of all requests that were in flight have been written."""
 IDLE_MS = 200.0
-"""How much of a gap between two lines counts as active time: the process may have been stopped."""
+"""The most of a gap between two lines that counts as active time: the process may have been stopped."""
 MARKS = 8192
-"""The most batch boundaries stored of a log."""
+"""The most batch boundaries, and the most appended batches, stored of a leadership."""
 UNASKED: tuple[str, ...] = ("not asked",)
 TOP = 1 << 62
 """Above every offset."""
@@ -392,17 +393,17 @@ class Claim:
     ``base`` is the upper bound of the HWM before the claim.
     """
     asked: tuple[int, int, int] | None = None
-    """The possible stages and ``moves`` at the last check, which failed; an unchanged claim is not checked again."""
+    """The possible stages and ``moves`` at the last failed check; an unchanged claim is not checked again."""
     moves: int = 0
     """The number of changes of ``leos``."""
 
 
 @dataclass(slots=True)
 class Leadership:
-    """A broker's leadership in one leader epoch.
+    """A broker's leadership of a partition in one leader epoch.
 
     ``hwm`` is the upper bound of the HWM, None while unknown, and ``low`` is the lower bound. The stages from ``at``
-    to ``up_to`` are possible.
+    to ``up_to`` (inclusive) are possible.
     """
 
     broker: int
@@ -426,6 +427,7 @@ class Leadership:
     is_behind: bool = False
     """True if fetches were certainly recorded, or a stage ended, since ``low`` was computed."""
     start: int | None = None
+    """The first returned HWM since ``hwm`` was last unknown; None if there is none."""
     marks: OrderedDict[int, None] = field(default_factory=OrderedDict)
     claims: list[Claim] = field(default_factory=list)
     epochs_ended: dict[int, int] = field(default_factory=dict)
@@ -443,9 +445,9 @@ class Leadership:
     logs_writes: bool = True
     """True if the request log has every append."""
     denied: float | None = None
-    """The last time at which the broker answered that it does not lead."""
+    """The time of the last answer to a write that the broker does not lead; None if there is none, or once reported."""
     epochs_of: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
-    """The broker epochs in each follower's fetches, with the first time of each."""
+    """The last broker epochs in each follower's fetches: pairs of the first fetch's time and the broker epoch."""
     last_answered: float = 0.0
     welcome: set[int] = field(default_factory=set)
     """The brokers whose fetches no guard refuses in at least one possible stage."""
@@ -454,7 +456,7 @@ class Leadership:
     apart: Apart | None = None
     """The evidence that this broker's clock is off."""
     over: float = float("inf")
-    """The time, by the controller's clock, by which the broker certainly knew of a later leader epoch."""
+    """The time, by the broker's clock, by which it certainly knew of a later leader epoch; infinite if unknown."""
     proposed: dict[int, list[Proposal]] = field(default_factory=dict)
     """The leader's proposals by partition epoch, in the order of their arrival."""
 
@@ -476,7 +478,7 @@ class Leadership:
             self.welcome.clear()
 
     def settle_until(self, time: float) -> None:
-        """Update the lower bound of the HWM: requests answered by ``time`` were certainly recorded by then."""
+        """Count the fetches and HWMs answered by ``time`` for the lower bound of the HWM."""
         aging, certain = self.aging, self.certain
         while aging and aging[0][0] <= time:
             _, follower, offset = aging.popleft()
@@ -530,7 +532,7 @@ class Leadership:
     def _settled(
         self, acting: Acting, stages: Sequence[Stage], leos: dict[int, int], hwm: int, end: int = TOP
     ) -> list[int]:
-        """The HWM to which the leader advances in each stage."""
+        """The HWM to which the leader advances in each of ``stages``."""
         offsets = sorted({hwm, end, *leos.values()})
         ranks = self._ranks(offsets, leos, hwm, end)
         return [offsets[acting.settles(stage.bits or self._bits(stage), ranks)] for stage in stages]
@@ -557,7 +559,7 @@ class Leadership:
         return min(self._settled(self.patient, self.possible(since), certain, self.low, end))
 
     def greatest(self, since: float | None = None) -> int | None:
-        """The upper bound of the HWM, now or since a time; None if unbounded."""
+        """Update and return ``hwm``, the upper bound of the HWM now or since a time; None if unknown or unbounded."""
         if self.hwm is None:
             return None
         found = self.reached(self.hwm, self.leos(), since)
@@ -568,7 +570,7 @@ class Leadership:
         return found
 
     def leos(self) -> dict[int, int]:
-        """Each follower's last fetch offset; TOP if it may have fetched before the request log begins."""
+        """Each follower's last fetch offset; TOP if its last fetch may be earlier than the request log."""
         found = {broker: heard.offset for broker, heard in self.heard.items()}
         if not self.is_whole:
             for broker, slot in self.slots.items():
@@ -582,19 +584,19 @@ class Leadership:
         return None if found == TOP else found
 
     def least_after(self, follower: int, offset: int, since: float) -> int:
-        """The lower bound of the HWM once a follower's fetch at an offset was certainly recorded."""
+        """The lower bound of the HWM since a time, once a follower's fetch at an offset was certainly recorded."""
         noted = max(offset, self.certain.get(follower, 0))
         return self._least_of({**self.certain, follower: noted}, since)
 
     def told(self, hwm: int) -> None:
-        """Record the HWM in an answer. The first one counts as the HWM at the start of the leadership."""
+        """Record the HWM in an answer: raise ``hwm`` to it, and set ``start`` if that is None."""
         if self.hwm is None or hwm > self.hwm:
             self.hwm = hwm
         if self.start is None:
             self.start = hwm
 
     def mark(self, offset: int) -> None:
-        """Record a batch boundary: a follower's fetch offset, or the start of a batch."""
+        """Record a batch boundary, such as a follower's fetch offset."""
         self.marks[offset] = None
         if len(self.marks) > MARKS:
             self.marks.popitem(last=False)
@@ -612,7 +614,7 @@ class Leadership:
         return not claim.exact or self.can_be(claim.hwm)
 
     def can_be(self, hwm: int) -> bool:
-        """True if the HWM can have had this value: a known batch boundary, or the HWM at the start."""
+        """True if the HWM can have had this value: it is a known batch boundary, or ``start``."""
         return hwm in self.marks or hwm == self.start
 
     def broker_epoch(self, follower: int, epoch: int, taken: float) -> None:
@@ -623,9 +625,9 @@ class Leadership:
             del known[:-8]
 
     def append(self, offset: int) -> bool | None:
-        """Record the start of a batch. Returns True if it is new, False if it is known.
+        """Record the start offset of a batch. Returns True if it is new, False if it is known.
 
-        None means that an earlier leader appended the batch.
+        Returns None, and records nothing, if an earlier leader appended the batch.
         """
         if offset in self.appended:
             return False
@@ -641,7 +643,7 @@ class Leadership:
         return True
 
     def inside(self) -> tuple[int, RequestLine] | None:
-        """A follower's fetch offset inside a batch, with the fetch's line; None if there is none."""
+        """Take from ``cuts`` the next fetch offset inside a batch, with the fetch's line; None if there is none."""
         cuts, over = self.cuts, self.active - LINES_MS
         while cuts and cuts[0][0] < over:
             _, offset, line = cuts.popleft()

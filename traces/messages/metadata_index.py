@@ -37,7 +37,7 @@ class Version(Struct, gc=False, frozen=True):
     min_isr: int | None
     unclean_election: bool | None
     cause: str | None = None
-    """The controller's action that explains the change; None if unknown."""
+    """The controller's action that explains the change; None if unknown, or if only a setting changed."""
 
     @property
     def is_recovering(self) -> bool:
@@ -60,16 +60,16 @@ class EpochBegins(Struct, gc=False, frozen=True):
 
 @dataclass(slots=True)
 class History:
-    """The versions of a partition in log order, from one creation to its deletion.
+    """The versions of a partition in log order, from a creation to the next deletion.
 
-    ``number`` is unique among all histories.
+    ``number`` is unique among all histories. ``position`` is the metadata offset of the first version.
     """
 
     number: int
     name: str
     position: int
     deleted: int | None = None
-    """The time at which the partition was deleted."""
+    """The time at which the partition was deleted; None if it was not."""
     versions: list[Version] = field(default_factory=list)
     _by_time: list[tuple[int, int]] = field(default_factory=list)
     _epochs: dict[int, EpochBegins] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class History:
         return found is not None and found.time <= by_ms
 
     def led_by(self, broker: int, by_ms: float) -> int | None:
-        """The last leader epoch of a broker that had begun by a time of the controller's clock; None if none."""
+        """The last leader epoch that a broker led and that began by a time of the controller's clock; None if none."""
         led = (b for b in self._epochs.values() if b.leader == broker and b.time <= by_ms)
         found = max(led, key=lambda b: (b.time, b.epoch), default=None)
         return None if found is None else found.epoch
@@ -152,7 +152,7 @@ class Registration(Struct, gc=False, frozen=True):
 
 
 class MetadataIndex:
-    """The index of a metadata log. Its replay calls ``change`` and ``setting``; ``read`` adds topics and brokers."""
+    """The index of a metadata log. The replay calls ``change`` and ``setting``; ``read`` adds topics and brokers."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Registration] = {}
@@ -167,7 +167,7 @@ class MetadataIndex:
         self._lives = 0
         self._registrations: dict[int, list[Registration]] = defaultdict(list)
         self._by_time: list[tuple[int, int, int]] = []
-        """Time, number and offset of each registration."""
+        """Time, number and metadata offset of each change of a registration."""
         self._incarnations: dict[int, dict[int, Registration]] = defaultdict(dict)
         """The first registration of each incarnation, by broker and broker epoch."""
         self._places: set[int] = set()
@@ -176,7 +176,10 @@ class MetadataIndex:
     # --- partitions -----------------------------------------------------------------------------------
 
     def history(self, topic: str, number: int) -> History | None:
-        """The history of a partition; None if there is none. ``topic`` is an id or a name, as in the messages."""
+        """The partition's history since its topic was created; None if there is none.
+
+        ``topic`` is a topic id, or the name of a topic; the last topic of that name counts.
+        """
         name, position = self.topics.get(topic, ("", 0))
         return next((h for h in self.histories.get((name, number), ()) if h.position >= position), None)
 
@@ -217,7 +220,7 @@ class MetadataIndex:
     # --- topics and brokers ---------------------------------------------------------------------------
 
     def read(self, log: MetadataLog) -> None:
-        """Read topics and brokers from the start of the log. Damage ends the reading; the log's replay reports it."""
+        """Read the topics and brokers of a log and its start snapshot. Damage ends the reading; replay reports it."""
         try:
             if log.start is not None:
                 for batch in log.start.batches():
@@ -281,7 +284,7 @@ class MetadataIndex:
         return known[place - 1] if place else None
 
     def epochs_of(self, broker: int) -> list[int]:
-        """The last broker epochs with which a broker was registered, in order."""
+        """The broker epochs with which a broker was registered, ascending: the last SHOWN ones."""
         return sorted(self._incarnations.get(broker, ()))[-SHOWN:]
 
     def latest_epoch(self, broker: int, by_ms: float = NEVER) -> int:
@@ -295,7 +298,7 @@ class MetadataIndex:
         return NEVER if found is None else float(found.time)
 
     def registered_later(self, broker: int, epoch: int) -> tuple[float, int | None]:
-        """The time and offset of a broker's first registration with a greater broker epoch; (NEVER, None) if none."""
+        """The time and offset of a broker's registration with the next epoch after ``epoch``; (NEVER, None) if none."""
         known = self._incarnations.get(broker, {})
         later = min((one for one in known if one > epoch), default=None)
         return (NEVER, None) if later is None else (float(known[later].time), known[later].position)
@@ -308,16 +311,17 @@ class MetadataIndex:
     # --- both -----------------------------------------------------------------------------------------
 
     def changes_after(self, position: int) -> float:
-        """The next offset after this one at which a partition or a registration changed; NEVER if there is none."""
+        """The next offset after ``position`` with a change of a partition, setting or registration; NEVER if none."""
         if len(self._sorted_places) != len(self._places):
             self._sorted_places = sorted(self._places)
         place = bisect_right(self._sorted_places, position)
         return self._sorted_places[place] if place < len(self._sorted_places) else NEVER
 
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
-        """The metadata offsets at which a controller can have decided between two times, and the versions there.
+        """The metadata offsets at which a controller can have decided between two times, with the versions there.
 
-        They are the offset in force at ``start_ms``, and each later change of the partition or of any registration.
+        The offsets are those of changes of the partition or of any registration: the last one before ``start_ms``, and
+        each one up to ``end_ms``.
         """
         versions = history.around(start_ms, end_ms)
         first = bisect_left(self._by_time, (start_ms, -1, -1))

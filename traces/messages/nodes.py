@@ -39,7 +39,7 @@ LIVES = 1000
 class Node:
     """A broker, reconstructed from its request log.
 
-    Call ``take_fetch`` and ``take_produce`` in the order of the log.
+    Call ``take_fetch`` and ``take_produce`` in the order of the log, and ``finish`` at its end.
     """
 
     def __init__(self, context: Context, broker: int) -> None:
@@ -151,7 +151,7 @@ class Node:
         return begins <= fetch.line.answered and fetch.line.answered < ends
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
-        """True if a fetch was in flight at the end of the leader epoch ``epoch``, in which this broker had led."""
+        """True if this broker led in ``epoch`` before its last known leadership, so a fetch can have been in flight."""
         led = self.led.get(history.number)
         begins = None if led is None or epoch >= led.epoch else history.begins(epoch)
         return begins is not None and begins.leader == self.broker
@@ -196,7 +196,10 @@ class Node:
             self._pending[id(led)] = proposals.judge(self.context, led, pending, self.now)
 
     def _epoch_led(self, history: History, led: Leadership | None, line: RequestLine) -> int | None:
-        """The last leader epoch in which this broker can have led while a request was in flight; None if none."""
+        """The last leader epoch in which this broker can have led while a request was in flight; None if none.
+
+        An epoch before that of ``led`` does not count.
+        """
         if led is not None and not history.has_later(led.epoch, line.answered + CLOCKS_MS):
             return led.epoch
         found = history.led_by(self.broker, line.answered + CLOCKS_MS)
@@ -207,7 +210,7 @@ class Node:
     def _leads(
         self, history: History, epoch: int, line: RequestLine, is_later: bool = False
     ) -> Leadership | None:
-        """The leadership to which a message belongs. If there is none, the message is reported, and None returned.
+        """The leadership to which a message belongs, begun if it is new; None, with a verdict, if there is none.
 
         ``is_later``: the message certainly came after an answer in a later leader epoch.
         """
@@ -272,7 +275,7 @@ class Node:
         return led
 
     def _purge(self) -> None:
-        """Forget the leaderships of deleted partitions: the ids of their topics are never reused."""
+        """Close the leaderships of deleted partitions, if many are stored: the ids of their topics are never reused."""
         if len(self.led) < self._purge_at:
             return
         gone = [

@@ -19,7 +19,7 @@ from highwater.traces.rules.decisions import decisions
 # --- expansions ------------------------------------------------------------------------------------------
 
 SENT_MS = 30_000.0
-"""The longest time from making a proposal to its arrival: after it, the broker sends the proposal again."""
+"""The longest time from making a proposal to its arrival; then the broker sends the proposal again."""
 INELIGIBLE = 107
 """The code of INELIGIBLE_REPLICA, the error that ends a proposal."""
 
@@ -41,13 +41,13 @@ class Waiting:
     passed: float | None = None
     """The node's active time, in ms, when its log passed ``until``; None before."""
     late: dict[int, float] = field(default_factory=dict)
-    """For each new member, by how many ms its first sufficient fetch came too late."""
+    """For each new member without a sufficient fetch in time, how many ms its first one came after ``until``."""
     best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """For each new member, its last fetch offset, and lower bounds of the HWM and of the epoch's start offset."""
+    """By new member: its last fetch offset by ``until``, and lower bounds of the HWM and the epoch's start offset."""
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
-    """The leader's proposals that have a stage with their partition epoch, each with the first such stage."""
+    """A ``Waiting`` for each of the leader's proposals that has a stage with its partition epoch."""
     found = []
     first: dict[int, Stage] = {}
     for stage in led.stages:
@@ -67,7 +67,7 @@ def watched(pending: Iterable[Waiting]) -> frozenset[int]:
 
 
 def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, taken: float) -> None:
-    """Check if a recorded fetch makes the follower eligible for pending proposals."""
+    """Record for each pending proposal if the last fetch of ``f``, read at ``taken``, makes ``f`` eligible."""
     for wanted in pending:
         if f not in wanted.joining or f in wanted.fits or f in wanted.late:
             continue
@@ -94,7 +94,7 @@ def judge(
 ) -> list[Waiting]:
     """Check the pending proposals for which all lines are read, in the order of their arrival; return the others.
 
-    ``ends``: the log ends, so no proposal waits any longer.
+    ``ends``: the log ends, so no proposal waits any longer. One that cannot be decided counts as guessed.
     """
     if pending and now < pending[0].until and not ends:
         return pending
@@ -161,7 +161,7 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
 
 
 def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, named: int) -> bool:
-    """903.3. True if a proposal has the right broker epoch for a member; otherwise it is reported.
+    """903.3. True if a proposal can have the right broker epoch for a member; otherwise the proposal is reported.
 
     The right broker epoch is that of the member's last fetch. A proposal sent again has that of its first sending.
     """
@@ -189,7 +189,7 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
 
 
 def _named_first(led: Leadership, proposal: Proposal, member: int) -> int | None:
-    """The broker epoch of a member in an earlier sending of the proposal; None if there is none.
+    """The broker epoch of a member in the first sending of the proposal; None if this is the first sending.
 
     An INELIGIBLE_REPLICA error ends a proposal (841.3); after it, the same members are a new proposal.
     """
@@ -219,7 +219,7 @@ ERRORS = {
     77: "STALE_BROKER_EPOCH", 95: "INVALID_UPDATE_VERSION", 96: "OPERATION_NOT_ATTEMPTED", 100: "UNKNOWN_TOPIC_ID",
     107: "INELIGIBLE_REPLICA", 108: "NEW_LEADER_ELECTED",
 }  # fmt: skip
-"""Kafka's codes of the errors that the model's controller returns."""
+"""The errors that the model's controller returns, by Kafka's codes."""
 MAX_LAST = 100_000
 """The most pairs of leader and partition whose last proposal is stored."""
 PROPOSED_CHANGE = "alter_partition"
@@ -371,7 +371,10 @@ def _registrations(
 
 
 def missing(context: Context, first: float, last: float) -> None:
-    """Count, as guessed, the ISR changes between two times whose AlterPartition is in no log."""
+    """Count, as guessed, the ISR changes between two times whose AlterPartition is in no log.
+
+    Only topics with proposals in the logs are checked.
+    """
     for topic in context.asked.topics():
         for history in context.index.partitions(topic):
             for version in history.versions:
@@ -381,7 +384,10 @@ def missing(context: Context, first: float, last: float) -> None:
 
 
 def in_flight(context: Context) -> None:
-    """B7, B8. Report each proposal that arrives while its leader has another one for the partition in flight."""
+    """B7, B8. Report each proposal that arrives while its leader has another one for the partition in flight.
+
+    Nothing is reported if the profile allows a second proposal in flight.
+    """
     if acting(3, context.profile).may_send_another(True):
         return
     last: dict[tuple[int, Key], Proposal] = {}

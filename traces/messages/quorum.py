@@ -36,7 +36,7 @@ class Log:
         return self.cuts[-1][1] if self.cuts else None
 
     def append(self, end: int, epoch: int) -> None:
-        """Append records of one epoch up to the offset ``end``."""
+        """Append records of one epoch up to the offset ``end``, if the log ends below it."""
         if end > self.end:
             if self.last_epoch != epoch:
                 self.cuts.append((self.end, epoch))
@@ -64,7 +64,7 @@ class Log:
 
 @dataclass
 class Node:
-    """A member's state, as its own log shows it. ``log`` is None until a line describes the member's log."""
+    """A member's state, as its raft log shows it. ``log`` is its metadata log, None until a line describes that."""
 
     id: int
     epoch: int = 0
@@ -94,7 +94,7 @@ _SILENT = Node(-1)
 
 @dataclass
 class Parked:
-    """A parked fetch; ``answer`` is the HWM at the time of parking."""
+    """A parked fetch; ``answer`` is the leader's HWM when it parked the fetch."""
 
     leader: int
     epoch: int
@@ -105,7 +105,7 @@ class Parked:
 
 @dataclass
 class Response:
-    """A fetch answer in flight. ``source`` is a copy of the log from which its records were read."""
+    """A fetch answer in flight. ``source`` is a copy of the log from which its records were read, None if unknown."""
 
     epoch: int
     records: bool
@@ -149,7 +149,7 @@ class Belief:
     committed: Log = field(default_factory=Log)
 
     def node(self, number: int) -> Node:
-        """The state of a member, which is empty if the member is new."""
+        """The state of a member. A new member is added with an empty state."""
         found = self.nodes.get(number)
         if found is None:
             found = self.nodes[number] = Node(number)
@@ -167,7 +167,7 @@ OBSERVERS = 2
 
 
 class TooLarge(Exception):
-    """The step needs more offsets or epochs than this model has. The message names which."""
+    """The step needs more offsets, epochs or observers than the model has. The message names which."""
 
 
 class Window:
@@ -175,7 +175,7 @@ class Window:
 
     The members ``nodes`` have their own state, others the initial one. ``offsets`` and ``epochs`` are ranked in
     addition. ``commits`` includes the committed log; ``fetches`` and ``votes`` include the nodes' fetches and votes in
-    flight.
+    flight. Raises TooLarge if there are too many observers.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class Window:
         return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
-        """A log that merges adjacent epochs between two ranked epochs into the last of them, which gets a rank, too."""
+        """A copy of a log with adjacent epochs between two ranked ones merged into the last, which gets a rank."""
         kept: list[tuple[int, int]] = []
         ranks: list[int] = []
         for start, epoch in log.cuts:
@@ -275,7 +275,7 @@ class Window:
     # --- into the model -----------------------------------------------------------------------------------------
 
     def slot(self, node: int | None) -> int | None:
-        """The model's number for a member; None if the window lacks it."""
+        """The slot of a member; None if ``node`` is None or the window has no slot for it."""
         return None if node is None else self.slots.get(node)
 
     def state(
@@ -400,7 +400,7 @@ class Window:
     # --- out of the model ---------------------------------------------------------------------------------------
 
     def id(self, slot: int | None) -> int | None:
-        """The member with this number in the model; None if there is none."""
+        """The id of the member in a slot; None if ``slot`` is None or the window has no member in it."""
         return None if slot is None else self.ids.get(slot)
 
 
@@ -472,7 +472,7 @@ class Judge:
         return Outcome(self._narrow.decode(after))
 
     def violated(self, belief: Belief, nodes: list[int]) -> tuple[str, ...]:
-        """The names of the properties that these members' states violate. Raises TooLarge if they do not fit."""
+        """The names of the properties that the states of ``nodes`` violate. Raises TooLarge if they do not fit."""
         window = Window(belief, nodes, commits=True)
         if len(window.offsets.values) > WIDE:
             raise TooLarge(f"a state has {len(window.offsets.values)} offsets")

@@ -26,7 +26,7 @@ NO_STEP = "as it was"
 
 
 class Elections(Leaders):
-    """Handles the lines about elections."""
+    """Handles the lines about elections. Vote requests include pre-vote requests."""
 
     def _vote_step(self, action: str, nodes: list[int], **members: int) -> tuple[Window, Outcome]:
         """Take an election step in the model. An epoch that the step adds is one above the window's epochs."""
@@ -203,7 +203,7 @@ class Elections(Leaders):
         self._compare_role(action, node, what)
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
-        """Compare one of the role lines while a node answers a vote request: a new epoch comes first, then the vote."""
+        """Compare one of the role lines that a vote's turn expects: a new epoch comes first, then the vote."""
         voted, node.voted = node.voted, turn.roles.pop(0)
         if what.voted == voted:
             turn.roles.clear()
@@ -391,7 +391,7 @@ class Follower(Elections):
         return turn is not None and isinstance(turn.what, e.Appended)
 
     def end_turn(self, node: int, died: bool = False) -> None:
-        """End a node's turn, and report the model's effects that no line shows."""
+        """End a node's turn, and report the model's effects that no line shows; if the node ``died``, count a guess."""
         turn = self.turns.pop(node, None)
         if turn is None:
             return
@@ -434,7 +434,7 @@ class Follower(Elections):
                 self.belief.parked[f] = Parked(node, fetch.epoch, fetch.offset, hwm, turn.exchange)
 
     def finish(self) -> None:
-        """End the logs. Missing effects of unfinished turns are not reported."""
+        """End the logs. Missing effects of unfinished turns count as guessed."""
         for node in list(self.turns):
             self.end_turn(node, died=True)
 

@@ -135,7 +135,10 @@ class Explainer:
         node.fetched = {window.ids[slot]: end for slot, end in enumerate(ends) if end != UNKNOWN}
 
     def log_of(self, node: Node, end: int, last_epoch: int) -> Log:
-        """A member's log. If no line has described it yet, a log up to the offset ``end`` is assumed."""
+        """A member's log. If no line has described it yet, a log up to the offset ``end`` is assumed.
+
+        After a restart, the log grows to ``end`` if an append whose line is missing explains that.
+        """
         if node.log is None:
             node.log = Log()
             if end > 0:
@@ -296,7 +299,8 @@ class Fetches(Explainer):
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
         """Split an answer's records at epoch starts and at the HWM; returns the end offset and epoch of each stretch.
 
-        An answer without records is one stretch with the end None.
+        An answer without records is one stretch with the end None. ``end`` is the recorded LEO; without a LEO above the
+        log, one record is assumed.
         """
         if not response.records:
             return [(None, response.epoch)]
@@ -382,7 +386,10 @@ class Leaders(Fetches):
     def _completed(
         self, leader: int, g: int, action: str, names: dict[str, int], f: int | None
     ) -> dict[str, Any] | None:
-        """The model's answer to the parked fetch of member ``g`` in a step; None if the fetch stays parked."""
+        """The model's answer to the parked fetch of member ``g`` in a step; None if the fetch stays parked.
+
+        None also if the model refuses the step.
+        """
         b = self.belief
         nodes = [leader, *([] if f is None else [f]), g]
         ends = [b.node(leader).log.end] if action == "append" and b.node(leader).log else []  # type: ignore[union-attr]
@@ -433,7 +440,7 @@ class Leaders(Fetches):
     def appended(self, event: e.Event, what: e.Appended) -> None:
         """Handle a line: a leader appends, which completes fetches that wait for records.
 
-        Consecutive appends belong to one turn.
+        An append continues the previous append's turn if that turn's answers have no lines yet.
         """
         b, leader = self.belief, event.node
         node = b.node(leader)
@@ -557,7 +564,7 @@ class Leaders(Fetches):
 
     @staticmethod
     def is_over(event: e.Event, exchange: Exchange | None) -> bool:
-        """True if a fetch has waited its full time, by the leader's clock."""
+        """True if a fetch has waited at least the fraction EARLY of its wait time, or for an unknown time."""
         waited = Leaders.waited(event, exchange)
         return waited is None or waited >= EARLY
 
@@ -581,7 +588,10 @@ class Leaders(Fetches):
         self.explain("complete_parked", says, {"offset": (turn.answers[what.sender]["offset"], what.offset)})
 
     def _drained(self, event: e.Event, sender: int) -> Turn | None:
-        """K25. The turn that completes parked fetches without an append or an HWM move; None if there is none."""
+        """K25. Begin a turn that completes parked fetches without an append or an HWM move.
+
+        None if the rules forbid it, or if ``sender`` has no parked fetch.
+        """
         b, leader = self.belief, event.node
         others = [g for g, parked in b.parked.items() if parked.leader == leader]
         window = Window(b, [leader, *[sender][: sender in others]])
@@ -597,7 +607,7 @@ class Leaders(Fetches):
     # --- the HWM ------------------------------------------------------------------------------------------------
 
     def hwm(self, event: e.Event, what: e.Hwm) -> None:
-        """Handle a line with a new HWM: it must be the HWM that this turn expects."""
+        """Handle a line with a node's new HWM, which must be the one that the node's turn expects."""
         turn, node = self.turns.get(event.node), self.belief.node(event.node)
         if turn is not None and turn.pending:
             self.use_answer(turn, None, None)

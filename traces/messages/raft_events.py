@@ -30,10 +30,10 @@ class Fetch:
 
 @dataclass(frozen=True)
 class FetchAnswer:
-    """The answer to a fetch. If ``error`` is not 0, only the epoch and the leader are set.
+    """The answer to a fetch. If ``error`` is not 0, at most the epoch and the leader are meaningful.
 
     ``size`` is the size of the records in bytes. ``diverging`` has an epoch and its end offset; ``snapshot`` has the
-    end offset and the epoch of the snapshot to fetch instead.
+    epoch and the end offset of the snapshot to fetch instead.
     """
 
     error: int
@@ -197,7 +197,8 @@ class Truncated:
 class Hwm:
     """A node's HWM moved to ``offset``. ``leads``: the node is the leader. ``ends`` are pairs of a voter and its LEO.
 
-    ``final`` is false for the first line of a node that writes two lines for each move.
+    ``before`` and ``ends`` are None if the line lacks them. Some nodes write two lines for a move: in the first one,
+    ``final`` is false.
     """
 
     offset: int
@@ -242,14 +243,15 @@ class Event:
 
 SLACK_MS = 2_000
 MAX_OPEN = 1_000
-"""The most requests of a node to another one without an answer; older ones count as given up."""
+"""The most unanswered requests stored of a node; older ones count as given up."""
 
 
 @dataclass(eq=False)
 class Exchange:
     """A request and its answer between two nodes.
 
-    Each time is by the clock of the node that wrote the line, and None if no log has the line.
+    Each time is by the clock of the node that wrote the line, and None if no log has the line. ``is_lost``: the client
+    has given the request up.
     """
 
     client: int
@@ -264,12 +266,12 @@ class Exchange:
 
 @dataclass
 class _Node:
-    """The remaining lines of a node, and its requests."""
+    """The remaining lines of a node, and its unanswered requests."""
 
     events: Iterator[Event]
     head: Event | None = None
     sent: dict[int, Exchange] = field(default_factory=dict)
-    """Requests by the node's own correlation id."""
+    """Requests that the node sent, by correlation id."""
     taken: deque[tuple[int, Exchange]] = field(default_factory=deque)
     """Requests of others that the node has not answered, with the correlation ids of their connections."""
 
@@ -281,7 +283,7 @@ Ordered = tuple[Event, Exchange | None]
 
 
 class Order:
-    """Merges the events of all nodes in order. Iterating gives each event with the exchange of its message."""
+    """Merges the events of all nodes in order. Iterating gives each event with its message's exchange (None: none)."""
 
     def __init__(self, logs: Iterable[tuple[int, Iterable[Event]]]) -> None:
         self._nodes = {node: _Node(iter(events)) for node, events in logs}
@@ -397,7 +399,7 @@ class Order:
         return exchange
 
     def _forget(self, number: int) -> None:
-        """Forget the requests of a process that starts again: none is in flight or received."""
+        """Forget the requests that a restarted process had received or sent; the sent ones count as given up."""
         node = self._nodes[number]
         for exchange in node.sent.values():
             exchange.is_lost = True
@@ -406,5 +408,5 @@ class Order:
 
 
 def sender_of(message: Message) -> int | None:
-    """The sender of a request; None if the request has no such field."""
+    """The sender of a request; None if the message does not name one."""
     return message.sender if isinstance(message, Fetch | Vote | Begin) and message.sender >= 0 else None

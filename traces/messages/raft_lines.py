@@ -1,7 +1,7 @@
 """A node's raft log: log4j's lines of org.apache.kafka.raft at TRACE, plain or compressed, in bounded memory.
 
-Lines of other loggers, and unused lines, are skipped. A line without a logger at its end was cut off when its node
-died. It is counted, and the text of the new process after it is read. Kafka's objects are printed by ``toString``,
+Unused lines are skipped. A line without a logger of this package at its end counts as cut off when its node died; the
+text of the new process after it is read. Kafka's objects are printed by ``toString``,
 ``Name(field=value, list=[Other(…), …], …)``. They are read in one pass with at most ``MAX_DEPTH`` levels of nesting.
 """
 
@@ -93,7 +93,10 @@ class Part:
         return text == "true"
 
     def optional(self, name: str) -> Part | str | None:
-        """The content of a field that is an ``Optional``; None if it is empty."""
+        """The content of a field that is an ``Optional``; None if it is empty.
+
+        If the content has only named values, the ``Optional`` itself is returned.
+        """
         found = self.fields.get(name)
         if found is None:
             raise self.place.at(name).wrong("missing")
@@ -162,7 +165,7 @@ _ID = re.compile(r"id: (-?\d{1,10})\b")
 
 
 def message(data: Part) -> Message:
-    """The message in an object such as FetchRequestData. Raises TraceError if a required field is missing."""
+    """The message in an object such as FetchRequestData. Raises TraceError if a field is missing or invalid."""
     reader = _READERS.get(data.name)
     if reader is not None:
         return reader(data)
@@ -171,7 +174,7 @@ def message(data: Part) -> Message:
 
 
 def node_of(part: Part, name: str) -> int:
-    """The number of the node in a text such as ``127.0.0.1:9093 (id: 3 rack: null isFenced: false)``."""
+    """The node's number in a field such as ``127.0.0.1:9093 (id: 3 rack: null isFenced: false)``."""
     found = part.at(name)
     number = _ID.match(found.items[0]) if found.items and isinstance(found.items[0], str) else None
     if number is None:

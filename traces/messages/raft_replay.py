@@ -46,10 +46,10 @@ MAX_APPENDS = 200
 
 @dataclass
 class _Append:
-    """An append up to ``end`` that the HWM of some member has not passed yet.
+    """An append up to ``end`` that the HWM of some member has not reached yet.
 
-    ``messages`` counts the messages between the leader and each member since the append, and ``timers`` those that the
-    park timer sent. ``known`` has the members whose HWM has passed ``end``.
+    ``messages`` counts the fetches and answers between the leader and each member since the append, and ``timers`` the
+    answers that the park timer sent. ``known`` has the members whose HWM has reached ``end``, and restarted ones.
     """
 
     leader: int
@@ -64,7 +64,10 @@ class _Append:
 
 @dataclass
 class Measured:
-    """Delays of one kind, in ms (``ms``) and counted by their number of messages (``messages``)."""
+    """Delays of one kind, in ms (``ms``) and counted by their number of messages (``messages``).
+
+    ``with_timer`` counts the delays with an answer that the park timer sent.
+    """
 
     messages: Counter[int] = field(default_factory=Counter)
     ms: list[int] = field(default_factory=list)
@@ -77,12 +80,12 @@ class Measured:
         self.with_timer += timers > 0
 
     def quantile(self, share: float) -> int:
-        """The delay in ms that the fraction ``share`` of the delays does not exceed."""
+        """The delay in ms that the fraction ``share`` of the delays does not exceed; 0 without delays."""
         return sorted(self.ms)[min(len(self.ms) - 1, int(share * len(self.ms)))] if self.ms else 0
 
 
 class Delays:
-    """Measures how long a leader's append takes until the HWM passes it.
+    """Measures how long a leader's append takes until the HWM reaches its end.
 
     ``committed`` measures up to the leader's own HWM, ``members`` up to each other member's. Pass events to ``take``
     in order.
@@ -144,7 +147,7 @@ class Delays:
             self._open.popleft()
 
     def figures(self) -> dict[str, int]:
-        """The delays as totals by name, for a report."""
+        """Quantiles of the delays in ms, and counts by number of messages, by name, for a report."""
         found: dict[str, int] = {}
         kinds = [("commit", self.committed)] if self.committed.ms else []
         everybody = Measured()
@@ -199,8 +202,9 @@ def replay_raft(
 ) -> Report:
     """Replay the raft logs of one cluster in the protocol `quorum`. A node may have several files of different times.
 
-    Raises TraceError if a file cannot be read or has an impossible value, and LanguageError if the profile or a rule
-    does not exist.
+    ``progress`` gets the report now and then; KeyboardInterrupt ends the replay early. Raises TraceError if a file
+    cannot be read or has an impossible value, or if no line names the voters or one names more than MAX_MEMBERS. Raises
+    LanguageError if the profile or a rule does not exist.
     """
     begun = time.monotonic()
     profile = profile or PROFILE
@@ -249,7 +253,7 @@ def _common(files: Sequence[Path]) -> Path:
 
 
 def _first(node: _NodeLogs) -> Iterator[e.Event]:
-    """The first 100 events of a node."""
+    """The first 100 events in the first file of a node."""
     for count, event in enumerate(node.logs[0]):
         if count >= 100:
             return
@@ -290,7 +294,10 @@ class _Asked:
         self._last = event
 
     def ask(self, event: e.Event | None) -> None:
-        """Check the properties of the voters and of the node that has just acted."""
+        """Check the properties of the voters, and of up to OBSERVERS others: the acting node, and members with fetches.
+
+        Members whose log is unknown are left out. ``event`` is the last event; None means that of ``before``.
+        """
         event = event or self._last
         if event is None:
             return

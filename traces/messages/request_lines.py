@@ -53,7 +53,7 @@ class _Form(Struct, rename="camel", gc=False, frozen=True):
 
 
 class Header(_Form, rename="camel", gc=False, frozen=True):
-    """The API number and the version of a request."""
+    """The API key and the version of a request."""
 
     request_api_key: int
     request_api_version: int
@@ -90,7 +90,7 @@ class Asked(
     gc=False,
     frozen=True,
 ):
-    """A partition in a fetch: its offset, the leader epoch, and the epoch of the last record before the offset."""
+    """A partition in a fetch: fetch offset, leader epoch, and the leader epoch of the last record before the offset."""
 
     partition: Number
     leader_epoch: Number
@@ -241,12 +241,12 @@ _KEY = re.compile(rb'"requestApiKey":(\d{1,4}),')
 _NAME = re.compile(rb'"requestApiKeyName":"([A-Z_]{1,60})"')
 _BEGINNING = 1 << 16
 _KEY_WITHIN = 300
-"""The API key is searched in so many bytes: it is in the header, which comes first."""
+"""The number of bytes in which the API key is searched: it is in the header, which comes first."""
 _MISSING = "Object missing required field "
 
 
 class RequestLine(Struct, array_like=True, gc=False, frozen=True):
-    """An answered request. Times are in ms of the node's own clock, as if it were UTC.
+    """An answered request. Times are in ms since the epoch, by the node's clock minus the reader's ``utc_offset_ms``.
 
     The times are ``arrived``, ``taken`` (a handler read the request), ``answered`` (the response was complete) and
     ``ended`` (the response was sent, and the line was written). ``listener`` is the address and port to which the
@@ -274,7 +274,7 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
 
 @dataclass
 class Counted:
-    """Counts of lines: of other APIs by name, of torn lines, and of all requests."""
+    """Counts of lines: unwanted requests by API name, torn lines, and all requests."""
 
     others: Counter[str] = field(default_factory=Counter)
     cut: int = 0
@@ -297,7 +297,10 @@ def is_request_log(head: bytes) -> bool:
 
 
 def begins(path: Path) -> bytes:
-    """The time of a request log's first line as text, by which files are sorted. Raises TraceError."""
+    """The head of a file's first request line, for sorting files by time. Raises TraceError.
+
+    It is empty if the first 64 KiB have no request line.
+    """
     with Source(path) as source:
         for line in source.read(_BEGINNING).split(b"\n"):
             at = line.find(_START)
@@ -312,8 +315,8 @@ def read_request_log(
 ) -> Iterator[RequestLine]:
     """Read the requests of the APIs ``wanted`` in the order of the file; the others are counted.
 
-    ``utc_offset_ms`` is the lead of the node's local time over UTC; it is subtracted from all times. Raises
-    TraceError if the file cannot be read, or a complete line is not a request.
+    ``utc_offset_ms`` is the lead of the node's local time over UTC; it is subtracted from all times. Other lines are
+    skipped, and torn lines counted. Raises TraceError if the file cannot be read, or a request line is malformed.
     """
     names: dict[int, str] = {}
     with Source(path) as source:
@@ -406,7 +409,7 @@ CONSUMER = -1
 
 
 class Fetch(Struct, gc=False, frozen=True):
-    """A replica's fetch and its answer. ``epoch`` is the sender's broker epoch.
+    """A fetch and its answer. ``replica`` is a broker or CONSUMER; ``epoch`` is the broker epoch, −1 for none.
 
     ``asked_session`` is the session in the fetch; ``session`` is the one in the answer.
     """
@@ -424,10 +427,10 @@ class Fetch(Struct, gc=False, frozen=True):
 
 
 class Produced(NamedTuple):
-    """A partition of a produce request and its answer; without an answer the offset is −1.
+    """A partition of a produce request and its answer.
 
-    ``transactional``: a request of another kind appends the transaction's end to the log. ``answered`` is false with
-    acks 0.
+    ``offset`` is the batch's start offset in the answer, −1 for none. ``transactional``: a request of another kind
+    appends the transaction's end to the log. ``answered`` is false with acks 0.
     """
 
     acks: int
@@ -470,7 +473,7 @@ class Registered(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """A broker's heartbeat. ``metadata_offset`` is the offset up to which it has replayed the metadata log."""
+    """A broker's heartbeat. ``metadata_offset`` is the last offset of the metadata log that the broker has replayed."""
 
     line: RequestLine
     broker: int
@@ -495,7 +498,7 @@ def _by_key(line: RequestLine, place: str, topics: Sequence[_Topic[_T]]) -> Iter
 
 
 def read_fetch(line: RequestLine) -> Fetch:
-    """Read a fetch and its answer from a line. Raises TraceError."""
+    """Read a fetch and its answer from a line. Raises TraceError if a field is missing."""
     said = _exchanged(line)
     request: _FetchRequest = said.request
     response: _FetchResponse = said.response
@@ -514,7 +517,7 @@ def read_fetch(line: RequestLine) -> Fetch:
 
 
 def read_produce(line: RequestLine) -> list[Produced]:
-    """Read a produce request and its answer, partition by partition. Raises TraceError."""
+    """Read a produce request and its answer, partition by partition. Raises TraceError if a topic has no name or id."""
     said = _exchanged(line)
     request: _ProduceRequest = said.request
     is_answered = said.response != ""
@@ -535,7 +538,7 @@ def read_produce(line: RequestLine) -> list[Produced]:
 
 
 def read_alter(line: RequestLine) -> list[Proposal]:
-    """Read the proposals in an AlterPartition request and their answers. Raises TraceError."""
+    """Read the proposals in an AlterPartition request and their answers. Raises TraceError if one is incomplete."""
     said = _exchanged(line)
     request: _AlterRequest = said.request
     response: _AlterResponse = said.response
@@ -598,16 +601,17 @@ class Session:
 
 
 class Sessions:
-    """The fetch sessions of one node. ``gaps`` counts the sessions that continue after missing lines."""
+    """The fetch sessions of one node. ``gaps`` counts the fetches that continue a session after missing lines."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[int, Session] = OrderedDict()
         self.gaps = 0
 
     def take(self, fetch: Fetch) -> tuple[dict[Key, Asked], bool]:
-        """The partitions that a fetch requests, and True if its session continues without a gap.
+        """Update the sessions with a fetch.
 
-        Do not change the result; it is valid until the next fetch.
+        Returns the partitions that the fetch requests, and True if its session continues without a gap. Do not change
+        the result; it is valid until the next fetch.
         """
         if fetch.session_epoch <= FULL:
             self._sessions.pop(fetch.asked_session, None)

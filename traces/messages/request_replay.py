@@ -1,8 +1,8 @@
 """Replay of request logs with a metadata log: comparison with the model, and the messages around partition changes.
 
-The controllers' requests are few and are read first. Then each node's log is compared with its earlier lines, and with
-the metadata log by epochs. To show messages in the report's page, each node's log is read again: the last messages
-about a partition before each change or violation are selected, and the first ones after it.
+Requests to controllers are few and are read first. Then each line of a node's log is compared with the log's earlier
+lines, and with the metadata log by epochs. To show messages in the report's page, each node's log is read again: the
+last messages about a partition before each change or violation are selected, and the first ones after it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _OF_BROKERS = frozenset({FETCH, PRODUCE})
 
 
 class Requests:
-    """Replays the request logs of a cluster. After ``replay`` the context's verdicts have the result."""
+    """Replays a cluster's request logs. The results are the context's verdicts, ``notes`` and ``doubts``."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Requests:
         self.notes: list[str] = []
         self.doubts: list[Doubt] = []
         self.files_off: set[str] = set()
-        """Logs of nodes whose clocks are off."""
+        """The paths of logs of nodes whose clocks are off."""
         self.offset_ms = 0
         self._controllers_ahead: dict[Path, float] = {}
         self._nodes: dict[int, Node] = {}
@@ -114,7 +114,7 @@ class Requests:
     # --- once more ------------------------------------------------------------------------------------
 
     def again(self, wanted: frozenset[int]) -> Iterator[RequestLine]:
-        """Read the requests of these APIs again, with clock differences subtracted. Raises TraceError."""
+        """Read the requests of the APIs ``wanted`` again, with clock differences subtracted. Raises TraceError."""
         for path in self.paths:
             yield from self._read(path, Counted(), wanted, self._ahead(path))
 
@@ -126,7 +126,7 @@ class Requests:
     # --- the controller -------------------------------------------------------------------------------
 
     def _controllers(self) -> None:
-        """Read and check the requests to controllers, and determine the lead of the logs' time over UTC."""
+        """Read and check the requests to controllers, and determine the lead of each log's clock (``_ahead``)."""
         asked, verdicts = self.context.asked, self.context.verdicts
         ignored = Counted()
         for path in self.paths:
@@ -279,7 +279,7 @@ class RequestsBeside:
         report.seconds += time.perf_counter() - started
 
     def collect(self, report: Report) -> None:
-        """Add messages to the report's timelines, after ``judge``; the logs are read again. Raises TraceError."""
+        """Read the logs again, after ``judge``, to add messages to the report's timelines. Raises TraceError."""
         if self._requests is not None and report.timelines:
             try:
                 Around(self._requests, report).collect()
@@ -305,9 +305,12 @@ def tell(requests: Requests, report: Report) -> None:
 # --- around ----------------------------------------------------------------------------------------------
 
 SIDE = 12
-"""The most messages of a node that are shown before a change or violation, and after it."""
+"""The most messages about a partition in a node's log that are shown before a change or violation, and after it."""
 MAX_PLACES, MAX_PARTITIONS = 60, 200
-"""The most changes and violations of a partition, and the most partitions; those with violations come first."""
+"""The most changes and violations of a partition, and the most partitions, for which messages are shown.
+
+Violations and lines that are not explained come first, and partitions with the most of them.
+"""
 _READ = frozenset({FETCH, PRODUCE, ALTER_PARTITION})
 _OTHERS = {
     1: "OFFSET_OUT_OF_RANGE", 6: "NOT_LEADER_OR_FOLLOWER", 7: "REQUEST_TIMED_OUT", 19: "NOT_ENOUGH_REPLICAS",
