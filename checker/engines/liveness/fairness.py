@@ -156,9 +156,9 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 
 
 class _Components:
-    """The strongly connected components among ``states`` that have more than one state.
+    """The strongly connected components among some states of a graph that have more than one state.
 
-    ``labels`` has the component's number, from 0, of each remaining state.
+    The attribute ``states`` has the states of these components, and ``labels`` the number of each state's component.
     """
 
     def __init__(self, steps: StepTable, states: States, total: int) -> None:

@@ -91,7 +91,7 @@ class NativeLevels(SearchState):
         return [level.size for level in self.levels]
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the first level; or restore a checkpoint, and finish the level that it interrupted."""
+        """Find the first level; or restore a checkpoint, and finish expanding the last level but one."""
         self.search = search
         if self.checkpointer is not None and self.checkpointer.restore():
             search.seconds_before = self.seconds
@@ -114,7 +114,7 @@ class NativeLevels(SearchState):
             self._save()
 
     def finish(self) -> None:
-        """Write the last checkpoint. A failure is only reported, because the search has its result already."""
+        """Write the final checkpoint, if the options request one. A failure is only reported: the search is over."""
         self._save(over=True)
 
     def totals(self, search: BreadthFirst) -> Totals:

@@ -60,7 +60,7 @@ class LinkedSteps:
 
 
 class Linker(Buffers):
-    """The buffers of a thread that links up to ``states`` states in a call.
+    """The buffers of one call of ``@link``, which links up to ``states`` states.
 
     With ``exact``, the words of each step's target are compared with the stored state.
     """
@@ -134,7 +134,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
 ) -> Iterator[tuple[BreadthFirst, GraphLevels]]:
-    """Context with a search, ready to run, that keeps its table and states in memory for the graph."""
+    """Context with a search, ready to run, that keeps its table in memory and all its states, for the graph."""
     program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
@@ -238,7 +238,10 @@ class Linking:
         self.interrupted = True
 
     def _gather(self) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:
-        """For all states: the packed state, the predecessor's number, and the instance of the predecessor's step."""
+        """For all states: the packed state, the predecessor's number, and the instance of the predecessor's step.
+
+        The last two are -1 for an initial state. The search no longer stores the states.
+        """
         run = self.run
         states = np.empty((self.total, self.program.layout.words), dtype=np.uint64)
         parents, parent_instances = np.empty(self.total, np.int32), np.empty(self.total, np.int32)
@@ -347,7 +350,7 @@ class Linking:
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively, and build the explored graph if the options request it.
+    """Explore a model exhaustively, and build the explored graph if the options request it without a checkpoint.
 
     The first Ctrl-C ends the search with the result so far. Raises BoundError if a step leaves a type without a
     declared bound. Raises EngineError if the engine does not support the model or the machine.

@@ -104,7 +104,7 @@ class RowBuffers(Buffers):
         self["rows"] = self.rows.ctypes.data
 
     def expand(self, table: Table, states: Words, base: int) -> Iterator[Words]:
-        """Yield, as rows, the successors that the table does not have yet.
+        """Yield, as rows, the successors that the table does not have yet, and insert their fingerprints.
 
         ``base`` is the index of the first state in its level. An array of rows is valid until the next one. Raises
         BoundError.
@@ -119,7 +119,7 @@ class RowBuffers(Buffers):
                 raise self.program.bound_error(self["error"])
 
     def admit(self, table: Table, states: Words) -> Iterator[Words]:
-        """Yield the given states that the table does not have yet, as rows."""
+        """Yield, as rows, the given states that the table does not have yet, and insert their fingerprints."""
         states = np.ascontiguousarray(states)
         self["states"] = states.ctypes.data
         for start in range(0, len(states), OUTPUT):
@@ -129,7 +129,7 @@ class RowBuffers(Buffers):
             yield self._taken(table)
 
     def new(self, table: Table, rows: Words) -> Iterator[Words]:
-        """Yield the rows that the table does not have yet, in order.
+        """Yield the rows that the table does not have yet, in order, and insert their fingerprints.
 
         Of several rows with one fingerprint, the first is kept.
         """

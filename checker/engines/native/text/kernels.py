@@ -212,8 +212,8 @@ class Kernels:
     def _judged_apart(self, f: FunctionText, number: int, output: Output, mask: str) -> str:
         """Write code that adds the bits of violated large step properties to ``mask``.
 
-        The code runs after the step is written, and checks a property only if the step changes a scalar that it
-        reads.
+        The code runs after the step is written. It checks a property only if the step changes a scalar that the
+        property reads.
         """
         for at, prop in enumerate(self.model.step_properties):
             if not prop.is_large or number not in prop.asked:
