@@ -174,7 +174,7 @@ class Observations:
         return words
 
     def pack(self, seen: NDArray[Any]) -> Numbers:
-        """Pack the values that the bridge read, (rows, fields), into words, (rows, words)."""
+        """Pack the values that the bridge read, with shape (rows, fields), into words, with shape (rows, words)."""
         words = np.zeros((len(seen), self.words), dtype=np.int64)
         for number, place in enumerate(self.fields):
             value = seen[:, number]

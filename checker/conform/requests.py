@@ -82,7 +82,7 @@ class KafkaRequest:
 
     @property
     def kind(self) -> str:
-        """The kind of request for reports: the name of the action or operation; for two events also the flags."""
+        """For reports: the action's name; or the operation's name, followed by its flags (two events) or NO_ACTION."""
         if self.second is not None:
             said = [name for name, value in self.operation.items() if value is True]
             return f"{self.operation['name']} {'+'.join(said)}"
@@ -90,10 +90,9 @@ class KafkaRequest:
 
     @property
     def orders(self) -> list[list[Event]]:
-        """The ways to carry out the request's events, each as a list of events. A single event has one way.
+        """The ways to carry out the request's events, each as a list. For two events: two orders, and both together.
 
-        Two events have three: one order and the other order, where the later event is decided on the state after the
-        earlier event; and both events decided on the state before the request.
+        In an order, the later event is decided on the state after the earlier one; together, both on the state before.
         """
 
         def first(p: Controller, before: State, s: State) -> ExpectedAnswer:
@@ -441,7 +440,7 @@ class _Table:
     def heartbeat(
         self, number: int, fence: bool, stop: bool, behind: bool, elsewhere: bool = False
     ) -> KafkaRequest:
-        """A heartbeat. ``behind``: the broker lacks its registration's metadata. ``elsewhere``: it leads other topics."""
+        """A heartbeat. ``behind``: the registration is not replayed. ``elsewhere``: the broker leads other partitions."""
         action: tuple[str, tuple[Any, ...]] | None = None
         if not (fence or behind):
             starts = stop and (elsewhere or not self.p.p.leads_elsewhere)

@@ -310,7 +310,10 @@ class Checkpointer:
         return file
 
     def _visited(self, closing: ExitStack) -> list[SortedRun]:
-        """The sorted runs with the fingerprints of all visited states; empty for a finished search."""
+        """The sorted runs with the fingerprints of all visited states; empty for a finished search.
+
+        If the visited set is in memory, this writes the run.
+        """
         run = self._run
         if not run.levels[-1].size and not run.items:
             return []
@@ -510,7 +513,7 @@ def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
 
 
 def _join(level: Level) -> None:
-    """Join chunks whose predecessors are adjacent in a file. The level's states are no longer stored."""
+    """Join chunks whose predecessors are adjacent in a file. The joined chunks have no stored states."""
     if len(level.chunks) < 2:
         return
     sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]

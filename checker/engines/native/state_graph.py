@@ -180,7 +180,7 @@ class GraphLevels(NativeLevels):
 
 
 class Linking:
-    """Builds an explored graph from the levels of a finished search."""
+    """Builds an explored graph from the levels of a search that has ended."""
 
     def __init__(self, search: BreadthFirst, run: GraphLevels) -> None:
         program = run.program
@@ -304,7 +304,7 @@ class Linking:
     ) -> Iterator[tuple[int, int, Linker]]:
         """Yield ranges of states (start, end) with their linked steps, in order.
 
-        One range per buffer in ``idle`` is linked at the same time.
+        At the same time, up to ``len(idle)`` ranges are linked. A yielded linker is used again afterwards.
         """
         running: deque[tuple[int, int, Future[Linker]]] = deque()
         starts = iter(range(0, self.expanded, size))

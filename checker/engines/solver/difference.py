@@ -140,7 +140,7 @@ def only_in_one(first: Model, second: Model) -> list[str]:
 
 
 def _pairs(first: Model, second: Model) -> list[tuple[str, OpenStep | None, OpenStep | None]]:
-    """Corresponding steps of two versions, as (action, step in the first, step in the second).
+    """Corresponding steps of two versions, as (action, step in the first or None, step in the second or None).
 
     An action's steps have open parameters if both versions allow it, else each instance is a step.
     """

@@ -49,7 +49,7 @@ _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 class LevelFile:
     """A file of a level: ``count`` states from index ``base`` of the level on.
 
-    ``bucket`` is the bucket of its states; None if the level is not divided. ``bytes`` is the file's size,
+    ``bucket`` is the bucket of the file's states; None if the level is not divided. ``bytes`` is the file's size,
     ``checksum`` its CRC-32C.
     """
 

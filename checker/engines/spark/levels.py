@@ -420,7 +420,7 @@ def _keep_new(
 
 @dataclass
 class Work:
-    """Sums over the reports of the cluster's tasks.
+    """Sums and maxima over the reports of the cluster's tasks.
 
     ``seconds`` is the processor time of each stage (expand, merge). ``sent`` and ``visited`` are numbers of rows;
     ``written``, ``tables`` and ``resident`` are bytes: written files, largest tables, largest process.
@@ -448,7 +448,7 @@ class Work:
 class ParquetLevels:
     """The visited states of a search (``Visited``): one Parquet data set for each level, in a checkpoint.
 
-    The driver itself expands levels with few states. Its table holds all fingerprints while there are few.
+    The driver itself expands levels with few states while few states are found. Its table then has all fingerprints.
     """
 
     def __init__(

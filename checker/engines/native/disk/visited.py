@@ -120,7 +120,7 @@ class VisitedRuns:
         return run
 
     def dump(self, table: Table) -> SortedRun:
-        """Sort a table, and write all fingerprints of the table as a new run."""
+        """Sort a table, write all its fingerprints as a new run, and return the run."""
         self._tidy(table)
         return self.add(table, None)
 

@@ -108,7 +108,7 @@ class Kernels:
         It writes candidates to ``out``, and returns the end of the candidates. ``counts`` has a counter for each
         instance, ``cuts`` for each bound. If a step leaves a type without a declared bound, ``error`` becomes 1 +
         instance * 2**16 + check. ``enabled`` becomes 1 if the guards of a step hold, even if the step is pruned.
-        ``premises`` counts, for each property, the states or steps whose premise holds; step properties come last.
+        ``premises`` counts the steps whose premise holds, for each step property, after the invariants' counters.
         """
         f = FunctionText(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
