@@ -275,7 +275,7 @@ class Bridge:
         return self.receive()
 
     def answered(self, questions: Iterable[object], ahead: int = 2) -> Iterator[dict[str, Any]]:
-        """The answers to questions, in order.
+        """Yield the answers to the questions, in order.
 
         Up to ``ahead`` questions are sent in advance, so both sides stay busy.
         """

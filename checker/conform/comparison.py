@@ -189,7 +189,7 @@ class KafkaComparison:
     def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
         """Three arrays from an answer of the bridge.
 
-        They are the packed observation of each state, the error of each request, and the packed observation after it.
+        They are each state's packed observation, each request's error, and the packed observation after the request.
         """
         seen = self.expectation.observations.pack(np.array(answer["seen"], dtype=np.int64))
         rows = np.array(answer["answers"], dtype=np.int64).reshape(-1, 1 + 2 * len(self.requests))

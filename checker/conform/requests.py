@@ -440,7 +440,10 @@ class _Table:
     def heartbeat(
         self, number: int, fence: bool, stop: bool, behind: bool, elsewhere: bool = False
     ) -> KafkaRequest:
-        """A heartbeat. ``behind``: the registration is not replayed. ``elsewhere``: the broker leads other partitions."""
+        """A heartbeat. With ``behind``, the broker has not replayed its registration.
+
+        With ``elsewhere``, the broker leads a partition outside the model.
+        """
         action: tuple[str, tuple[Any, ...]] | None = None
         if not (fence or behind):
             starts = stop and (elsewhere or not self.p.p.leads_elsewhere)
@@ -679,10 +682,7 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A change of min.insync.replicas that the controller refuses.
-
-        The value is invalid, or the change is not allowed while the ELR is on. It is compared only while the ELR is on.
-        """
+        """A change of min.insync.replicas that the controller refuses while the ELR is on; not compared otherwise."""
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 

@@ -117,7 +117,7 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
 def searched(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
     """Search a model, and build the explored graph in the same run.
 
-    If the search was interrupted or stopped at the first violation, there is no graph. Raises the errors of
+    If the search was interrupted or stopped at the first violation, the result has no graph. Raises the errors of
     ``explore``.
     """
     started = time.perf_counter()

@@ -94,7 +94,7 @@ def fill(table: Table, fingerprints: Words) -> None:
 
 
 class RowBuffers(Buffers):
-    """The buffers and counters of a task or of the driver."""
+    """The buffers and counters of a task or of the driver. Candidates are written as rows."""
 
     def __init__(self, program: RowProgram, *, deadlock: bool = False, judging: bool = True) -> None:
         words = program.layout.words

@@ -143,7 +143,7 @@ class VisitedRuns:
             self.runs[:number] = [merged]
 
     def load(self, table: Table) -> int:
-        """Load all runs into an empty table. Returns 0, or 1 for a duplicate or missing room."""
+        """Load all runs into an empty table. Returns 0, or 1 if a fingerprint comes twice or the table is full."""
         room = self._rooms[0]
         for run in self.runs:
             for start, end in run.groups():

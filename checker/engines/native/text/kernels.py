@@ -199,7 +199,7 @@ class Kernels:
     def _judged(self, f: FunctionText, scope: ValueScope, number: int) -> str:
         """Write code for the bits of the step properties that a step violates, except large properties.
 
-        The code also counts premises that hold.
+        The code also counts each premise that holds. Returns the name of the bits.
         """
         first, mask = len(self.model.properties), "0"
         for judged in self.model.judged_in_place[number]:
