@@ -236,9 +236,9 @@ class KafkaComparison:
         codes: Numbers,
         result: ConformResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """The expectations, with one order for each request with two events: Kafka's of ``orders``, or the first.
+        """The expectations, with one of the ``orders`` of each request with two events: Kafka's, or the first.
 
-        In ``result``, this counts the requests that fit neither order, but fit both events decided on the state before.
+        In ``result``, this counts the answers that fit neither order, but fit both events decided on the state before.
         """
         before, seen_errors, seen = answers
         now, errors, described, then = expected

@@ -371,9 +371,9 @@ class WalkComparison:
         return range(self._offsets[state], self._offsets[state + 1])
 
     def _tree(self, blocked: set[int]) -> dict[int, int]:
-        """For each state, the last step of a shortest path to it without blocked steps, and -1 for the initial state.
+        """For each state that is reachable without blocked steps, the last step of a shortest such path to it.
 
-        States with shorter paths come first.
+        For the initial state: -1. States with shorter paths come first.
         """
         parents, waiting = {0: -1}, deque([0])
         while waiting:

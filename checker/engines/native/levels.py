@@ -329,7 +329,7 @@ class NativeLevels(SearchState):
         self._check_limits()
 
     def _save(self, *, over: bool = False) -> None:
-        """Write a checkpoint, if the options request one. If the search is ``over``, a failure is only reported."""
+        """Write a checkpoint, if the options request one. A failure stops the search or, if it is ``over``, is reported."""
         if self.checkpointer is None or self.lost:
             return
         self.seconds = self.search.seconds

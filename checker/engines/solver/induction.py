@@ -77,7 +77,7 @@ class InductionResult:
 
     @property
     def failures(self) -> list[Preserved]:
-        """The verdicts on properties that an action does not preserve."""
+        """The verdicts on properties that an action does not preserve, or that an initial state violates."""
         return [v for v in self.verdicts if v.kept is False]
 
     @property
@@ -218,7 +218,10 @@ class _Question:
         return found
 
     def action(self, own: list[OpenStep]) -> dict[str, _Step]:
-        """The properties that an action's steps do not preserve, each with a failing step."""
+        """The properties that an action's steps do not preserve, each with a failing step.
+
+        With ``first``, only the properties that the first failing step violates.
+        """
         failures: dict[str, _Step] = {}
         for step in own:
             self._step(step, failures)

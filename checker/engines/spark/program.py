@@ -166,7 +166,7 @@ class RowBuffers(Buffers):
     def violated_by_steps(self) -> dict[str, tuple[int, int]]:
         """The step properties first violated since the last call, by name.
 
-        The value is the index, in its level, of the state before the step, and the number of the step's instance.
+        A value is a pair: the index of the step's source state in its level, and the number of the step's instance.
         """
         return {
             prop.name: divmod(predecessor, 1 << PREDECESSOR_BITS)
