@@ -649,7 +649,7 @@ class _Table:
     # --- settings ---------------------------------------------------------------------------------------
 
     def settings(self) -> Iterator[KafkaRequest]:
-        """Changes of min.insync.replicas (some refused), unclean election, the ELR level, the first partition's size."""
+        """Changes of min.insync.replicas (some refused), unclean election, ELR level and first partition's size."""
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
             op = {"name": "changeMinIsr", "value": value}

@@ -113,7 +113,7 @@ class BreadthFirst:
         return _bits(self.names, found), _bits(self.step_names, found)
 
     def explore(self) -> SearchResult:
-        """Run the search to its end, a limit or an interruption."""
+        """Run the search until no state is left to expand or it stops, and return the result."""
         visited = self.visited
         with interruption(lambda: self.end("interrupted")):
             visited.begin(self)

@@ -38,7 +38,7 @@ Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine of an exhaustive search: its name, Spark's master, and the checkpoint's directory."""
+    """The engine of an exhaustive search: its name, Spark's master, and the checkpoint."""
 
     name: str
     spark_master: str | None = None
@@ -65,7 +65,7 @@ class Engine:
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
 
     def search(self, scenarios: int) -> Search:
-        """The search function, for this number of scenarios in total. Raises InputError for unsupported options."""
+        """The search function for a command with ``scenarios`` scenarios. Raises InputError for unsupported options."""
         spark = self.on_spark(scenarios)
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)

@@ -136,7 +136,7 @@ class Cache:
 def chosen() -> Cache | None:
     """The cache in the directory that VARIABLE names, else in the user's cache directory.
 
-    None if the cache is off, or if neither VARIABLE nor a home directory is set.
+    None if the cache is off, or if the user has no such directory.
     """
     named = os.environ.get(VARIABLE, "")
     if named == OFF:

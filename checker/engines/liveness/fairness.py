@@ -207,7 +207,7 @@ _NO_CONDITIONS: Mapping[int, Flags] = MappingProxyType({})
 class FairGroups:
     """The fair groups of a liveness property, as bits for the steps and states of a graph.
 
-    ``of_step`` has the groups of each step. A step that changes nothing belongs to no group. ``enabled`` has, for
+    ``of_step`` returns the groups of each step. A step that changes nothing belongs to no group. ``enabled`` has, for
     each state, the groups with an enabled step; a step pruned at a bound counts as enabled. For a group with a
     condition, ``conditions`` flags the states whose steps count; the key is the group's number.
     """

@@ -113,7 +113,7 @@ def model_of(run: SearchState) -> dict[str, Any]:
 
 
 def content_of(run: SearchState) -> str:
-    """A digest of the model and its machine code. Packed states are readable only with an equal digest."""
+    """A digest of the model, its LLVM text and its initial states. Saved states need an equal digest."""
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)

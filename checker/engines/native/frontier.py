@@ -56,7 +56,7 @@ class DataFile:
         return cls(_opened(path), path, size, checksum)
 
     def append(self, array: Array) -> int:
-        """Write an array at the end of the file, and return its offset in bytes."""
+        """Write an array at the end of the file, and return the array's offset in bytes."""
         if not array.size:
             return self.size
         data = bytes_of(np.ascontiguousarray(array))

@@ -329,7 +329,7 @@ class NativeLevels(SearchState):
         self._check_limits()
 
     def _save(self, *, over: bool = False) -> None:
-        """Write a checkpoint, if the options request one. A failure stops the search or, if it is ``over``, is reported."""
+        """Write a checkpoint, if the options request one. A failure stops the search, unless it is ``over``."""
         if self.checkpointer is None or self.lost:
             return
         self.seconds = self.search.seconds

@@ -240,7 +240,7 @@ class Linking:
     def _gather(self) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:
         """For all states: the packed state, the predecessor's number, and the instance of the predecessor's step.
 
-        The last two are -1 for an initial state. The search no longer stores the states.
+        The last two are -1 for an initial state. This removes all arrays from the search's stores.
         """
         run = self.run
         states = np.empty((self.total, self.program.layout.words), dtype=np.uint64)

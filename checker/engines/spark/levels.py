@@ -448,7 +448,8 @@ class Work:
 class ParquetLevels:
     """The visited states of a search (``Visited``): one Parquet data set for each level, in a checkpoint.
 
-    The driver itself expands levels with few states while few states are found. Its table then has all fingerprints.
+    The driver itself expands levels with few states, until the search has found many states. For this, the driver's
+    table holds the fingerprints of all levels.
     """
 
     def __init__(

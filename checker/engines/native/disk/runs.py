@@ -45,7 +45,7 @@ class SortedRun:
 
     @classmethod
     def read(cls, file: DataFile, blocks: int) -> SortedRun:
-        """The run in a file with this number of blocks. Raises DamagedError if the index does not fit."""
+        """The run in a file with this number of blocks. Raises DamagedError if the file's index is inconsistent."""
         start = file.size - 8 * ROW * blocks
         if blocks < 0 or start < 0:
             raise DamagedError
