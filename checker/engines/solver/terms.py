@@ -112,7 +112,7 @@ class Numbers:
 
 
 class Translator:
-    """Translates nodes to terms. ``inputs`` has the term of each input node, by the node's number.
+    """Translates nodes to terms. ``inputs`` has the terms of the input nodes, by their position.
 
     Each node is translated once. ``Numbers`` determines the sort of a term.
     """

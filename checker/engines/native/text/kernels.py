@@ -246,7 +246,7 @@ class Kernels:
         return f.op(f"icmp ne i64 {found}, 0")
 
     def _asked_apart(self, number: int) -> str:
-        """Write ``@judge_step_N(before, after, premises)``: 0, or the bit of step property N if the step violates it."""
+        """Write ``@judge_step_N(before, after, premises)``: 0, or the bit of step property N if a step violates it."""
         f = FunctionText(
             f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline"
         )
