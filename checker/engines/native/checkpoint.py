@@ -113,7 +113,7 @@ def model_of(run: SearchState) -> dict[str, Any]:
 
 
 def content_of(run: SearchState) -> str:
-    """A digest of the model, its LLVM text and its initial states. Saved states need an equal digest."""
+    """A digest of the model, its LLVM text and its initial states. A search is restored only if its digest is equal."""
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)
@@ -489,7 +489,7 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """Move an array from its store to ``file``, unless a file of the checkpoint has the array already."""
+    """The handle of an array in ``file``: moved there from ``store``, unless a file of the checkpoint has the array."""
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))

@@ -46,7 +46,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     """Explore a model exhaustively, without an explored graph. The first Ctrl-C ends the search with the result so far.
 
     Raises BoundError if a step leaves a type without a declared bound. Raises EngineError if the engine does not
-    support the model or the machine.
+    support the model or the machine. Raises InputError if the checkpoint cannot be used.
     """
     started = time.perf_counter()
     program = Program(model, options.symmetry, effort=Effort.QUICK)
@@ -75,7 +75,7 @@ class NativeLevels(SearchState):
             self.new_file = self.checkpointer.new_file
 
     def close(self) -> None:
-        """Free memory, files and threads."""
+        """Free memory, files and threads, and end a compilation that will not pay off."""
         self.program.settle(self.distinct)
         if self.pool:
             self.pool.shutdown()

@@ -353,7 +353,8 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     """Explore a model exhaustively, and build the explored graph if the options request it without a checkpoint.
 
     The first Ctrl-C ends the search with the result so far. Raises BoundError if a step leaves a type without a
-    declared bound. Raises EngineError if the engine does not support the model or the machine.
+    declared bound. Raises EngineError if the engine does not support the model or the machine. Raises InputError if
+    the checkpoint cannot be used.
     """
     if not options.graph or options.checkpoint is not None:
         return search_alone(model, options, progress)
