@@ -114,8 +114,9 @@ def _fair(
 ) -> str:
     """The reason why a loop is fair to a group. Raises NotViolatedError if the loop is not fair.
 
-    ``counts`` has a flag for each loop state: True if the group's steps from this state count. ``possible`` has the
-    enabled instances of each loop state. ``moved`` has the loop's steps as (index of the source in the loop, instance).
+    ``counts`` has a flag for each loop state: True if the group's steps from this state count. ``possible`` is the
+    result of ``_possible`` for each loop state. ``moved`` has each step of the loop that changes the state, as (index
+    of its source in the loop, instance).
     """
     if any(counts[i] and number in group.instances for i, number in moved):
         return f"{group.label}: is taken"
