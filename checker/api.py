@@ -31,11 +31,12 @@ def scenario(
 
     - a name from ``scenarios()`` or ``protocols()``;
     - the path of a ``.toml`` scenario or of a ``.py`` file with a protocol, relative to ``directory`` if it is given;
-    - a Protocol class.
+    - a Protocol class;
+    - a Scenario or, without ``settings``, a Request.
 
     ``settings`` override the subject's own, like the command-line options: ``parameters`` and ``rules`` by name,
-    ``profile``, ``properties``, ``deadlock``, ``symmetry``, ``outside``. Without ``properties``, all properties are
-    checked; for a protocol that comes with Highwater, all except liveness properties.
+    ``profile``, ``properties``, ``deadlock``, ``symmetry``, ``outside``. Without ``properties``, a scenario's own
+    properties are checked, and all properties of a protocol. A protocol of Highwater is then checked without liveness.
 
     The request's ``model()`` is the traced protocol. Raises InputError if a name is unknown or a value is invalid.
     """
@@ -60,7 +61,7 @@ def check(
     ``settings`` are those of ``scenario``. The other arguments mean the same as the command-line options. ``engine``
     is ``native``, ``interpreter`` or ``spark``. ``first`` ends the search after the level of the first violation.
     ``progress`` reports progress on standard error. Ctrl-C, or a notebook's interrupt, ends the search with the
-    states found so far.
+    states found so far. Spark omits liveness properties, and raises InputError if they are named.
 
     Raises InputError if the engine does not support the request, and LanguageError for a mistake in the protocol's
     code.
@@ -100,8 +101,9 @@ def simulate(
 ) -> Result:
     """Walk at random through a scenario that is too large to explore, as ``highwater simulate`` does.
 
-    Walks prove nothing. Equal values of ``seed`` give equal walks. ``depth`` is the largest number of states in a
-    walk. The other arguments are those of ``check``.
+    Walks prove nothing, and do not check liveness. Equal values of ``seed`` give equal walks by the same engine,
+    ``native`` or ``interpreter``. ``depth`` is the largest number of states in a walk. The other arguments are those
+    of ``check``.
     """
     simulation = engines.simulate(engine)
     request = scenario(subject, **settings).for_walks()

@@ -55,7 +55,10 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first argument names, and the other arguments. Raises InputError if there is none."""
+        """The name and the command of the first argument, and the other arguments.
+
+        Raises InputError if no command has this name.
+        """
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             from highwater.model.names import unknown
 
@@ -132,7 +135,7 @@ def _hidden_from_click() -> Iterator[None]:
 
 
 def _say_no_more() -> None:
-    """Discard pending output. Otherwise Python would try to write it again at exit."""
+    """Flush the output. If that fails, discard the output, which Python would otherwise try to write again at exit."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -1,7 +1,7 @@
 """The Java bridge: finds Kafka's jars, compiles a program against them, and runs it to answer lines of JSON.
 
-The bridge is a program in the package of Kafka's control managers (``java/``). Its classes are cached by the digest
-of its sources, of the jars, and of the compiler.
+The bridge is a program in the package of Kafka's control managers (``java/``). Its classes are cached by a digest of
+its sources, of the jars, and of the compiler's version.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Jars:
 
     @classmethod
     def found(cls, directory: str | Path, before: Iterable[str | Path] = ()) -> Jars:
-        """The jars below a directory. Raises InputError if Kafka's controller is not among them."""
+        """The jars below a directory. Raises InputError if a path is missing, or if no jar has Kafka's controller."""
         place = Path(directory)
         if not place.is_dir():
             raise InputError(f"--kafka {directory}: no such directory")
@@ -104,7 +104,7 @@ class Jdk:
 
     @classmethod
     def found(cls) -> Jdk:
-        """The JDK of JAVA_HOME or, without that variable, the one on the path.
+        """The JDK of JAVA_HOME or, without that variable, the JDK on the path.
 
         Raises InputError if there is none, or it is older than 17.
         """
@@ -177,9 +177,9 @@ def _compile(jars: Jars, jdk: Jdk, texts: list[Path]) -> bytes:
 
 
 def _why_not_compiled(said: str) -> str:
-    """The reason why the bridge cannot be compiled: the first class or method that this Kafka lacks.
+    """The reason why the bridge cannot be compiled, from the compiler's output ``said``.
 
-    ``said`` is the compiler's output.
+    It is the first class, method or package that this Kafka lacks, else the first error.
     """
     missing = re.search(r"symbol:\s+(.*)\n(?:\s*location:\s+(.*))?", said)
     if missing:
@@ -258,7 +258,7 @@ class Bridge:
             raise InternalError(f"the Java bridge ended: {self._last_words()}") from None
 
     def receive(self) -> dict[str, Any]:
-        """Receive the next answer."""
+        """Receive the next answer. Raises InternalError if the bridge ended or failed."""
         answers = self._running.stdout
         assert answers is not None
         line = answers.readline()
@@ -275,7 +275,7 @@ class Bridge:
         return self.receive()
 
     def answered(self, questions: Iterable[object], ahead: int = 2) -> Iterator[dict[str, Any]]:
-        """The answers to questions, in order.
+        """Yield the answers to the questions, in order.
 
         Up to ``ahead`` questions are sent in advance, so both sides stay busy.
         """

@@ -1,4 +1,4 @@
-"""Compare every state of a scenario and every request in it, in the model and in Kafka, as arrays."""
+"""Compare the model and Kafka in every state of a scenario, and their answers to every request there, as arrays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KafkaDifference:
     request: int | None
     """The number of the request; None if the states differ."""
     kinds: tuple[str, ...]
-    """The differing parts: ``error``, or fields of the observation, without brokers."""
+    """The differing parts: ``error``, and fields of the observation, without the index in brackets."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class ConformResult:
     The keys are the request's kind and the fields that differ from the first order.
     """
     examples: dict[tuple[str, tuple[str, ...]], KafkaDifference] = field(default_factory=dict)
-    """The first difference of each kind, in the state with the shortest path."""
+    """The first difference found for each key of ``differences``."""
     seconds: float = 0.0
     stopped_by: str | None = None
 
@@ -124,7 +124,7 @@ class KafkaComparison:
         return [[n for n in row if n >= 0] + end for row, end in zip(rows, ends, strict=True)]
 
     def other_steps(self) -> NDArray[np.int64]:
-        """For each state, the number of a graph step to it that is not on its shortest path; -1 if there is none."""
+        """For each state, a graph step from another state to it that is not on its shortest path; -1 without one."""
         graph, found = self.graph, np.full(len(self.graph.states), -1, dtype=np.int64)
         targets = graph.targets.astype(np.int64)
         off = (graph.parents[targets] != graph.sources) | (graph.parent_instances[targets] != graph.instances)
@@ -183,13 +183,13 @@ class KafkaComparison:
         return result
 
     def _codes(self, bridge: Bridge) -> Numbers:
-        """Kafka's number for each error of the model."""
+        """Kafka's number for each error of the model; NO_SUCH_ERROR for an error that Kafka does not have."""
         return np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
 
     def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
         """Three arrays from an answer of the bridge.
 
-        They are the packed observation of each state, the error of each request, and the packed observation after it.
+        They are each state's packed observation, each request's error, and the packed observation after the request.
         """
         seen = self.expectation.observations.pack(np.array(answer["seen"], dtype=np.int64))
         rows = np.array(answer["answers"], dtype=np.int64).reshape(-1, 1 + 2 * len(self.requests))
@@ -236,9 +236,9 @@ class KafkaComparison:
         codes: Numbers,
         result: ConformResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """The expectations, with one order for each request with two events: Kafka's, or the first if none fits.
+        """The expectations, with one of the ``orders`` of each request with two events: Kafka's, or the first.
 
-        Counts the requests whose result fits neither order, because Kafka decides both events on the state before.
+        In ``result``, this counts the answers that fit neither order, but fit both events decided on the state before.
         """
         before, seen_errors, seen = answers
         now, errors, described, then = expected

@@ -37,11 +37,14 @@ class Reproduction:
     fails: tuple[str, ...] = ()
     """Requests that make Kafka's controller throw in the last state, each with the exception."""
     lost: tuple[int, ...] | None = None
-    """Records that a leader of Kafka acknowledged and that the last leader lacks; None if there are no logs."""
+    """Records that a leader of Kafka acknowledged and that the last leader lacks.
+
+    None if there are no logs, or if there is no leader in the last state.
+    """
 
     @property
     def reproduced(self) -> bool:
-        """True if Kafka takes every step and ends in the model's state, or loses an acknowledged record."""
+        """True if Kafka takes every step, and then is in the model's state or has lost an acknowledged record."""
         if self.stopped_at is not None:
             return False
         return not self.differences[-1] or bool(self.lost)
@@ -76,7 +79,10 @@ class Reproduction:
 
 
 def reproduce(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
-    """Run a counterexample by Kafka's code. Raises InputError if Kafka has no corresponding step."""
+    """Run a counterexample by Kafka's code.
+
+    Raises InputError if Kafka has no step for an action, or if the bridge does not support the protocol.
+    """
     protocol = model.protocol
     if isinstance(protocol, Replication):
         return _in_cluster(model, run, bridge)

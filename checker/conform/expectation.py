@@ -26,9 +26,10 @@ from highwater.model.replication.controller.types import Error
 from highwater.model.replication.topic.protocol import Topic
 
 _FAILS = frozenset({"no candidate for leader is a broker that is no replica", "every partition has a leader"})
-"""Guards that the controller decides. A request fails if one is false.
+"""Guards that the controller checks. If a guard is false, the request fails with UNKNOWN_SERVER_ERROR.
 
-For the first, Kafka throws. No version of Kafka has the second, of ``level_changes_with_leader``.
+For the guard about candidates, Kafka throws. The guard about leaders belongs to the rule ``level_changes_with_leader``,
+which no version of Kafka has.
 """
 _WORD = 60
 """The number of bits of an observation in one word."""
@@ -129,7 +130,10 @@ def _trace(model: Model, request: KafkaRequest, events: Sequence[Event]) -> Trac
 
 @dataclass(frozen=True)
 class ObservedField:
-    """The position of a field in an observation: ``bits`` bits of a word, from ``shift`` on."""
+    """The position of a field in an observation: ``bits`` bits of word ``word``, from bit ``shift`` on.
+
+    The field's values are in ``low`` to ``high`` (inclusive). The stored code is the value minus ``low``.
+    """
 
     name: str
     word: int
@@ -170,7 +174,7 @@ class Observations:
         return words
 
     def pack(self, seen: NDArray[Any]) -> Numbers:
-        """Pack the values that the bridge read, (rows, fields), into words, (rows, words)."""
+        """Pack the values that the bridge read, with shape (rows, fields), into words, with shape (rows, words)."""
         words = np.zeros((len(seen), self.words), dtype=np.int64)
         for number, place in enumerate(self.fields):
             value = seen[:, number]
@@ -187,7 +191,7 @@ class Observations:
         return found
 
     def differing(self, one: Numbers, other: Numbers) -> Numbers:
-        """For each pair of observations, a bit for each field that differs."""
+        """For each pair of observations, an int with bit n set if field n differs."""
         found = np.zeros(len(one), dtype=np.int64)
         different = one ^ other
         for number, place in enumerate(self.fields):

@@ -50,7 +50,7 @@ public class {name} {{
 
 
 class JunitFile:
-    """The file of ``--junit``, written once. Raises InputError if its name is no name of a Java test."""
+    """The file of ``--junit``, written once. Raises InputError if the file's name is no name of a Java test."""
 
     def __init__(self, target: Path, output: JsonOutput) -> None:
         if target.suffix != ".java" or not _NAME.fullmatch(target.stem):
@@ -101,7 +101,7 @@ def _fields(outcome: ExpectedOutcome) -> list[str]:
 
 
 def _any_of(outcomes: list[ExpectedOutcome]) -> list[str]:
-    """The check of a request with two events, which Kafka may carry out in either order."""
+    """The lines that check the answer to a request with two events, for which each of ``outcomes`` is allowed."""
     texts = [f"{one.error} {json.dumps(list(one.after.values()), separators=(',', ':'))}" for one in outcomes]
     *others, last = [f"    {json.dumps(text)}" for text in texts]
     fields = wrap(json.dumps(", ".join(outcomes[0].after)), 100)

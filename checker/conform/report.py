@@ -244,9 +244,9 @@ def read_request_file(path: Path) -> RequestFile | WalkFile:
 
 
 def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Repeat a difference: True if Kafka now answers as the file expects, and both answers as lines of text.
+    """Repeat a difference. Raises InputError if the request cannot be repeated.
 
-    Raises InputError if the request cannot be repeated.
+    Returns a pair: True if Kafka now answers as the file expects; the expected and Kafka's answer as lines of text.
     """
     try:
         if isinstance(file, WalkFile):

@@ -82,7 +82,7 @@ class KafkaRequest:
 
     @property
     def kind(self) -> str:
-        """The kind of request for reports: the name of the action or operation; for two events also the flags."""
+        """For reports: the action's name; or the operation's name, followed by its flags (two events) or NO_ACTION."""
         if self.second is not None:
             said = [name for name, value in self.operation.items() if value is True]
             return f"{self.operation['name']} {'+'.join(said)}"
@@ -90,9 +90,9 @@ class KafkaRequest:
 
     @property
     def orders(self) -> list[list[Event]]:
-        """Lists of events. With two events: the first order, the second order, both decided on the state before.
+        """The ways to carry out the request's events, each as a list. For two events: two orders, and both together.
 
-        In an order, the second event is decided on the state after the first event.
+        In an order, the later event is decided on the state after the earlier one; together, both on the state before.
         """
 
         def first(p: Controller, before: State, s: State) -> ExpectedAnswer:
@@ -152,7 +152,7 @@ _TASKS: dict[str, Task] = {
 class _Table:
     """All requests of a protocol, made kind by kind.
 
-    An operation has the form of recorded operations, without the fields that have the current value.
+    An operation has the form of a recorded operation, without the fields whose value is that of the current state.
     """
 
     def __init__(self, protocol: Controller) -> None:
@@ -218,7 +218,7 @@ class _Table:
     # --- the leader -------------------------------------------------------------------------------------
 
     def leader(self, place: Place) -> Iterator[KafkaRequest]:
-        """AlterPartition requests: every ISR, from the leader and from others, with each epoch too low and too high."""
+        """AlterPartition requests for every ISR: as the leader would send it, and each with one deviation from that."""
         for isr in self.subsets:
             op = {"name": "alterPartition", "newIsr": isr}
             yield self.alter(place, op, isr, action=("alter_partition", (tuple(isr), None)))
@@ -310,7 +310,7 @@ class _Table:
                 yield KafkaRequest(op, lambda p, s: ExpectedAnswer(Error.NONE))
 
     def directory(self, number: int) -> Iterator[KafkaRequest]:
-        """The directory of a broker's replica: a heartbeat reports it as failed, or the replica moves to another."""
+        """Events of the directory of a broker's replica: it fails, alone or in a heartbeat, or the replica moves."""
         broker, only = self.t.broker.lift(number), self.t.brokers.lift([number])
 
         def lose(p: Controller, before: State, s: State) -> ExpectedAnswer:
@@ -342,7 +342,7 @@ class _Table:
     # --- elections and reassignments ------------------------------------------------------------------------
 
     def elections(self, place: Place) -> Iterator[KafkaRequest]:
-        """Requests for an election, of each type."""
+        """Requests for an election, of each type. In a topic, each request also stands for the type's periodic task."""
         for kind in ("PREFERRED", "UNCLEAN"):
             election = getattr(ElectionType, kind)
 
@@ -374,7 +374,7 @@ class _Table:
             yield KafkaRequest({"name": name}, expect, (task.__name__, ()) if alone else None)
 
     def reassignments(self, place: Place) -> Iterator[KafkaRequest]:
-        """Reassignments to every list of replicas, with and without a change of their number, and the cancellation."""
+        """Reassignments to every list of replicas, with and without permission to change their number; cancellation."""
         name = "alterPartitionReassignments"
         choices = [
             list(c)
@@ -414,7 +414,7 @@ class _Table:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
     def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
-        """The event that the periodic check finds a broker whose session has ended."""
+        """A broker's session ends: action ``name``. The effect is ``fence``, or ``other`` if the broker is fenced."""
         broker = self.t.broker.lift(number)
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
@@ -440,7 +440,10 @@ class _Table:
     def heartbeat(
         self, number: int, fence: bool, stop: bool, behind: bool, elsewhere: bool = False
     ) -> KafkaRequest:
-        """A heartbeat of a broker. With ``behind`` the broker has not replayed its registration."""
+        """A heartbeat. With ``behind``, the broker has not replayed its registration.
+
+        With ``elsewhere``, the broker leads a partition outside the model.
+        """
         action: tuple[str, tuple[Any, ...]] | None = None
         if not (fence or behind):
             starts = stop and (elsewhere or not self.p.p.leads_elsewhere)
@@ -503,7 +506,7 @@ class _Table:
         return found
 
     def others_active(self, s: State, number: int) -> Truth:
-        """True if another broker is active; no such broker has reported how much metadata it has replayed."""
+        """True if another broker is active. As in ``next_state``, no broker has reported a metadata offset."""
         others = self.t.active(s.registrations).without(self.t.broker.lift(number))
         found: Truth = ~others.is_empty
         return found
@@ -513,8 +516,8 @@ class _Table:
     ) -> str:
         """The name of the broker state after a heartbeat, computed by the model's rule on a constant state.
 
-        ``flags``: the broker wants to be fenced, wants to shut down, has not replayed its registration. ``was`` is its
-        present state, ``leads`` says if it leads, ``others`` if another broker is active.
+        ``flags``: the broker wants to be fenced, wants to shut down, has not replayed its registration. ``was`` is the
+        broker's state before. ``leads`` is True if the broker leads, ``others`` if another broker is active.
         """
         fence, stop, behind = flags
         t = ControllerTypes(len(self.brokers), self.p.rules_on)  # without bounds on offsets
@@ -556,7 +559,7 @@ class _Table:
     # --- registrations ----------------------------------------------------------------------------------
 
     def registering(self) -> Iterator[KafkaRequest]:
-        """Registrations: clean and unclean, of the same incarnation, and during a session. Also removals of brokers."""
+        """Registrations: clean, unclean, in a session, in part, of the same incarnation, of old software; removals."""
         for broker in self.brokers:
             for clean in (False, True):
                 yield self.register(broker, clean)
@@ -646,7 +649,7 @@ class _Table:
     # --- settings ---------------------------------------------------------------------------------------
 
     def settings(self) -> Iterator[KafkaRequest]:
-        """Changes of min.insync.replicas, unclean election, the ELR feature, and the topic's first partition."""
+        """Changes of min.insync.replicas (some refused), unclean election, ELR level and first partition's size."""
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
             op = {"name": "changeMinIsr", "value": value}
@@ -679,10 +682,7 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A change of min.insync.replicas that the controller refuses.
-
-        The value is invalid, or the change is not allowed while the ELR is on.
-        """
+        """A change of min.insync.replicas that the controller refuses while the ELR is on; not compared otherwise."""
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 

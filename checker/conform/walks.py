@@ -73,7 +73,7 @@ def operation_of(instance: Instance) -> Plain | None:
 
 
 def setup_of(model: Model) -> Plain:
-    """How the bridge sets up a cluster: the model's initial state."""
+    """How the bridge sets up a cluster: the model's initial state. Raises InputError if the model has several."""
     protocol = model.protocol
     assert isinstance(protocol, Replication)
     if len(model.initial) != 1:
@@ -125,7 +125,10 @@ class ExpectedObservations:
 
 
 def _derived(m: Replication, s: State, b: int) -> Evaluate:
-    """A function of a state: is the broker up, does it lead, its maximal ISR as bits, has that ISR min ISR members."""
+    """A function from a state to four numbers about broker ``b``.
+
+    They are: 1 if it is up; 1 if it leads; its maximal ISR as bits; 1 if this ISR has at least min ISR members.
+    """
     number = m.t.broker.lift(b)
     broker = s.brokers[number]
     found = (m.is_up(broker), m.leads(number, broker), m.maximal_isr(broker), has_min_isr(m, broker))
@@ -236,9 +239,9 @@ class WalkResult:
 
     states: int = 0
     transitions: int = 0
-    """Distinct steps of the graph that some path took."""
+    """Distinct steps of the graph that some path took without a difference."""
     steps: int = 0
-    """Steps of all paths together."""
+    """Steps of all paths together, without a difference."""
     paths: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     """Steps of the graph that are not compared, by reason."""
@@ -325,7 +328,10 @@ class WalkComparison:
         return None
 
     def paths(self, open_steps: set[int], blocked: set[int]) -> Iterator[list[int]]:
-        """Paths, as numbers of graph steps. Together they take all open steps reachable without blocked steps."""
+        """Yield paths, as numbers of graph steps. Together they take all open steps reachable without blocked steps.
+
+        The steps of a path are removed from ``open_steps`` before it is yielded.
+        """
         parents = self._tree(blocked)
         for state in parents:
             while any(step in open_steps for step in self._steps(state)):
@@ -365,7 +371,10 @@ class WalkComparison:
         return range(self._offsets[state], self._offsets[state + 1])
 
     def _tree(self, blocked: set[int]) -> dict[int, int]:
-        """For each state, the last step of a shortest path to it without blocked steps. Nearest states come first."""
+        """For each state that is reachable without blocked steps, the last step of a shortest such path to it.
+
+        For the initial state: -1. States with shorter paths come first.
+        """
         parents, waiting = {0: -1}, deque([0])
         while waiting:
             state = waiting.popleft()
@@ -377,9 +386,10 @@ class WalkComparison:
         return parents
 
     def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
-        """Shortest paths to random states, each followed by random steps.
+        """Yield ``count`` paths: a shortest path to a random state, followed by up to ``length`` random steps.
 
-        Steps that were taken less often are preferred.
+        If the shortest path has a blocked step, the random steps start in the initial state. Steps that were taken less
+        often are preferred.
         """
         choose, times = random.Random(seed), Counter[int]()
         for _ in range(count):
@@ -417,7 +427,10 @@ class WalkComparison:
         progress: Callable[[WalkResult], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> WalkResult:
-        """Take paths that cover every step or, with ``sample``, this number of random walks."""
+        """Take paths that cover every step that the bridge can take or, with ``sample``, this number of random walks.
+
+        Raises InputError if the cluster does not begin in the model's initial state.
+        """
         result, started = WalkResult(stopped_by=self.graph.stopped_by), time.perf_counter()
         bridge.ask(self.describe())
         blocked = set()
@@ -532,7 +545,10 @@ class WalkComparison:
 
 
 def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
-    """The names of the fields that differ. If the lengths differ, only the first: the fields after it are others."""
+    """The names of the fields that differ.
+
+    If the lengths differ, only the first name, or ``length``: later fields do not correspond to each other.
+    """
     found = []
     for (name, value), other in zip(wanted, seen, strict=False):
         if value is not None and value != other:
@@ -625,7 +641,7 @@ class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Repeat a walk. Returns True if the cluster now has the expected observation, and lines of text about the walk."""
+    """Repeat a walk. Returns a pair: True if the cluster has the expected observation; the walk as lines of text."""
     bridge.ask({"scenario": file.scenario, "operations": file.path})
     answer = bridge.ask({"walk": [list(range(len(file.path)))]})
     walk = answer["walks"][0]

@@ -1,7 +1,8 @@
 """Breadth-first search, level by level, for every store of visited states.
 
 ``Visited`` is an engine's store: fingerprints in memory, sorted runs on disk, or Parquet. ``BreadthFirst`` is the
-loop around it. The loop ends after the last level, at a limit, at an interruption, or when every verdict is known.
+loop around it. The loop ends after the last level, at a limit, at an interruption, or if the violations found suffice
+(``decided``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from highwater.model.language.model import Model
 Place = tuple[int, ...]
 """Where a property is violated: the level (from 0) and the index of a state.
 
-For a step property: the level and index of the step's source state, and the number of the step's instance.
+For a step property: the level and index of the step's source state, and the number of the step's action instance.
 """
 
 
@@ -58,7 +59,7 @@ class Visited(Protocol):
         """The first violation of each property that is violated so far."""
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the first level, or resume from a checkpoint."""
+        """Store the initial states as level 0, or restore a checkpoint."""
 
     def expand(self, search: BreadthFirst) -> None:
         """Find the next level: the new successors of the frontier. The search may stop within the level."""
@@ -112,7 +113,7 @@ class BreadthFirst:
         return _bits(self.names, found), _bits(self.step_names, found)
 
     def explore(self) -> SearchResult:
-        """Run the search to its end, a limit or an interruption."""
+        """Run the search until no state is left to expand or it stops, and return the result."""
         visited = self.visited
         with interruption(lambda: self.end("interrupted")):
             visited.begin(self)
@@ -126,7 +127,7 @@ class BreadthFirst:
         return self._conclude()
 
     def decided(self) -> bool:
-        """True if the violations found so far decide the verdict of every checked property."""
+        """True if every checked property is violated or, with ``stop_at_first``, one is; False with ``all_states``."""
         wanted = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
         return not missing_verdicts(wanted, self.visited.found, self.options)
 
@@ -135,7 +136,10 @@ class BreadthFirst:
         self.stop = self.stop or why
 
     def check_limits(self, distinct: int) -> bool:
-        """Stop the search if it has reached a limit. Returns True if the search stops."""
+        """Stop the search if it exceeds a limit; ``distinct`` is the number of states found.
+
+        Returns True if the search stops, also for an earlier reason.
+        """
         states, seconds = self.options.limit_states, self.options.limit_seconds
         if states is not None and distinct > states:
             self.end("states")

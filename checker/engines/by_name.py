@@ -38,7 +38,7 @@ Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine of an exhaustive search: its name, Spark's master, and the checkpoint's directory."""
+    """The engine of an exhaustive search: its name, Spark's master, and the checkpoint."""
 
     name: str
     spark_master: str | None = None
@@ -48,7 +48,7 @@ class Engine:
     def on_spark(self, scenarios: int) -> SparkOptions | None:
         """Spark's options for this number of scenarios; None if the engine is not Spark.
 
-        Raises InputError if Spark is not available, or an option requires Spark.
+        Raises InputError if Spark is not installed, or if an option does not fit the engine or ``scenarios``.
         """
         if self.name == "spark":
             return spark_options(self.spark_master, self.checkpoint, self.resume, scenarios)
@@ -65,7 +65,7 @@ class Engine:
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
 
     def search(self, scenarios: int) -> Search:
-        """The search function, for this number of scenarios in total. Raises InputError for unsupported options."""
+        """The search function for a command with ``scenarios`` scenarios. Raises InputError for unsupported options."""
         spark = self.on_spark(scenarios)
         if spark is not None:
             return functools.partial(_load("spark", "search"), spark=spark)
@@ -84,7 +84,7 @@ class Engine:
         return search(self.name)(model, kept, progress)
 
     def request(self, scenario: Scenario, overrides: Overrides) -> Request:
-        """The request for a scenario with overrides. Raises InputError if the engine does not support it."""
+        """The request for a scenario with overrides, changed by ``fitted``. Raises InputError like ``fitted``."""
         return self.fitted(Request.of(scenario, overrides), overrides.symmetry)
 
     def fitted(self, request: Request, symmetry: bool | None = None) -> Request:
@@ -125,7 +125,8 @@ def explore(name: str) -> Explore:
 def spark_options(master: str | None, checkpoint: str | None, resume: bool, scenarios: int) -> SparkOptions:
     """The options of the Spark engine. ``master`` None means all cores of this machine.
 
-    Raises InputError if Spark is not installed, or if there is a checkpoint for more than one scenario.
+    Raises InputError if Spark is not installed, if there is a checkpoint and ``scenarios`` is not 1, or if ``resume``
+    lacks a checkpoint.
     """
     _refuse_checkpoint(checkpoint, resume, scenarios)
     try:

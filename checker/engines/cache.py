@@ -28,7 +28,7 @@ OFF = "off"
 MOST_BYTES = 256 << 20
 """The most bytes in a directory. The standard scenarios take an eighth of it."""
 _LOOKS = 32
-"""After writing this fraction (1/32) of MOST_BYTES, a process measures the directory again."""
+"""A process measures the directory again after it has written 1/32 of the most bytes."""
 
 _FORMAT = b"highwater code 1\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -69,7 +69,10 @@ class Cache:
 
     @contextmanager
     def _open(self) -> Iterator[int | None]:
-        """Context with the descriptor of the cache's directory, or None if another user can write to the directory."""
+        """Context with the descriptor of the cache's directory.
+
+        None, after a warning, if another user owns the directory or can write to it.
+        """
         folder = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             trusted = _ours(os.fstat(folder))
@@ -106,7 +109,7 @@ class Cache:
             raise
 
     def _trim(self, folder: int) -> None:
-        """Remove unfinished files and, above the size limit, contents.
+        """Remove unfinished files older than an hour and, above the size limit, contents.
 
         The least recently used contents are removed until at most three quarters of the limit are in use.
         """
@@ -131,7 +134,10 @@ class Cache:
 
 
 def chosen() -> Cache | None:
-    """The cache in the directory that VARIABLE names, else in the user's cache directory; None if the cache is off."""
+    """The cache in the directory that VARIABLE names, else in the user's cache directory.
+
+    None if the cache is off, or if the user has no such directory.
+    """
     named = os.environ.get(VARIABLE, "")
     if named == OFF:
         return None

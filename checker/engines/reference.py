@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively. The first Ctrl-C ends the search with the result so far."""
+    """Explore a model exhaustively. A limit or the first Ctrl-C ends the search with the result so far."""
     started = time.perf_counter()
     interpreter = Interpreter(model)
     names = model.safety + [DEADLOCK] * options.deadlock

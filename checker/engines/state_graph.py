@@ -136,7 +136,7 @@ class Explored:
         return np.repeat(np.arange(len(self.states), dtype=np.uint32), np.diff(self.offsets))
 
     def depths(self, start: int = 0, end: int | None = None) -> NDArray[np.int64]:
-        """The level of each state from ``start`` to ``end``. Initial states are on level 1."""
+        """The level of each state from ``start`` to ``end`` (exclusive). Initial states are on level 1."""
         numbers = np.arange(start, len(self.states) if end is None else end)
         return np.searchsorted(self.level_starts, numbers, side="right")
 

@@ -156,9 +156,9 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 
 
 class _Components:
-    """The strongly connected components among ``states`` that have more than one state.
+    """The strongly connected components among some states of a graph that have more than one state.
 
-    ``labels`` has the component's number, from 0, of each remaining state.
+    The attribute ``states`` has the states of these components, and ``labels`` the number of each state's component.
     """
 
     def __init__(self, steps: StepTable, states: States, total: int) -> None:
@@ -207,7 +207,7 @@ _NO_CONDITIONS: Mapping[int, Flags] = MappingProxyType({})
 class FairGroups:
     """The fair groups of a liveness property, as bits for the steps and states of a graph.
 
-    ``of_step`` has the groups of each step. A step that changes nothing belongs to no group. ``enabled`` has, for
+    ``of_step`` returns the groups of each step. A step that changes nothing belongs to no group. ``enabled`` has, for
     each state, the groups with an enabled step; a step pruned at a bound counts as enabled. For a group with a
     condition, ``conditions`` flags the states whose steps count; the key is the group's number.
     """

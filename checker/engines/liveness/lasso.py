@@ -42,8 +42,8 @@ def confirm(
 ) -> Confirmed:
     """Confirm that a run with a loop violates a property for the parameter values of ``case``.
 
-    After the last state, the run continues from the state with the number ``loop_start``. Raises NotViolatedError
-    with the reason.
+    The last state of ``states`` must equal state ``loop_start``: the run repeats the steps from there. Raises
+    NotViolatedError if the run is not fair or does not violate the property.
     """
     if states[-1] != states[loop_start]:
         raise NotViolatedError("its loop does not close")
@@ -72,7 +72,7 @@ def confirm(
 def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> int:
     """The number of the first state in which the premise holds and from which on the goal is never reached.
 
-    Raises NotViolatedError if there is none.
+    If ``kind.of_start``, only the initial state counts. Raises NotViolatedError if there is no such state.
     """
     missed = len(verdicts)
     while missed and not verdicts[missed - 1][1]:
@@ -87,7 +87,7 @@ def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> i
 def _not_lasting(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> tuple[int, ...]:
     """For each alternative of a goal that must hold forever, the number of a loop state in which it does not hold.
 
-    Raises NotViolatedError if an alternative holds throughout the loop.
+    Raises NotViolatedError if an alternative holds throughout the loop, or if the premise never holds.
     """
     if not any(premise for premise, *_ in (verdicts[:1] if kind.of_start else verdicts)):
         raise NotViolatedError("the goal is never due")
@@ -114,7 +114,9 @@ def _fair(
 ) -> str:
     """The reason why a loop is fair to a group. Raises NotViolatedError if the loop is not fair.
 
-    ``counts`` has a flag for each loop state: True if steps from this state count.
+    ``counts`` has a flag for each loop state: True if the group's steps from this state count. ``possible`` is the
+    result of ``_possible`` for each loop state. ``moved`` has each step of the loop that changes the state, as (index
+    of its source in the loop, instance).
     """
     if any(counts[i] and number in group.instances for i, number in moved):
         return f"{group.label}: is taken"

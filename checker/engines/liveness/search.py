@@ -32,9 +32,9 @@ from highwater.model.language.model import Model
 class LivenessResult:
     """The result for a liveness property: a violating fair run, or None.
 
-    ``premises`` counts the states in which the premise holds and the goal does not. If the goal must hold forever,
-    ``premises`` counts the states without the goal that a run can reach after the premise. The count is a sum over
-    all parameter values.
+    ``premises`` counts the states (if ``kind.of_start``, initial states) in which the premise holds and the goal does
+    not. If the goal must hold forever, ``premises`` counts the states without the goal that a run can reach after the
+    premise. The count is a sum over all parameter values.
     """
 
     violation: ViolatingRun | None
@@ -42,7 +42,7 @@ class LivenessResult:
 
 
 def violating_run(explored: Explored, prop: TracedLiveness) -> LivenessResult:
-    """Search for a fair run that violates a property; the shortest run found for any parameter values is returned.
+    """Search for a fair run that violates a property. The result has the shortest run found for any parameter values.
 
     Only expanded states take part, so a run is real even if a limit stopped the search. Only a complete graph proves
     that there is no such run.
@@ -102,7 +102,7 @@ def _open(
 def shortest_loop(
     steps: StepTable, tree: Tree, fairness: FairGroups, visits: Sequence[Flags] = ()
 ) -> Loop | None:
-    """The fair loop with the shortest run (path to the loop, and loop); None if there is no fair loop.
+    """Of the fair loops found, the one with the shortest run (path to the loop, and loop); None if there is none.
 
     The loop contains only states that ``tree`` reaches, and visits a state of each set in ``visits``.
     """
@@ -153,9 +153,9 @@ def loops(
     fairness: FairGroups,
     visits: Sequence[Flags] = (),
 ) -> Iterator[Loop]:
-    """Yield loops in fair components, from the states nearest to the start of ``tree``.
+    """Yield a fair loop from each of the nearest _ENTRIES states of the nearest _COMPONENTS components.
 
-    Each loop visits a state of each set in ``visits``.
+    The distance is the length of the path in ``tree``. Each loop visits a state of each set in ``visits``.
     """
     distances = [int(tree.distance[states].min()) for states in components]
     for number in np.argsort(distances, kind="stable")[:_COMPONENTS]:
@@ -271,10 +271,11 @@ def search_with_liveness(
     options: SearchOptions,
     progress: ProgressCallback | None = None,
 ) -> SearchResult:
-    """Search a model, then check its liveness properties on the explored graph. A limit applies to both together.
+    """Search a model, then check its liveness properties on the explored graph, and add the results to the search's.
 
-    The graph comes from the search if the engine builds a graph, else from ``explore``. If the search was interrupted
-    or stopped at the first violation, no liveness property is checked.
+    The time limit applies to the search and the building of the graph together. The graph comes from the search if the
+    engine builds a graph, else from ``explore``. If the search was interrupted or stopped at its first violation, no
+    liveness property is checked.
     """
     result = search(model, replace(options, graph=bool(model.liveness)), progress)
     if not model.liveness:

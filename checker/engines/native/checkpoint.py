@@ -72,14 +72,14 @@ class Checkpoint(CheckpointDirectory):
     # --- reading ----------------------------------------------------------------------------------
 
     def manifest(self) -> dict[str, Any]:
-        """The content of the manifest. Raises InputError if the manifest is damaged or has another format version."""
+        """The content of the manifest. Raises InputError if it is missing, damaged or of another format version."""
         try:
             return self.read_manifest(MANIFEST)
         except FileNotFoundError as wrong:
             raise self.unusable(wrong) from None
 
     def verify(self, name: str, size: int, checksum: int) -> None:
-        """Read a whole data file. Raises InputError if the file's size or checksum differs from the manifest."""
+        """Read a whole data file. Raises InputError unless it has this size and checksum, those of the manifest."""
         found = self.files.fullmatch(name)
         if found is None:
             raise self.damaged(MANIFEST)
@@ -95,7 +95,7 @@ class Checkpoint(CheckpointDirectory):
             raise InputError(f"--checkpoint {self.directory}: {name}: {wrong.strerror or wrong}") from None
 
     def file(self, name: str, size: int, checksum: int) -> DataFile:
-        """Open a verified data file for reading. Raises OSError."""
+        """Open a data file for reading, with its size and checksum from the manifest. Raises OSError."""
         return DataFile.kept(self.directory / name, size, checksum)
 
 
@@ -113,7 +113,7 @@ def model_of(run: SearchState) -> dict[str, Any]:
 
 
 def content_of(run: SearchState) -> str:
-    """A digest of the model and its machine code. Packed states are readable only with an equal digest."""
+    """A digest of the model, its LLVM text and its initial states. A search is restored only if its digest is equal."""
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)
@@ -124,7 +124,7 @@ def content_of(run: SearchState) -> str:
 
 
 def refuse_other(directory: object, manifest: dict[str, Any], run: SearchState, content: str) -> None:
-    """Raises InputError if the manifest belongs to another search than ``run``."""
+    """Raises InputError if the manifest is damaged, or belongs to another search than ``run``."""
     then, now = manifest.get("model"), model_of(run)
     if not isinstance(then, dict):
         raise InputError(f"--checkpoint {directory}: {MANIFEST} is damaged")
@@ -151,10 +151,7 @@ _AT_ONCE = 1 << 18
 
 
 def unvisited(run: SearchState) -> int:
-    """The number of restored states that are duplicates or missing in the visited set; 0 if the checkpoint is sound.
-
-    Raises OSError.
-    """
+    """0 if the restored states are distinct and in the visited set; else a positive number. Raises OSError."""
     return _not_in_table(run) if run.delayed is None else _not_on_disk(run)
 
 
@@ -176,7 +173,7 @@ def _not_in_table(run: SearchState) -> int:
 
 
 def _not_on_disk(run: SearchState) -> int:
-    """The number of restored states that are duplicates or missing in the visited set on disk.
+    """The result of ``unvisited`` for a visited set on disk. At a duplicate, the count ends.
 
     The empty table takes the restored states as candidates, one batch after another.
     """
@@ -313,7 +310,10 @@ class Checkpointer:
         return file
 
     def _visited(self, closing: ExitStack) -> list[SortedRun]:
-        """The sorted runs with the fingerprints of all visited states; empty for a finished search."""
+        """The sorted runs with the fingerprints of all visited states; empty for a finished search.
+
+        If the visited set is in memory, this writes the run.
+        """
         run = self._run
         if not run.levels[-1].size and not run.items:
             return []
@@ -327,7 +327,7 @@ class Checkpointer:
     def _level(self, number: int) -> dict[str, Any]:
         """The manifest's entry for a level.
 
-        In a finished level, chunks whose predecessors are adjacent in a file are also joined.
+        In all levels but the last two, this also joins chunks whose predecessors are adjacent in a file.
         """
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
@@ -417,7 +417,7 @@ class Checkpointer:
         return level
 
     def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> KeptArray:
-        """The stored array of a part in the manifest, without the part's first ``skip`` states."""
+        """The stored array of a part in the manifest, without the part's first ``skip`` entries."""
         name, offset, _, count = part
         width = 8 * (shape[1] if len(shape) > 1 else 1)
         _need(offset >= 0 and offset + count * width <= self._sums[name][0])
@@ -456,7 +456,10 @@ class Checkpointer:
         run.seconds = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
-        """Load the runs into the table if they fill at most three quarters of it; otherwise keep them on disk."""
+        """Load the runs into the table.
+
+        If they fill more than three quarters of its largest size and the disk may be used, keep them on disk.
+        """
         run = self._run
         if not runs:
             run.table.taken = distinct
@@ -486,7 +489,7 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """Move an array from its store to ``file``, unless a file of the checkpoint has the array already."""
+    """The handle of an array in ``file``: moved there from ``store``, unless a file of the checkpoint has the array."""
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))
@@ -510,7 +513,7 @@ def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
 
 
 def _join(level: Level) -> None:
-    """Join chunks whose predecessors are adjacent in a file. The level's states are no longer stored."""
+    """Join chunks whose predecessors are adjacent in a file. The joined chunks have no stored states."""
     if len(level.chunks) < 2:
         return
     sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]

@@ -30,7 +30,7 @@ class WordSource(Protocol):
 class DataFile:
     """A file to which arrays are appended. ``name`` is the file's name; None for an unnamed temporary file.
 
-    All methods raise OSError if the disk fails.
+    All methods except ``close`` and ``discard`` raise OSError if the disk fails.
     """
 
     def __init__(self, file: BinaryIO, path: Path | None = None, size: int = 0, checksum: int = 0) -> None:
@@ -56,7 +56,7 @@ class DataFile:
         return cls(_opened(path), path, size, checksum)
 
     def append(self, array: Array) -> int:
-        """Write an array at the end of the file, and return its offset in bytes."""
+        """Write an array at the end of the file, and return the array's offset in bytes."""
         if not array.size:
             return self.size
         data = bytes_of(np.ascontiguousarray(array))

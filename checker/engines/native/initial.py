@@ -74,7 +74,8 @@ _AT_ONCE, _MOST = 1 << 20, 1 << 27
 def initial_words(model: Model, layout: Layout) -> Words:
     """The packed initial states of a model without duplicates, in the order of ``Model.initial``.
 
-    Raises EngineError if the condition on initial states cannot be compiled.
+    Raises EngineError if there are too many, or the condition on initial states cannot be compiled. Raises
+    LanguageError if there is none.
     """
     start = model.start
     if start is None or start.candidates < 64:

@@ -46,7 +46,7 @@ def search(model: Model, options: SearchOptions, progress: ProgressCallback | No
     """Explore a model exhaustively, without an explored graph. The first Ctrl-C ends the search with the result so far.
 
     Raises BoundError if a step leaves a type without a declared bound. Raises EngineError if the engine does not
-    support the model or the machine.
+    support the model or the machine. Raises InputError if the checkpoint cannot be used.
     """
     started = time.perf_counter()
     program = Program(model, options.symmetry, effort=Effort.QUICK)
@@ -75,7 +75,7 @@ class NativeLevels(SearchState):
             self.new_file = self.checkpointer.new_file
 
     def close(self) -> None:
-        """Free memory, files and threads."""
+        """Free memory, files and threads, and end a compilation that will not pay off."""
         self.program.settle(self.distinct)
         if self.pool:
             self.pool.shutdown()
@@ -91,7 +91,7 @@ class NativeLevels(SearchState):
         return [level.size for level in self.levels]
 
     def begin(self, search: BreadthFirst) -> None:
-        """Find the first level; or restore a checkpoint, and finish the level that it interrupted."""
+        """Find the first level; or restore a checkpoint, and finish expanding the last level but one."""
         self.search = search
         if self.checkpointer is not None and self.checkpointer.restore():
             search.seconds_before = self.seconds
@@ -114,7 +114,7 @@ class NativeLevels(SearchState):
             self._save()
 
     def finish(self) -> None:
-        """Write the last checkpoint. A failure is only reported, because the search has its result already."""
+        """Write the final checkpoint, if the options request one. A failure is only reported: the search is over."""
         self._save(over=True)
 
     def totals(self, search: BreadthFirst) -> Totals:
@@ -329,7 +329,7 @@ class NativeLevels(SearchState):
         self._check_limits()
 
     def _save(self, *, over: bool = False) -> None:
-        """Write a checkpoint, if the options request one. If the search is ``over``, a failure is only reported."""
+        """Write a checkpoint, if the options request one. A failure stops the search, unless it is ``over``."""
         if self.checkpointer is None or self.lost:
             return
         self.seconds = self.search.seconds

@@ -1,7 +1,8 @@
 """Simulation: seeded random walks with the compiled kernels, for models that are too large to explore.
 
 A walk depends only on the seed and the walk's number, not on the machine or the number of workers. Every round of
-walks is finished, so results are reproducible. Only a time limit makes the number of rounds depend on the machine.
+walks is finished, so results are reproducible. Only a time limit or Ctrl-C makes the number of rounds depend on the
+machine.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def simulate(
 ) -> SimulationResult:
     """Walk at random until a walk violates a property, all walks are done, a limit is reached, or the first Ctrl-C.
 
-    Raises BoundError if a step leaves a type without a declared bound.
+    Raises BoundError if a step leaves a type without a declared bound, and EngineError for an unsupported model.
     """
     started = time.perf_counter()
     program = Program(model)

@@ -60,7 +60,7 @@ class LinkedSteps:
 
 
 class Linker(Buffers):
-    """The buffers of a thread that links up to ``states`` states in a call.
+    """The buffers of one call of ``@link``, which links up to ``states`` states.
 
     With ``exact``, the words of each step's target are compared with the stored state.
     """
@@ -117,7 +117,7 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
 def searched(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
     """Search a model, and build the explored graph in the same run.
 
-    If the search was interrupted or stopped at the first violation, there is no graph. Raises the errors of
+    If the search was interrupted or stopped at the first violation, the result has no graph. Raises the errors of
     ``explore``.
     """
     started = time.perf_counter()
@@ -134,7 +134,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
 ) -> Iterator[tuple[BreadthFirst, GraphLevels]]:
-    """Context with a search, ready to run, that keeps its table and states in memory for the graph."""
+    """Context with a search, ready to run, that keeps its table in memory and all its states, for the graph."""
     program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
@@ -180,7 +180,7 @@ class GraphLevels(NativeLevels):
 
 
 class Linking:
-    """Builds an explored graph from the levels of a finished search."""
+    """Builds an explored graph from the levels of a search that has ended."""
 
     def __init__(self, search: BreadthFirst, run: GraphLevels) -> None:
         program = run.program
@@ -238,7 +238,10 @@ class Linking:
         self.interrupted = True
 
     def _gather(self) -> tuple[Words, NDArray[np.int32], NDArray[np.int32]]:
-        """For all states: the packed state, the predecessor's number, and the instance of the predecessor's step."""
+        """For all states: the packed state, the predecessor's number, and the instance of the predecessor's step.
+
+        The last two are -1 for an initial state. This removes all arrays from the search's stores.
+        """
         run = self.run
         states = np.empty((self.total, self.program.layout.words), dtype=np.uint64)
         parents, parent_instances = np.empty(self.total, np.int32), np.empty(self.total, np.int32)
@@ -301,7 +304,7 @@ class Linking:
     ) -> Iterator[tuple[int, int, Linker]]:
         """Yield ranges of states (start, end) with their linked steps, in order.
 
-        One range per buffer in ``idle`` is linked at the same time.
+        At the same time, up to ``len(idle)`` ranges are linked. A yielded linker is used again afterwards.
         """
         running: deque[tuple[int, int, Future[Linker]]] = deque()
         starts = iter(range(0, self.expanded, size))
@@ -347,10 +350,11 @@ class Linking:
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively, and build the explored graph if the options request it.
+    """Explore a model exhaustively, and build the explored graph if the options request it without a checkpoint.
 
     The first Ctrl-C ends the search with the result so far. Raises BoundError if a step leaves a type without a
-    declared bound. Raises EngineError if the engine does not support the model or the machine.
+    declared bound. Raises EngineError if the engine does not support the model or the machine. Raises InputError if
+    the checkpoint cannot be used.
     """
     if not options.graph or options.checkpoint is not None:
         return search_alone(model, options, progress)

@@ -150,7 +150,7 @@ class Table:
 # Buffers of compiled functions.
 
 OUTPUT = 1 << 16
-"""The most new states that one call of a compiled function finds."""
+"""A compiled function returns soon after it has found more new states than this."""
 
 
 class Pause(Enum):
@@ -196,7 +196,10 @@ class Buffers:
         self["judging"] = int(judging)
 
     def broken(self) -> list[tuple[int, int]]:
-        """The violations of step properties since the last call, as (predecessor, bits of the violated properties)."""
+        """The first violations of step properties that were found since the last call of this method.
+
+        A pair has the candidate's predecessor field, and the bits of the violated properties.
+        """
         found: list[tuple[int, int]] = [
             tuple(pair) for pair in self.broken_steps[: self["broken_count"]].tolist()
         ]

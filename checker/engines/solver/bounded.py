@@ -1,7 +1,7 @@
 """Runs of a model as a formula: a state for each depth, and one step between consecutive states.
 
-The scalars of each state are terms of the solver. At each depth, a number selects the step. If the step does not
-write a scalar, the scalar keeps its term, so no frame conditions are needed.
+The scalars of each state are terms of the solver. At each depth, a number selects the step. One constraint for each
+scalar gives its next value: the value that the selected step writes, or the previous value.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Unrolling:
         return z3.Or(found) if found else None
 
     def run(self, solution: z3.ModelRef, name: str) -> ViolatingRun:
-        """The run in a solver's model: an initial state, and the number of each step's instance.
+        """The run in ``solution``: an initial state, and the number of each step's instance.
 
         ``name`` is the violated property.
         """
@@ -160,7 +160,7 @@ class Unrolling:
         return ViolatingRun(name, self.scalars(solution, 1), tuple(path))
 
     def scalars(self, solution: z3.ModelRef, depth: int) -> Scalars:
-        """The scalars of the state at this depth in a solver's model."""
+        """The scalars of the state at this depth in ``solution``."""
         terms = self.states[depth - 1]
         return tuple(
             self.numbers.value(solution, term, leaf)
@@ -194,14 +194,14 @@ LISTED = 64
 
 
 def listed(model: Model) -> list[Scalars] | None:
-    """The initial states, if there are at most LISTED candidates; otherwise None."""
+    """The initial states if they have at most LISTED candidates, or if the model has only a list; otherwise None."""
     if model.start is None or model.start.candidates <= LISTED:
         return model.initial
     return None
 
 
 def begins(model: Model, numbers: Numbers, state: Sequence[Term]) -> Term:
-    """The condition that a state is initial, for a model with many initial states."""
+    """The condition that a state is initial, for a model whose initial states are families (``Model.start``)."""
     assert model.start is not None
     families = [_is_of(model.leaves, numbers, state, family) for family in model.start.families]
     return z3.And(z3.Or(families), Translator(numbers, state)(model.start.condition))
@@ -219,7 +219,7 @@ def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], fami
 
 
 def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], part: FreePart) -> Term:
-    """The condition that a free part has one of its values. If all values are possible, the bounds of the type."""
+    """The condition that a free part has one of its values. If all are possible, it states only the type's bounds."""
     first, leaf = part.start, leaves[part.start]
     if len(part.choices[0]) == 1:
         values = {value for (value,) in part.choices}
@@ -236,7 +236,7 @@ def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], 
 
 @dataclass(frozen=True)
 class OpenStep:
-    """A possible step: an instance whose parameters are values or open. An open one is an input of the formula.
+    """A possible step: an instance whose parameters are values or open. An open parameter is an input of the formula.
 
     ``leaves`` are the scalars of the open parameters, numbered from ``start`` on, after the state's scalars.
     ``types`` has the first scalar's number and the type of each open parameter. ``chosen`` is the condition that all
@@ -360,7 +360,7 @@ LOGIC = "QF_BV"
 
 @dataclass(frozen=True)
 class DepthDone:
-    """The result at one depth: the properties first violated there, and the number of properties that hold."""
+    """The result at one depth: the properties first violated there, and the number of properties not yet violated."""
 
     depth: int
     violated: tuple[str, ...]
@@ -370,7 +370,10 @@ class DepthDone:
 
 @dataclass
 class BoundedResult(SearchResult):
-    """The result of a bounded check. ``stopped_by`` is "depth" if all requested depths were checked."""
+    """The result of a bounded check.
+
+    ``stopped_by`` is "depth" if all requested depths were checked, and None if no run is longer than ``depth``.
+    """
 
     depths: list[DepthDone] = field(default_factory=list)
 
@@ -384,10 +387,10 @@ def check(
     limits: Limits | None = None,
     progress: Callable[[DepthDone], None] | None = None,
 ) -> BoundedResult:
-    """Check all properties of a model in every state that is reachable within ``depth - 1`` steps.
+    """Check all safety properties of a model in every state that is reachable within ``depth - 1`` steps.
 
     The solver chooses among action instances, which is faster than to choose among parameter values. Raises
-    BoundError if a step leaves a type without a declared bound.
+    BoundError if a step leaves a type without a declared bound, and LanguageError if there is no initial state.
     """
     limits = limits or Limits()
     result = BoundedResult(stopped_by="depth")

@@ -25,15 +25,15 @@ from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")
 SHORT = 64
-"""The longest interval in which each value is tried, to find the value nearest to the initial value."""
+"""The largest difference of a scalar's bounds for which each value is tried, the nearest to the wanted value first."""
 
 
 @dataclass(frozen=True)
 class Witness:
     """A state and parameter values for which two versions differ, confirmed by the interpreter.
 
-    ``first`` and ``second`` are the states after the step in each version; None if the action is disabled or pruned
-    at a bound. ``sentence`` describes the step. All states are states of ``Union.whole``.
+    ``first`` and ``second`` are the states after the step in each version; None if the version cannot take the step.
+    ``sentence`` describes the step. All states are states of ``Union.whole``.
     """
 
     sentence: str
@@ -45,7 +45,7 @@ class Witness:
 
 @dataclass
 class Differences:
-    """The result of a comparison: for each compared action a witness, or None if the versions are equal."""
+    """The result of a comparison: for each compared action a witness, or None if the action does the same in both."""
 
     actions: dict[str, Witness | None] = field(default_factory=dict)
     stopped_by: str | None = None
@@ -53,7 +53,7 @@ class Differences:
 
     @property
     def equal(self) -> bool:
-        """True if every action does the same in both versions."""
+        """True if the comparison finished, and every compared action does the same in both versions."""
         return self.stopped_by is None and not any(self.actions.values())
 
 
@@ -140,7 +140,7 @@ def only_in_one(first: Model, second: Model) -> list[str]:
 
 
 def _pairs(first: Model, second: Model) -> list[tuple[str, OpenStep | None, OpenStep | None]]:
-    """Corresponding steps of two versions, as (action, step in the first, step in the second).
+    """Corresponding steps of two versions, as (action, step in the first or None, step in the second or None).
 
     An action's steps have open parameters if both versions allow it, else each instance is a step.
     """
@@ -216,7 +216,8 @@ def nearest_state(
 ) -> list[int]:
     """Give each scalar in turn its possible value nearest to the wanted value, and return the values.
 
-    If a number has a long interval and cannot have the wanted value, the solver chooses its value.
+    The solver must have found a solution. The values become constraints of the solver. If a number has a long interval
+    and cannot have the wanted value, the solver chooses its value.
     """
     solution, found = solver.model(), []
     for term, leaf, value in zip(terms, leaves, wanted, strict=True):

@@ -25,7 +25,7 @@ from highwater.model.language.protocol import Invariant
 from highwater.model.language.step_properties import StepProperty
 
 INITIAL = "initial"
-"""The name that stands for the initial states where verdicts name an action."""
+"""In a verdict on the initial states, this name stands in place of an action."""
 
 WITHIN_TYPES = "within_types"
 """The name of a condition that is checked for every action: a step leaves no type, except at a declared bound."""
@@ -63,23 +63,26 @@ class Preserved:
 class InductionResult:
     """One verdict for each action and property, in the order of the model.
 
-    ``stopped_by`` is the limit that ended the check, so that verdicts are missing; None if the check finished.
+    ``stopped_by`` is the reason why the check ended early, so that verdicts are missing; None if the check finished.
     """
 
     verdicts: list[Preserved] = field(default_factory=list)
     stopped_by: str | None = None
     seconds: float = 0.0
     never: list[str] = field(default_factory=list)
-    """Actions that are disabled in all states that satisfy the invariants. Their verdicts are vacuous."""
+    """Actions that have no step within types and bounds from any state that satisfies the invariants.
+
+    With ``first``, also each action whose check ended at a step that leaves a type.
+    """
 
     @property
     def failures(self) -> list[Preserved]:
-        """The verdicts on properties that an action does not preserve."""
+        """The verdicts on properties that an action does not preserve, or that an initial state violates."""
         return [v for v in self.verdicts if v.kept is False]
 
     @property
     def proved(self) -> bool:
-        """True if every property holds initially and every action preserves it."""
+        """True if the check finished, and every verdict is that the property is preserved or holds initially."""
         return self.stopped_by is None and all(v.kept for v in self.verdicts)
 
 
@@ -93,12 +96,14 @@ def prove(
     first: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> InductionResult:
-    """Check that every action preserves the conjunction of the model's invariants, and satisfies its step properties.
+    """Check that every action preserves the conjunction of the model's invariants, and satisfies the step properties.
+
+    Without ``actions``, the initial states are also checked.
 
     - ``known``: further invariants that are not assumed. A failure names the known invariants that exclude it.
     - ``actions``: the actions to check; None: all actions.
-    - ``workers``: the number of actions checked at the same time. It can change the states in failures, but no
-      verdict.
+    - ``workers``: the number of actions checked at the same time. This number can change the states in failures, but
+      no verdict.
     - ``first``: stop the check of an action at its first failure. The action's other properties then count as
       preserved.
     """
@@ -138,7 +143,7 @@ def prove(
 class _Decided:
     """A failing step for each property that an action does not preserve, and the time in seconds.
 
-    ``possible`` is False if the action is never enabled.
+    ``possible`` is False if no step of the action within types and bounds was found.
     """
 
     failures: dict[str, _Step]
@@ -213,7 +218,10 @@ class _Question:
         return found
 
     def action(self, own: list[OpenStep]) -> dict[str, _Step]:
-        """The properties that an action's steps do not preserve, each with a failing step."""
+        """The properties that an action's steps do not preserve, each with a failing step.
+
+        With ``first``, only the properties that the first failing step violates.
+        """
         failures: dict[str, _Step] = {}
         for step in own:
             self._step(step, failures)
@@ -271,7 +279,7 @@ class _Question:
             left = [name for name in left if name not in wrong_names]
 
     def _failure(self, step: OpenStep, solution: z3.ModelRef) -> tuple[_Step, set[str]]:
-        """The interpreter's step for a solver's model, and the names of the properties that the step violates."""
+        """The step in ``solution``, as the interpreter takes it, and the names of the properties that it violates."""
         model, numbers = self.model, self.numbers
         before = tuple(
             numbers.value(solution, v, leaf) for v, leaf in zip(self.variables, model.leaves, strict=False)
@@ -315,7 +323,10 @@ def helpers(definition: Definition) -> Helpers:
 
 
 def with_helpers(request: Request) -> Request:
-    """The request with its own properties, followed by the protocol's helpers that exist under the request's rules."""
+    """The request without goals, whose properties are followed by the protocol's helpers.
+
+    Helpers that do not exist under the request's rules are left out.
+    """
     own = helpers(request.scenario.definition)
     return replace(
         request,

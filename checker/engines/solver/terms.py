@@ -102,7 +102,7 @@ class Numbers:
         return found
 
     def value(self, model: Any, term: Term, leaf: Leaf) -> int:
-        """A scalar's value in a solver's model, as a Python int."""
+        """The value of a scalar's term in the solver's solution ``model``, as a Python int."""
         found = model.eval(term, model_completion=True)
         if leaf.sort == BOOL:
             return int(z3.is_true(found))
@@ -112,7 +112,7 @@ class Numbers:
 
 
 class Translator:
-    """Translates nodes to terms. ``inputs`` are the terms of the scalars, in the order of the model's leaves.
+    """Translates nodes to terms. ``inputs`` has the terms of the input nodes, by their position.
 
     Each node is translated once. ``Numbers`` determines the sort of a term.
     """
@@ -182,7 +182,7 @@ class Translator:
         return z3.BV2Int(term, node.low < 0)
 
     def _numbers(self, *nodes: Node) -> tuple[bool, list[Term]]:
-        """True if the terms are signed, and the terms of int nodes in one sort and width."""
+        """A pair: True if the terms are signed; the terms of int nodes, all in one sort and width."""
         if any(self.numbers.is_integer(n) for n in nodes):
             return True, [self._integer(n) for n in nodes]
         low, high = min(n.low for n in nodes), max(n.high for n in nodes)

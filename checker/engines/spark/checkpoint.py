@@ -36,7 +36,10 @@ from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORD
 from highwater.checker.engines.state_graph import Words
 
 GROUP = 1 << 18
-"""The number of states in a row group of a file. The states of a group are read and expanded together."""
+"""The least number of states in a row group of a file, except the last; the most states that are expanded together.
+
+A row group is read as a whole, and has at most twice this number.
+"""
 Fingerprints = Callable[[Words], Words]
 """Computes the fingerprints of packed states."""
 _INSTANCE = (1 << PREDECESSOR_BITS) - 1
@@ -46,7 +49,7 @@ _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 class LevelFile:
     """A file of a level: ``count`` states from index ``base`` of the level on.
 
-    ``bucket`` is the bucket of its states; None if the level is not divided. ``bytes`` is the file's size,
+    ``bucket`` is the bucket of the file's states; None if the level is not divided. ``bytes`` is the file's size,
     ``checksum`` its CRC-32C.
     """
 
@@ -172,7 +175,10 @@ class SparkCheckpoint(CheckpointDirectory):
             raise self.damaged(name) from None
 
     def levels(self) -> list[CommittedLevel]:
-        """All committed levels in order. Raises InputError if the levels' counts contradict each other."""
+        """All committed levels in order.
+
+        Raises InputError if a manifest is damaged or missing, or if the levels' counts contradict each other.
+        """
         found: list[CommittedLevel] = []
         states = 0
         while (level := self.level(len(found))) is not None:
@@ -185,7 +191,7 @@ class SparkCheckpoint(CheckpointDirectory):
         return found
 
     def verify(self, levels: list[CommittedLevel]) -> None:
-        """Read all files of these levels. Raises InputError if a file differs from its manifest."""
+        """Read all files of these levels. Raises InputError if a file is missing or differs from the manifest."""
         for level in levels:
             for part in level.parts:
                 self._verify(level.number, part)
@@ -208,7 +214,7 @@ class SparkCheckpoint(CheckpointDirectory):
         return PartWriter(self.folder(number), bucket, words)
 
     def _verify(self, number: int, part: LevelFile) -> None:
-        """Raises InputError if the file of a part is missing or differs from its manifest."""
+        """Raises InputError if the file of a part is missing or differs from the level's manifest."""
         try:
             same = is_file_with(self.folder(number) / part.file, part.bytes, part.checksum)
         except FileNotFoundError:
@@ -223,7 +229,7 @@ class SparkCheckpoint(CheckpointDirectory):
 
     @contextmanager
     def open(self, number: int, part: LevelFile) -> Iterator[pq.ParquetFile]:
-        """Context with the open, verified file of a part. Raises InputError if the file is damaged."""
+        """Context with the open, verified file of a part. Raises InputError if the file is missing or damaged."""
         self._verify(number, part)
         try:
             with pq.ParquetFile(self.folder(number) / part.file, memory_map=True) as file:
@@ -335,7 +341,7 @@ class PartWriter:
             self.bytes, self.checksum = self._out.bytes, self._out.checksum
 
     def part(self, base: int = 0) -> LevelFile:
-        """The manifest's entry for the written file. ``base`` is the index of its first state in the level."""
+        """The manifest's entry for the written file. ``base`` is the index of the file's first state in the level."""
         return LevelFile(self.bucket, self.file, self.count, base, self.bytes, self.checksum)
 
 

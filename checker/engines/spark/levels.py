@@ -146,7 +146,7 @@ def reports_of(texts: Iterable[str]) -> pa.RecordBatch:
 
 
 def refusal(wrong: BaseException) -> Report:
-    """The part of a report that makes the driver raise an error like this one."""
+    """The part of a report that makes the driver raise this error again, as InternalError or EngineError."""
     if isinstance(wrong, OSError):
         place = f"{wrong.filename}: " if wrong.filename else ""
         return {"failure": f"{place}{wrong.strerror or wrong}"}
@@ -176,7 +176,7 @@ def successors(
     """Yield the successors of frontier states as rows, in the order of their predecessors.
 
     ``seen`` holds the fingerprints of earlier candidates, so that most duplicates are not sent. The counts are added
-    to ``report``.
+    to ``report``. A BoundError ends the search of successors, and is only noted in ``report``.
     """
     buffers = RowBuffers(program, deadlock=deadlock, judging=False)
     buffers["known_steps"] = known[1]
@@ -204,7 +204,7 @@ def successors(
 
 
 def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
-    """Write the rows that ``buffers`` found to be new, and add their counts and violations to ``report``."""
+    """Write the rows ``new``, which ``buffers`` yields. Add their file, premises and violations to ``report``."""
     places: dict[str, int] = {}
     for rows in new:
         for name, index in buffers.violated():
@@ -297,7 +297,7 @@ class BucketTables:
     def keep(self, task: LevelTask, bucket: int, table: Table) -> None:
         """Keep a table that includes the task's new level.
 
-        If memory is short, the least recently used tables are dropped.
+        Tables of other searches are dropped. If memory is short, the least recently used tables are dropped, too.
         """
         self._kept[task.run.name, bucket] = (table, task.number + 1)
         others = [key for key in self._kept if key[0] != task.run.name]
@@ -420,7 +420,7 @@ def _keep_new(
 
 @dataclass
 class Work:
-    """Sums over the reports of the cluster's tasks.
+    """Sums and maxima over the reports of the cluster's tasks.
 
     ``seconds`` is the processor time of each stage (expand, merge). ``sent`` and ``visited`` are numbers of rows;
     ``written``, ``tables`` and ``resident`` are bytes: written files, largest tables, largest process.
@@ -448,7 +448,8 @@ class Work:
 class ParquetLevels:
     """The visited states of a search (``Visited``): one Parquet data set for each level, in a checkpoint.
 
-    The driver itself expands levels with few states. Its table holds all fingerprints while there are few.
+    The driver itself expands levels with few states, until the search has found many states. For this, the driver's
+    table holds the fingerprints of all levels.
     """
 
     def __init__(
@@ -513,7 +514,7 @@ class ParquetLevels:
         self._commit(found, search)
 
     def expand(self, search: BreadthFirst) -> None:
-        """Find and commit the next level. Raises BoundError, EngineError and InternalError."""
+        """Find and commit the next level, unless the search stops. Raises BoundError, EngineError and InternalError."""
         level, known = self.committed[-1], search.known
 
         def stopped() -> bool:
@@ -645,7 +646,7 @@ def checked(
 ) -> tuple[list[Report], list[Report]]:
     """Split a level's reports by stage (expand, merge); each list is in order of task or bucket.
 
-    Raises InternalError if reports contradict each other or one is missing.
+    Raises the first error in the reports, and InternalError if reports contradict each other or one is missing.
     """
     raise_refusals(reports)
     halves = []
@@ -694,5 +695,5 @@ def _sum(lists: Iterable[list[int]]) -> list[int]:
 
 
 def buckets_for(cores: int) -> int:
-    """The number of buckets: a power of two, because division by it is fast; several per core, to balance the load."""
+    """The number of buckets: a power of two, because division by it is fast; at least 4 per core on up to 64 cores."""
     return 1 << max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

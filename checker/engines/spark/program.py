@@ -94,7 +94,7 @@ def fill(table: Table, fingerprints: Words) -> None:
 
 
 class RowBuffers(Buffers):
-    """The buffers and counters of a task or of the driver."""
+    """The buffers and counters of a task or of the driver. Candidates are written as rows."""
 
     def __init__(self, program: RowProgram, *, deadlock: bool = False, judging: bool = True) -> None:
         words = program.layout.words
@@ -104,7 +104,7 @@ class RowBuffers(Buffers):
         self["rows"] = self.rows.ctypes.data
 
     def expand(self, table: Table, states: Words, base: int) -> Iterator[Words]:
-        """Yield, as rows, the successors that the table does not have yet.
+        """Yield, as rows, the successors that the table does not have yet, and insert their fingerprints.
 
         ``base`` is the index of the first state in its level. An array of rows is valid until the next one. Raises
         BoundError.
@@ -119,7 +119,7 @@ class RowBuffers(Buffers):
                 raise self.program.bound_error(self["error"])
 
     def admit(self, table: Table, states: Words) -> Iterator[Words]:
-        """Yield the given states that the table does not have yet, as rows."""
+        """Yield, as rows, the given states that the table does not have yet, and insert their fingerprints."""
         states = np.ascontiguousarray(states)
         self["states"] = states.ctypes.data
         for start in range(0, len(states), OUTPUT):
@@ -129,7 +129,7 @@ class RowBuffers(Buffers):
             yield self._taken(table)
 
     def new(self, table: Table, rows: Words) -> Iterator[Words]:
-        """Yield the rows that the table does not have yet, in order.
+        """Yield the rows that the table does not have yet, in order, and insert their fingerprints.
 
         Of several rows with one fingerprint, the first is kept.
         """
@@ -166,7 +166,7 @@ class RowBuffers(Buffers):
     def violated_by_steps(self) -> dict[str, tuple[int, int]]:
         """The step properties first violated since the last call, by name.
 
-        The value is the index, in its level, of the state before the step, and the number of the step's instance.
+        A value is a pair: the index of the step's source state in its level, and the number of the step's instance.
         """
         return {
             prop.name: divmod(predecessor, 1 << PREDECESSOR_BITS)

@@ -37,7 +37,10 @@ from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.report import Report
 
 LARGE = 32 << 20
-"""A log is divided if it has at least this many bytes, and if other inputs do not keep all cores busy."""
+"""A log is divided if it has at least this many bytes, and if other inputs do not keep all cores busy.
+
+With tables (``out``), every log is divided.
+"""
 ANSWERS = "number long, answer binary"
 Progress = Callable[[str], None]
 Work = Callable[[int], Any]
@@ -108,7 +111,10 @@ class SparkReplay:
                 yield _report(reports[one])
 
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
-        """The metadata log of an input that is worth dividing into shares; None if one task should replay the input."""
+        """The metadata log of an input that is worth dividing into shares; None if one task should replay the input.
+
+        Raises InputError if ``out`` is given for anything but a metadata log without other logs.
+        """
         if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps or one.request_logs:
             if out is not None:
                 raise InputError(f"{one.path}: --out is for metadata logs without logs of brokers")

@@ -73,7 +73,10 @@ class ModelRequest:
 
     @classmethod
     def of(cls, model: Model, symmetry: bool, deadlock: bool) -> ModelRequest:
-        """The request for a model whose protocol is in a package below ``model`` or in a user's file."""
+        """The request for a model whose protocol is in a package below ``model`` or in a user's file.
+
+        Raises EngineError for a protocol that comes from no file.
+        """
         kind = type(model.protocol)
         package, source = kind.__module__, None
         name = package.removeprefix("highwater.model.")
@@ -115,7 +118,7 @@ class ModelRequest:
         return cls(**{**plain, "rules": tuple(plain["rules"]), "properties": tuple(plain["properties"])})
 
     def model(self) -> Model:
-        """Trace the model. Raises InputError if the protocol is not installed on this machine."""
+        """Trace the model. Raises InputError if this machine's Highwater lacks the protocol or a property."""
         if self.source is None:
             definition = catalogue.load(self.protocol)
         else:

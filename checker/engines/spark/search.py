@@ -85,7 +85,7 @@ def _begin(
 
 
 def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProgram) -> SearchIdentity:
-    """The identity of the search to resume. Raises InputError if it explored another model."""
+    """The identity of the search to resume. Raises InputError if that search explored another model or version."""
     run = checkpoint.run()
     old = ModelRequest.read(run.request).as_json()
     for key, now in request.as_json().items():
@@ -101,7 +101,7 @@ def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProg
 
 
 def _committed(checkpoint: SparkCheckpoint) -> list[CommittedLevel]:
-    """The committed levels from which to resume. Raises InputError if a file differs from its manifest."""
+    """The committed levels from which to resume. Files of no level are removed. Raises InputError for damaged files."""
     try:
         levels = checkpoint.levels()
         checkpoint.verify(levels)

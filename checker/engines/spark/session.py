@@ -164,7 +164,10 @@ class SparkConnection:
 
 
 def session(master: str) -> SparkConnection:
-    """The present session if it is on this master, else a new session. Raises InputError if Spark does not start."""
+    """The present session if it is on this master, else a new session; the present one is then closed.
+
+    Raises InputError if Spark does not start.
+    """
     global _current
     if _current is not None and _current.master != master:
         close()

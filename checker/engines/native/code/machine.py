@@ -109,7 +109,7 @@ class Machine:
     def function(self, name: str, arguments: int, result: bool = False) -> Any:
         """The compiled function with this name, which takes ``arguments`` integers.
 
-        If ``result`` is True, it returns an integer.
+        If ``result`` is True, the compiled function returns an integer, else nothing.
         """
         address = self._engine.get_function_address(name)
         kind = ctypes.CFUNCTYPE(ctypes.c_int64 if result else None, *[ctypes.c_int64] * arguments)
@@ -171,9 +171,9 @@ def keep(text: TextName, processor: Processor, effort: Effort, code: bytes) -> N
 
 
 class Beside:
-    """Background compilation of a text by another process. A thread calls ``done`` with the code.
+    """Background compilation of a text by another process. On success, a thread calls ``done`` with the loaded code.
 
-    It is a process, because only one thread at a time can use llvmlite, and a thread cannot be cancelled. At exit,
+    A process is used, because only one thread at a time can use llvmlite, and a thread cannot be cancelled. At exit,
     this process waits for the code and caches it for the next run, unless ``give_up`` was called.
     """
 

@@ -1,8 +1,8 @@
 """Machine code for fingerprints, independent of the model: sorting tables, packing blocks, merging.
 
-A block is a sorted sequence of fingerprints. The run's index has the first one. Each further fingerprint is stored as
-its distance from the one before, and all distances of a block have the same width. Fingerprints are uniformly
-distributed, so among n of them a distance needs little more than 64 - log2(n) bits.
+A block is a sorted sequence of fingerprints. The run's index has the first fingerprint of each block. Each further
+fingerprint is stored as its distance from the fingerprint before it. All distances of a block have the same width.
+Fingerprints are uniformly distributed, so among n of them a distance needs little more than 64 - log2(n) bits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Code:
         machine = Machine(text(), Effort.FULL)
         self._machine = machine
         self.tidy: Any = machine.function("tidy", 3)
-        """``tidy(table, start, end)``: sort each sequence of taken slots; both ends are outside sequences."""
+        """``tidy(table, start, end)``: sort each sequence of taken slots; no sequence crosses an end."""
         self.extract: Any = machine.function("extract", 5, result=True)
         """``extract(table, start, end, marks, out)``: copy unmarked fingerprints to ``out``; returns their number."""
         self.pack: Any = machine.function("pack", 3, result=True)
@@ -125,7 +125,7 @@ def _distance(f: FunctionText, index: str) -> str:
 
 
 def _byte(f: FunctionText, pointer: str, place: str) -> str:
-    """The address of the byte that contains a bit."""
+    """Write code for the address of the byte with bit ``place``, counted from ``pointer``."""
     return f.op(f"getelementptr inbounds i8, ptr {pointer}, i64 {f.op(f'lshr i64 {place}, 3')}")
 
 

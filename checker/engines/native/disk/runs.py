@@ -45,7 +45,7 @@ class SortedRun:
 
     @classmethod
     def read(cls, file: DataFile, blocks: int) -> SortedRun:
-        """The run in a file with this number of blocks. Raises DamagedError if the index and the file do not fit."""
+        """The run in a file with this number of blocks. Raises DamagedError if the file's index is inconsistent."""
         start = file.size - 8 * ROW * blocks
         if blocks < 0 or start < 0:
             raise DamagedError
@@ -71,9 +71,9 @@ class SortedRun:
         return len(self.index)
 
     def groups(self, wanted: NDArray[np.int64] | None = None) -> Iterator[tuple[int, int]]:
-        """Yield ranges (start, end) of adjacent blocks, each for one read.
+        """Yield ranges (start, end) of adjacent blocks, each for one read; ``end`` is exclusive.
 
-        ``wanted`` has the numbers of the blocks; None: all blocks.
+        ``wanted`` has the numbers of the blocks, ascending; None: all blocks.
         """
         numbers = range(self.blocks) if wanted is None else wanted.tolist()
         start = end = size = 0
@@ -92,7 +92,7 @@ class SortedRun:
         return 8 * int(_words(self.index[number, COUNT], self.index[number, WIDTH]))
 
     def unpacked(self, start: int, end: int, room: Room) -> Iterator[Words]:
-        """Yield the fingerprints of each block from ``start`` to ``end``.
+        """Yield the fingerprints of each block from ``start`` to ``end`` (exclusive).
 
         An array is valid until the next array is yielded. Raises OSError if reading fails or a block is damaged.
         """

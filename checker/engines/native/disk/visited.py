@@ -111,7 +111,7 @@ class VisitedRuns:
         return [future.result() for future in futures]
 
     def add(self, table: Table, marks: Words | None) -> SortedRun:
-        """Write the unmarked fingerprints of a sorted table as a new run, and return the run."""
+        """Write the unmarked fingerprints of a sorted table as a new run, and return it. An empty run is closed."""
         run = written_run(self._new_file("visited"), in_order(table, marks))
         if run.count:
             self.runs.append(run)
@@ -120,7 +120,7 @@ class VisitedRuns:
         return run
 
     def dump(self, table: Table) -> SortedRun:
-        """Sort a table, and write all fingerprints of the table as a new run."""
+        """Sort a table, write all its fingerprints as a new run, and return the run."""
         self._tidy(table)
         return self.add(table, None)
 
@@ -143,7 +143,7 @@ class VisitedRuns:
             self.runs[:number] = [merged]
 
     def load(self, table: Table) -> int:
-        """Load all runs into an empty table. Returns 0, or 1 for a duplicate or missing room."""
+        """Load all runs into an empty table. Returns 0, or 1 if a fingerprint comes twice or the table is full."""
         room = self._rooms[0]
         for run in self.runs:
             for start, end in run.groups():

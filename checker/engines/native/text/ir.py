@@ -223,7 +223,7 @@ class LoopText:
         self._f.jump(self._done)
 
     def again(self, *values: str, when: str | None = None) -> None:
-        """Start the next iteration with these values; with ``when``, only if that condition holds."""
+        """Start the next iteration with these values. With ``when``, leave the loop if that condition does not hold."""
         self._turns.append((self._f.block, values))
         if when is None:
             self._f.jump(self._head)
@@ -266,7 +266,7 @@ class ValueScope:
         del self._order[self._end :]
 
     def values(self, nodes: Iterable[Node]) -> list[str]:
-        """The names of the nodes' values. Code for missing values is written."""
+        """The names of the nodes' values. Code for missing values is written. Raises WideNumberError."""
         nodes = list(nodes)
         self._return()
         for node in nodes:

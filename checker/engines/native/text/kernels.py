@@ -108,7 +108,7 @@ class Kernels:
         It writes candidates to ``out``, and returns the end of the candidates. ``counts`` has a counter for each
         instance, ``cuts`` for each bound. If a step leaves a type without a declared bound, ``error`` becomes 1 +
         instance * 2**16 + check. ``enabled`` becomes 1 if the guards of a step hold, even if the step is pruned.
-        ``premises`` counts, for each property, the states or steps whose premise holds; step properties come last.
+        ``premises`` counts the steps whose premise holds, for each step property, after the invariants' counters.
         """
         f = FunctionText(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "
@@ -199,7 +199,7 @@ class Kernels:
     def _judged(self, f: FunctionText, scope: ValueScope, number: int) -> str:
         """Write code for the bits of the step properties that a step violates, except large properties.
 
-        The code also counts premises that hold.
+        The code also counts each premise that holds. Returns the name of the bits.
         """
         first, mask = len(self.model.properties), "0"
         for judged in self.model.judged_in_place[number]:
@@ -212,8 +212,8 @@ class Kernels:
     def _judged_apart(self, f: FunctionText, number: int, output: Output, mask: str) -> str:
         """Write code that adds the bits of violated large step properties to ``mask``.
 
-        The code runs after the step is written, and checks a property only if the step changes a scalar that it
-        reads.
+        The code runs after the step is written. It checks a property only if the step changes a scalar that the
+        property reads.
         """
         for at, prop in enumerate(self.model.step_properties):
             if not prop.is_large or number not in prop.asked:
@@ -246,7 +246,7 @@ class Kernels:
         return f.op(f"icmp ne i64 {found}, 0")
 
     def _asked_apart(self, number: int) -> str:
-        """Write ``@judge_step_N(before, after, premises)``: the bit of step property N if the step violates it."""
+        """Write ``@judge_step_N(before, after, premises)``: 0, or the bit of step property N if a step violates it."""
         f = FunctionText(
             f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline"
         )

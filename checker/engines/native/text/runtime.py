@@ -239,8 +239,8 @@ class Runtime:
     ) -> Iterator[tuple[str, str]]:
         """Context in which added code runs for each index from start to end, with the slot of the index's fingerprint.
 
-        ``fingerprint`` writes code for the fingerprint of an index. If the table lacks it, the field ``lost`` becomes
-        1 + index. Slots, and the addresses that ``beside`` returns for a slot, are prefetched.
+        ``fingerprint`` writes code for the fingerprint of an index. If the table lacks the fingerprint, the field
+        ``lost`` becomes 1 + index. Slots, and the addresses that ``beside`` returns for a slot, are prefetched.
         """
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         start, end = self._number(f, "start"), self._number(f, "end")
@@ -290,7 +290,10 @@ class Runtime:
         return f.end()
 
     def _look_up(self) -> str:
-        """Write ``@look_up(context, end)``: insert the candidates before ``end``, and output the new ones."""
+        """Write ``@look_up(context, end)``: insert the candidates before ``end``, and output the new ones.
+
+        If the table has no slot for a candidate, the field ``full`` becomes 1.
+        """
         f = FunctionText("void @look_up(ptr %context, ptr %end)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         with f.each(self._pointer(f, "candidates"), "%end", self.width) as candidate:
@@ -385,7 +388,7 @@ class Runtime:
         return f.end()
 
     def _admit(self) -> str:
-        """Write ``@admit(context)``: make the states from start to end the candidates of the first level."""
+        """Write ``@admit(context)``: insert the initial states from start to end, and output the new ones."""
         f = FunctionText("void @admit(ptr %context)")
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, start = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "start")
@@ -442,9 +445,10 @@ class Runtime:
         return f.end("i64 1")
 
     def _walk(self) -> str:
-        """Write ``@walk(context)``: walk at random from states[start], until a violation, an error or a dead end.
+        """Write ``@walk(context)``: walk at random from states[start], for at most ``walk_depth`` steps.
 
-        The last state replaces states[start]. A violation is recorded with the bits of the violated properties.
+        A violation, an error or a dead end ends the walk. The last state replaces states[start]. A violation is
+        recorded with the bits of the violated properties.
         """
         f = FunctionText("void @walk(ptr %context)")
         states, start = self._pointer(f, "states"), self._number(f, "start")
