@@ -264,7 +264,7 @@ class ProofResult:
         name, found = self.request.scenario.name, self.found
         if full:
             for verdict in found.verdicts:
-                word = {True: "preserves", False: "does not preserve", None: "?"}[verdict.kept]
+                word = "preserves" if verdict.kept else "does not preserve"
                 yield f"{verdict.action} {word} {verdict.property}"
             yield ""
         if failures:

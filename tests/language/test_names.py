@@ -280,12 +280,13 @@ def test_a_comparison_by_is_is_refused() -> None:
     def in_a_step(m: Any, before: State, after: State) -> Any:
         return after.o is None
 
-    for mark, function, message in (
+    marked: tuple[tuple[Callable[[Any], Any], Callable[..., Any], str], ...] = (
         (step_property("test"), in_a_step, r"after\.o is None"),
         (action(), in_an_action, r"'s\.o is None' asks which Python object s\.o is: write s\.o\.is_none"),
         (invariant("test"), inside, r"s\.row\[i\] is not"),
         (eventually("test"), in_a_goal, r"state\.f is True"),
-    ):
+    )
+    for mark, function, message in marked:
         with pytest.raises(LanguageError, match=message) as error:
             mark(function)
         at_its_place(error.value, function)

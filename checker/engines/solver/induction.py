@@ -50,12 +50,12 @@ class Failure:
 class Preserved:
     """The verdict on an action and a property.
 
-    ``kept`` is True if the action preserves the property, False with a ``failure``, None without an answer.
+    ``kept`` is True if the action preserves the property, and False with a ``failure``.
     """
 
     action: str
     property: str
-    kept: bool | None
+    kept: bool
     failure: Failure | None = None
 
 
@@ -70,15 +70,12 @@ class InductionResult:
     stopped_by: str | None = None
     seconds: float = 0.0
     never: list[str] = field(default_factory=list)
-    """Actions that have no step within types and bounds from any state that satisfies the invariants.
-
-    With ``first``, also each action whose check ended at a step that leaves a type.
-    """
+    """Actions that no state which satisfies the invariants enables."""
 
     @property
     def failures(self) -> list[Preserved]:
         """The verdicts on properties that an action does not preserve, or that an initial state violates."""
-        return [v for v in self.verdicts if v.kept is False]
+        return [v for v in self.verdicts if not v.kept]
 
     @property
     def proved(self) -> bool:
@@ -143,7 +140,7 @@ def prove(
 class _Decided:
     """A failing step for each property that an action does not preserve, and the time in seconds.
 
-    ``possible`` is False if no step of the action within types and bounds was found.
+    ``possible`` is False if no state that satisfies the invariants enables the action.
     """
 
     failures: dict[str, _Step]
@@ -243,6 +240,8 @@ class _Question:
         translate, instance, model = self.translate, step.instance, self.model
         solver.add([translate(p.node) for p in model.properties])
         solver.add(translate(graph.and_(instance.enabled, step.chosen)))
+        if step.name not in self.possible and self.limits.check(solver):
+            self.possible.add(step.name)
         cut = graph.any_(c.node for c in instance.checks if c.bound)
         error = graph.any_(c.node for c in instance.checks if not c.bound)
         if error is not graph.FALSE and WITHIN_TYPES not in failures:
@@ -253,8 +252,6 @@ class _Question:
                 if self.first:
                     return
         solver.add(translate(graph.not_(graph.or_(cut, error))))
-        if step.name not in self.possible and self.limits.check(solver):
-            self.possible.add(step.name)
         after = [
             translate.scalar(instance.writes[i].node, leaf) if i in instance.writes else self.variables[i]
             for i, leaf in enumerate(model.leaves)
