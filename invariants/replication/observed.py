@@ -23,7 +23,8 @@ from highwater.model.replication.controller.types import LeaderRecoveryState
 def leader_elected_cleanly(m: Controller, s: State) -> Truth:
     """The leader was elected from the ISR or the ELR.
 
-    A leader from outside both lacks the records committed without it, and the followers truncate to its log.
+    A leader from outside both lacks the records committed without it, and the followers truncate to its log. The
+    metadata log shows such a leader as RECOVERING. The violation ends when the leader has recovered.
     """
     return s.partition.leader_recovery_state == LeaderRecoveryState.RECOVERED
 
@@ -48,7 +49,10 @@ def somebody_is_electable(m: Controller, s: State) -> Truth:
 
 @invariant("966.19")
 def has_min_isr(m: Controller, s: State) -> Truth:
-    """The ISR has min ISR members. Otherwise acks=all writes are refused and the HWM does not advance (966.1)."""
+    """The ISR has at least min ISR members.
+
+    Otherwise acks=all writes are refused and the HWM does not advance (966.1).
+    """
     return size(s.partition.isr) >= m.min_isr(s)
 
 

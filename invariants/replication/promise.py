@@ -93,7 +93,7 @@ def records_are_written_in_their_order(m: Replication, s: State) -> Truth:
 
 @helper("B1")
 def records_were_written(m: Replication, s: State) -> Truth:
-    """No log, fetch response or committed prefix contains a record that no producer wrote."""
+    """Every record in a log, in a fetch response or among the committed records was written by a producer."""
     logs = [*(s.brokers[b].log for b in m.broker), s.committed]
     known = [
         implies(log.length > o, s.writes[log.at(o).value] != "UNUSED") for log in logs for o in m.offsets
