@@ -36,7 +36,7 @@ def the_log_is_in_order(m: Promise, s: State) -> Truth:
 
 @step_property("B6")
 def what_a_producer_was_told_stays(m: Promise, before: State, after: State) -> Truth:
-    """A record's status changes at most once to WRITTEN or PENDING, and then only from PENDING to ACKNOWLEDGED."""
+    """A record's status changes only from UNUSED to WRITTEN or PENDING, and from PENDING to ACKNOWLEDGED."""
     kept = []
     for v in m.value:
         was, is_ = before.writes[v], after.writes[v]

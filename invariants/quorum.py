@@ -272,7 +272,10 @@ INVARIANTS = (
 
 @step_property("1166.1", rule="fetch_carries_hwm", needs="finalised_late")
 def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Truth:
-    """A member's fetch carries its HWM if and only if the member knows that version 18 is finalised."""
+    """A fetch carries its sender's HWM if and only if the sender knows that version 18 is finalised.
+
+    Members of older versions and consumers need not send it.
+    """
     kept = []
     for f in m.member:
         sent = after.requests[f].is_some & (before.requests[f] != after.requests[f])

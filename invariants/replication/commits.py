@@ -161,7 +161,10 @@ def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4")
 def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
-    """An electable broker holds every committed record, and keeps it when it truncates, unless it has lost its log."""
+    """An electable broker holds every committed record, and keeps them all when it truncates.
+
+    This does not apply to a broker that is down after a crash if some crash has lost records.
+    """
     held = []
     for b in m.broker:
         there = electable(m, s, b) & is_whole(m, s, b)

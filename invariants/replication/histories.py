@@ -76,7 +76,7 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
 
 @helper("B3")
 def histories_match(m: Replication, s: State) -> Truth:
-    """If two logs have records of one leader epoch, at offsets i and j, they agree up to and including the smaller one.
+    """If two logs have records of one leader epoch at offsets i and j, the logs agree up to and including min(i, j).
 
     So the records with the same leader epoch as a follower's last record are at the same offsets in the leader's log.
     """

@@ -111,9 +111,9 @@ def isr_has_its_leader(m: Replication, s: State) -> Truth:
 def enough_are_remembered(m: Replication, s: State) -> Truth:
     """ISR, ELR and last known ELR together have at least min ISR members.
 
-    Before the first unclean shutdown, ISR and ELR alone have at least min ISR members. Both statements require as many
-    members in the initial ISR. At most as many brokers are down after an unclean shutdown as crashes and early stops
-    have happened.
+    Before the first unclean shutdown, ISR and ELR alone have at least min ISR members. Both statements apply only if
+    the initial ISR has min.insync.replicas members. At most as many brokers are down after an unclean shutdown as
+    crashes and early stops have happened.
     """
     p, needed = s.partition, m.min_isr(s)
     ended = spent(m, s, *CRASHES, "early_stops")

@@ -115,7 +115,7 @@ OF_REQUESTS = (
 def is_promised(found: Invariant, rules: Set[str]) -> bool:
     """True if a version of Kafka with these rules guarantees the property.
 
-    A property of KIP-966 alone needs the ELR. A property that another proposal requires, too, does not.
+    A property whose rules are all of KIP-966 is guaranteed only with the ELR; any other property always.
     """
     by_kip_966 = all(re.match(r"\s*966\.", part) for part in found.source.split(","))
     return not by_kip_966 or "eligible_leader_replicas" in rules

@@ -405,7 +405,7 @@ def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, 
 def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Truth:
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
-    A leader is RECOVERING exactly if it was elected from outside ISR and ELR. The ELR is then empty, unless an
+    A leader becomes RECOVERING exactly if it was elected from outside ISR and ELR. The ELR is then empty, unless an
     operator allows unclean elections.
     """
     p, then = before.partition, after.partition

@@ -257,7 +257,10 @@ def flush_log(m: Cluster, s: State, b: Number) -> None:
 
 
 def stop(m: Cluster, s: State, b: Number, clean: bool = True) -> None:
-    """A broker's process stops in order: it flushes its log and, if ``clean``, writes its CleanShutdownFile."""
+    """A broker's process stops in order: it flushes its log and, if ``clean``, writes its CleanShutdownFile.
+
+    Without ``file_after_flush`` the flush does not finish, and the unflushed records are lost.
+    """
     broker = s.brokers[b]
     log = broker.log if m.on("file_after_flush") else broker.log.truncate(broker.flushed)
     whole = broker.replace(log=log, flushed=log.length, hwm=least(broker.hwm, log.length))
@@ -283,9 +286,9 @@ def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
 
 
 def forget_messages(m: Cluster, s: State, b: Number) -> None:
-    """Drop the responses and metadata in flight to a broker whose process has ended; the requests that it sent arrive.
+    """Drop the responses and metadata in flight to a broker whose process has ended.
 
-    The requests of producers that wait at the broker fail.
+    The requests that the broker sent still arrive. The requests of producers that wait at it fail.
     """
     s.next.fetch_responses[b] = None
     s.next.alter_responses[b] = None

@@ -47,7 +47,7 @@ class Electorate:
 
 @dataclass(frozen=True)
 class Elected:
-    """The result of an election: the leader, if any, and whether it was elected uncleanly, not as a clean candidate."""
+    """The result of an election: the leader, if any, and whether it was no candidate for a clean election."""
 
     leader: OptionValue
     unclean: Truth
@@ -80,8 +80,8 @@ def elect(t: ControllerTypes, election: Number, partition: StructValue, among: E
     3. the first candidate in replica order,
     4. uncleanly, the first acceptable replica in replica order (UNCLEAN only),
     5. uncleanly, the last known leader.
-    With ``last_known_leader_first`` (K1), 5 comes before 4. With ``unclean_recovery`` there is neither. The first three
-    lose nothing; the last two trade records for availability. If any of several replicas can be elected, 3 and 4 give
+    With ``last_known_leader_first`` (K1), 5 comes before 4. With ``unclean_recovery``, neither is elected. The first
+    three lose nothing; the last two trade records for availability. If the rules let any replica win, 3 and 4 are
     ``t.picked``.
     """
     node = t.partition.fields["leader"]

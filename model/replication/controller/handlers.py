@@ -336,7 +336,7 @@ def _isr_without_adding(t: ControllerTypes, partition: StructValue) -> tuple[Seq
 def cancellation_checks(now: ControllerContext) -> Checks:
     """966.9. The checks of a cancellation: a reassignment is in progress, and enough ISR members remain.
 
-    The cancellation removes the adding replicas and their copies, so min ISR members must remain. With
+    The cancellation removes the adding replicas and their copies, so at least min ISR members must remain. With
     ``reassignment_needs_min_isr`` off, one member is enough, or none if unclean election is enabled.
     """
     t, partition = now.t, now.partition

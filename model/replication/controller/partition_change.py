@@ -158,8 +158,9 @@ def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Num
 def reassignment_completes(
     t: ControllerTypes, target: ChangeTarget, remaining: SeqValue, min_isr: Number
 ) -> Truth:
-    """966.9. True if all adding replicas are in the ISR, and min ISR members remain without the removing replicas.
+    """966.9. True if a reassignment in progress can complete under the ISR of ``target``.
 
+    All adding replicas are in the ISR, and without the removing replicas at least min ISR members remain in it.
     With ``reassignment_needs_min_isr`` off, it is true if every remaining replica is in the ISR, and there is at
     least one. A reassignment to one replica then leaves one copy of records that more replicas acknowledged.
     """
@@ -340,7 +341,7 @@ def after_min_isr_change(t: ControllerTypes, partition: StructValue, min_isr: Nu
     """966.8. The record for a new effective min ISR; with enough ISR members, it empties ELR and last known ELR.
 
     The HWM may then advance without the ELR members, so they are no longer eligible. With
-    ``min_isr_change_clears_elr`` every change also clears the last known leader, whatever the ISR is.
+    ``min_isr_change_clears_elr`` every change empties both and clears the last known leader, whatever the ISR is.
     """
     record = t.record.zero()
     if t.on("min_isr_change_clears_elr"):

@@ -321,7 +321,8 @@ class ControllerBase(Protocol):
     def index(self, s: State, new: StructValue) -> None:
         """Update the index of ELR members for the change to ``new``.
 
-        Entries that go astray (``elr_index_entries``) move to the topic's first partition.
+        Entries that go astray (``elr_index_entries``) move to the topic's first partition; if this partition is not the
+        first, they leave its part of the index.
         """
         for b in self.t.broker:
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
