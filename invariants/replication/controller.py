@@ -284,7 +284,7 @@ def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
 
 
 def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True while a broker's registration is fair: the broker has shut down, or the controller failed while it registered.
+    """True while a broker's registration is fair: it has shut down, or the controller failed at its registration.
 
     Any other registration follows a crash.
     """
