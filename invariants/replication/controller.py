@@ -79,9 +79,9 @@ def _healthy(m: Controller, s: State) -> Truth:
 
 
 def _can_return(m: Controller, s: State) -> Truth:
-    """True if no broker needs an operator to return: no replica's log directory is offline, and all are registered.
+    """True if no replica's log directory is offline, and the brokers of replicas, ISR and ELR are registered.
 
-    The brokers are the replicas and the members of ISR and ELR.
+    So no broker needs an operator to return.
     """
     partition, everyone = s.partition, Bool.lift(True)
     if m.p.directories and m.on("offline_directory_check"):
@@ -149,7 +149,7 @@ def electable_completeness(m: Controller, s: State) -> Truth:
     """Checks that every electable broker is in ``complete``, because this protocol has no logs.
 
     A broker enters ``complete`` when it joins the ISR with the leader's whole log. It leaves ``complete`` when it loses
-    its log, and when it is outside the ISR while the HWM may advance.
+    its log, when it is outside the ISR while the HWM may advance, and when another broker is elected uncleanly.
     """
     can_be_elected = electable(_promised(m, s))
     if m.p.elr_changes:

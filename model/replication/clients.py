@@ -45,7 +45,7 @@ def write_acks_one(m: Cluster, s: State, leader: Number, value: Number) -> None:
     """A leader appends a record with acks 0 or 1. The write succeeds with the append (B6).
 
     The producer has no guarantee that the record survives. Consumers still read the record once the HWM passes it, so
-    the gate of the HWM (966.1) applies to the record as well.
+    the HWM stops under min ISR (966.1) for this record as well.
     """
     spend(s, "weak_writes")
     write(m, s, leader, value, Write.WRITTEN)

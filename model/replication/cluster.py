@@ -113,7 +113,9 @@ MESSAGES = {
 """Parameters that add messages or delays. They are off by default, because they enlarge the state space."""
 
 OLDER_BROKERS = {
-    "ungated_broker": Parameter(-1, -1, 3, "the broker without the gate of the HWM (966.1); -1: none"),
+    "ungated_broker": Parameter(
+        -1, -1, 3, "the broker whose HWM also advances under min ISR (966.1); -1: none"
+    ),
     "old_fetcher": Parameter(
         -1, -1, 3, "the broker whose fetches have no broker epoch (version 14); -1: none"
     ),
@@ -552,8 +554,8 @@ class Cluster(Protocol):
 def is_the(b: Number, named: int) -> Truth:
     """True if ``b`` is the broker ``named`` by a parameter of OLDER_BROKERS; -1 names no broker.
 
-    An older broker leaves out broker epochs (903.1, 903.3) or has no gate of the HWM (966.1). A recipient skips the
-    comparison of a broker epoch that is left out (−1); otherwise a rolling upgrade would stop replication.
+    An older broker leaves out broker epochs (903.1, 903.3), or its HWM does not wait for min ISR (966.1). A recipient
+    skips the comparison of a broker epoch that is left out (−1); otherwise a rolling upgrade would stop replication.
     """
     return as_bool(False) if named < 0 else b == named
 

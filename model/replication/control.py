@@ -252,8 +252,8 @@ def downgrade(m: Cluster, s: State) -> None:
     """The operator downgrades the metadata version; the ELR feature ends (966.18).
 
     The controller ignores the ELR fields from now on and clears them at the partition's next change. It no longer
-    distinguishes clean from unclean shutdowns (966.12). Unclean recovery has its own flag. The gate of the HWM stays,
-    because it is a rule of brokers and not part of a feature.
+    distinguishes clean from unclean shutdowns (966.12). Unclean recovery has its own flag. The HWM still stops under
+    min ISR (966.1), because this is a rule of brokers and not part of a feature.
     """
     spend(s, "downgrades")
     require("the version has the ELR", s.elr_level)
@@ -303,9 +303,9 @@ def change_recovery_flag(m: Cluster, s: State) -> None:
 
 
 def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
-    """Apply to the partition that the ELR is turned ``on`` or off: clear its ELR fields if a rule requires it.
+    """Clear the partition's ELR fields, if a rule requires it when the ELR is turned ``on`` or off.
 
-    The caller changes the metadata version or the flag.
+    With ``level_changes_with_leader`` the partition must have a leader. The caller changes the version or the flag.
     """
     require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
     begins = on & ~features.has_elr(m, s)

@@ -69,7 +69,7 @@ class RegistrationEffect:
 
 
 def commits(partition: StructValue, min_insync_replicas: Number) -> Truth:
-    """966.1. True if the HWM may advance: there is a leader, and the ISR has at least effective min ISR members."""
+    """966.1. True if the HWM may advance: there is a leader, and the ISR has at least min ISR members."""
     needed = effective_min_isr(min_insync_replicas, partition.replicas.length)
     return partition.leader.is_some & gate_is_open(size(partition.isr), needed)
 
