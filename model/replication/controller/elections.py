@@ -197,13 +197,13 @@ def may_recover(
 ) -> Truth:
     """966.13, steps 3 and 4. True if the controller may start an unclean recovery without a request.
 
-    Preconditions: no leader, and no live ISR or ELR member.
+    Preconditions: no leader, an empty ISR, and no live ELR member.
     - Aggressive does not wait.
     - Balanced waits until the ELR is empty and every last known ELR member is live, because any of them can have the
       best log.
     - None waits for the operator.
     ``keeps_last``: the ELR is off, so the last member stays in the ISR. Balanced waits for that member; Aggressive
-    does not.
+    recovers if the member is not live.
     """
     active = t.active(registrations)
     aggressive = strategy == RecoveryStrategy.AGGRESSIVE
