@@ -1,4 +1,4 @@
-"""The catalogue of properties: one name has one meaning, in every checker.
+"""The catalogue of properties: one name has one meaning, in every protocol and in every replay of logs.
 
 A protocol's module in this package has the tuples INVARIANTS, STEP_PROPERTIES, LIVENESS and REACHABLE (reachability
 goals). A module ``inductive`` beside it has the helper invariants that are proved together with the invariants.
@@ -31,7 +31,7 @@ class Stated:
     helpers: tuple[Invariant, ...] = ()
     helper_steps: tuple[StepProperty, ...] = ()
     reachable: tuple[Goal, ...] = ()
-    """Goals that some state or step satisfies if a scenario expects it."""
+    """Goals: a scenario can expect that some state or step satisfies one."""
 
 
 @cache
@@ -89,7 +89,7 @@ def catalogue() -> dict[str, CatalogueEntry]:
 def observed() -> dict[str, CatalogueEntry]:
     """The properties that a replay checks on recorded logs, by name.
 
-    Each entry has the numbers of the property's rules for each kind of logs.
+    ``checked_by`` of each entry has kinds of logs only, no protocols.
     """
     found: dict[str, CatalogueEntry] = {}
     for name, entry in catalogue().items():

@@ -10,7 +10,10 @@ from highwater.model.promise import Promise
 
 @invariant("P1")
 def what_is_acknowledged_stays(m: Promise, s: State) -> Truth:
-    """An acknowledged record stays in the log, unless more brokers lost data than min.insync.replicas allows."""
+    """An acknowledged record stays in the log, unless min.insync.replicas brokers lost data or an election was unclean.
+
+    The field ``void`` records that this has happened.
+    """
     return all_of(implies((s.writes[v] == "ACKNOWLEDGED") & ~s.void, s.log.has(v)) for v in m.value)
 
 
@@ -33,7 +36,7 @@ def the_log_is_in_order(m: Promise, s: State) -> Truth:
 
 @step_property("B6")
 def what_a_producer_was_told_stays(m: Promise, before: State, after: State) -> Truth:
-    """Each record is written once and acknowledged at most once; its state does not change after that."""
+    """A record's status changes only from UNUSED to WRITTEN or PENDING, and from PENDING to ACKNOWLEDGED."""
     kept = []
     for v in m.value:
         was, is_ = before.writes[v], after.writes[v]

@@ -163,7 +163,7 @@ def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
     """A fetch is parked only while the leader's HWM is not greater than the HWM in the fetch.
 
     Otherwise the sender learns of the leader's HWM up to 500 ms later, when the park timer fires. The property applies
-    to fetches between members of version 18.
+    if both members have version 18, and the sender knew at the time of the fetch that the version is finalised.
     """
     return all_of(
         implies(
@@ -272,7 +272,10 @@ INVARIANTS = (
 
 @step_property("1166.1", rule="fetch_carries_hwm", needs="finalised_late")
 def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Truth:
-    """A member's fetch carries its HWM if and only if the member knows that version 18 is finalised."""
+    """A fetch carries its sender's HWM if and only if the sender knows that version 18 is finalised.
+
+    Members of older versions and consumers need not send it.
+    """
     kept = []
     for f in m.member:
         sent = after.requests[f].is_some & (before.requests[f] != after.requests[f])
@@ -422,7 +425,7 @@ def hwm_comes_with_the_timer(m: Quorum, s: State) -> Truth:
 
 @always_eventually("595.5, 595.7", fair=_FETCHING + _LEARNING + _TIMER)
 def what_a_leader_has_is_committed(m: Quorum, s: State) -> Truth:
-    """The latest leader commits its whole log, and every member that knows the leader learns that HWM."""
+    """Infinitely often the leader of the latest epoch has committed its whole log, and every member knows its HWM."""
     return all_of(
         ~(
             s.members[v].leader.is_(v)
@@ -456,7 +459,7 @@ LIVENESS = (
 
 
 def _votes(m: Quorum, before: State, after: State, voter: Number, candidate: Number) -> Truth:
-    """True if voter ``voter`` moves to an epoch in the step in which ``candidate`` starts to lead in it."""
+    """True if ``candidate`` starts to lead in this step, and voter ``voter`` moves to the candidate's epoch."""
     old, new = before.members[candidate], after.members[candidate]
     elected = m.leads(candidate, new) & (~m.leads(candidate, old) | (old.epoch != new.epoch))
     moved = (before.members[voter].epoch < new.epoch) & (after.members[voter].epoch == new.epoch)
@@ -522,7 +525,7 @@ def a_voter_votes_for_an_empty_log(m: Quorum, before: State, after: State) -> Tr
 
 @reachable("595.7", rule="votes_travel")
 def a_candidate_asks_for_a_vote(m: Quorum, before: State, after: State) -> Truth:
-    """A candidate sends a vote request."""
+    """A voter sends a vote request or a pre-vote request to another voter."""
     return any_of(
         before.vote_requests[c][v].is_none & after.vote_requests[c][v].is_some
         for c in m.voter
@@ -552,7 +555,7 @@ def a_pre_vote_is_given_up(m: Quorum, before: State, after: State) -> Truth:
 
 
 def _hears(before: State, after: State, c: Number) -> Truth:
-    """True if a member moves to a later epoch without a vote, and knows no leader in that epoch."""
+    """True if a member moves to a later epoch without a vote request or response, and knows no leader in that epoch."""
     old, new = before.members[c], after.members[c]
     moves = (old.epoch < new.epoch) & new.leader.is_none & (new.ballot == "none")
     quiet = before.vote_requests == after.vote_requests

@@ -1,9 +1,8 @@
 """Statements: properties with one name and one meaning, for every checker that uses them.
 
-A statement is a function of symbolic values, as a rule is. Explorations and proofs check statements in states of a
-protocol, a replay checks them on recorded values. Reports print the docstrings. This module has the statements that
-several checkers share, and the statements that replay checks on brokers' logs alone. ``catalogue.py`` lists all
-properties.
+A statement is a function of symbolic values. Explorations and proofs check statements in states of a protocol, a replay
+checks them on recorded values. Reports print the docstrings. This module has the statements that several protocols and
+replays share, and those that only a replay of request logs checks. ``catalogue.py`` lists all properties.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def electable_completeness(can_be_elected: Truth, holds: Truth) -> Truth:
 
 @statement("P1")
 def committed_records_survive(committed: Truth, copies: Sequence[Truth]) -> Truth:
-    """At least one replica's log contains every committed record.
+    """Every committed record is in at least one replica's log.
 
     This holds while fewer than min ISR brokers have lost data. ``committed``: whether there is a committed record at
     an offset. ``copies``: for each replica, whether its log has that record.
@@ -98,9 +97,9 @@ def committed_records_survive(committed: Truth, copies: Sequence[Truth]) -> Trut
 
 @statement("966.6")
 def enough_are_electable(electable: SetValue, min_isr: Number) -> Truth:
-    """ISR and ELR together have min ISR members, unless a member lost its log or an operator chose otherwise.
+    """ISR and ELR together have at least min ISR members, unless a member lost its log or an operator chose otherwise.
 
-    Each of these members holds all committed records, so min ISR copies exist.
+    Each of these members holds all committed records, so at least min ISR copies exist.
     """
     return size(electable) >= min_isr
 
@@ -159,7 +158,8 @@ def isr_and_elr_are_disjoint(partition: StructValue) -> Truth:
 def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
     """The ELR has members only while the ISR is under min ISR.
 
-    With min ISR members the HWM advances, and an ELR member lacks the records committed from then on.
+    Once the ISR has at least min ISR members, the HWM advances without the ELR members. A broker that stayed in the ELR
+    would lack the records committed since.
     """
     return implies(~partition.elr.is_empty, size(partition.isr) < min_isr)
 
@@ -171,7 +171,7 @@ def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
 def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
     """At most one broker believes that it leads in a leader epoch.
 
-    ``leaders``: for each replica, whether it believes so, and its leader epoch.
+    ``leaders``: for each broker, whether it believes that it leads, and its leader epoch.
     """
     return all_of(
         implies(leads & also, epoch != other)
@@ -227,7 +227,7 @@ def one_proposal_is_under_way(under_way: Number) -> Truth:
 
 @statement("B6")
 def acknowledged_has_copies(hwm: Number, offset: Number, copies: Number, min_isr: Number) -> Truth:
-    """An acks=all record is acknowledged only below the leader's HWM, with copies on min ISR replicas."""
+    """An acks=all record is acknowledged only below the leader's HWM, with copies on at least min ISR replicas."""
     return (hwm > offset) & (copies >= min_isr)
 
 

@@ -164,7 +164,8 @@ def in_office(s: State, after: State) -> tuple[StructValue, StructValue]:
 def isr_members_leave_by_failure_or_shutdown(m: ZooKeeperMode, before: State, after: State) -> Truth:
     """A controller removes from the ISR only brokers that it considers failed or shutting down, never the last member.
 
-    A replica outside the ISR may lack committed records.
+    A bounced broker counts as failed. A broker that is no longer a replica leaves the ISR as well. A replica outside
+    the ISR may lack committed records.
     """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     me, then = in_office(before, after)
@@ -271,9 +272,9 @@ def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after
 
 @step_property("ZK2", rule="leader_epoch_check")
 def replicas_move_to_later_epochs_only(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A replica that has a leader epoch moves only to later epochs.
+    """A replica that has a leader epoch moves only to later epochs, while its broker runs.
 
-    A stopped replica starts only with a later epoch.
+    A stopped replica starts only with a later epoch. A replica whose log a StopReplica deletes loses its leader epoch.
     """
     kept = []
     for b in m.broker:

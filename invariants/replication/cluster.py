@@ -194,16 +194,17 @@ def elr_only_under_min_isr(m: Replication, s: State) -> Truth:
 
 
 def has_whole_elr(m: Replication, s: State) -> Truth:
-    """True if the ELR is on, and has been on since the ISR last had min ISR members."""
+    """True if the ELR is on, and has been on since the ISR last had at least min ISR members."""
     return m.has_elr(s) & (s.elr_is_whole if features.remembers_whole(m) else as_bool(True))
 
 
 @statements.enough_are_electable.seen(rule="eligible_leader_replicas")
 def enough_are_electable(m: Replication, s: State) -> Truth:
-    """Checks ISR and ELR. Each registration after an unclean shutdown excuses one missing member.
+    """Checks ISR and ELR as the controller reads them. Each registration after an unclean shutdown excuses one member.
 
-    The property does not apply after an operator raised min ISR or requested an election. Replicas that a reassignment
-    adds do not count for min ISR.
+    The property applies only if the initial ISR has min.insync.replicas members and unclean election is disabled, while
+    ``has_whole_elr`` holds, and until an operator changes min.insync.replicas or requests an election. Replicas that a
+    reassignment adds do not count for min ISR.
     """
     unspent = all_of(
         getattr(s.budgets, name) == getattr(m.p, name) for name in ("min_isr_changes", "elections")
@@ -242,7 +243,7 @@ def elr_within_replicas(m: Replication, s: State) -> Truth:
 
 @invariant("966.1, 966.6")
 def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth:
-    """While a leader's HWM may advance, it waits for all electable brokers.
+    """While the current leader's HWM may advance, it waits for all electable brokers.
 
     Otherwise a record could be committed that an electable broker lacks.
     """
@@ -260,7 +261,7 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 
 @invariant("B6")
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
-    """When a leader may acknowledge an acks=all record, min ISR replicas hold it, unless a crash has lost records.
+    """When a leader may acknowledge an acks=all record, at least min ISR brokers hold it, unless a crash lost records.
 
     A reassignment can remove a replica with its copy, and can leave a single replica with min ISR 1. So after a
     reassignment one copy is enough.
@@ -288,7 +289,7 @@ def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
 
 @invariant("966.10, 966.14", rule="unclean_recovery")
 def recovery_quorum_has_min_isr_members(m: Replication, s: State) -> Truth:
-    """If ISR and ELR are empty, the last known ELR has min ISR members for a Balanced recovery to wait for.
+    """If ISR and ELR are empty, the last known ELR has at least min ISR members for a Balanced recovery to wait for.
 
     One of these members holds all committed records if fewer than min ISR brokers have lost data.
     """

@@ -30,7 +30,8 @@ from highwater.model.replication.logs import gate_is_open, same_record
 class WaitedFor:
     """The replicas that a leader waits for before it commits, now or after the AlterPartition response in flight.
 
-    ``commits`` is true if the leader exists and its HWM may advance (966.1).
+    ``commits`` is false if broker ``leader`` does not lead, if no such response is in flight, or if the HWM may not
+    advance (966.1).
     """
 
     leader: Number
@@ -39,7 +40,7 @@ class WaitedFor:
 
 
 def quorums(m: Replication, s: State) -> list[WaitedFor]:
-    """For each leader, now and after its AlterPartition response in flight, the replicas that it waits for."""
+    """For each broker as leader: whom it waits for now, and after a refusing or an accepting response in flight."""
     found = []
     for b in m.broker:
         broker, response = s.brokers[b], s.alter_responses[b]
@@ -89,7 +90,7 @@ def can_commit(
 ) -> Truth:
     """True if a leader has committed its record at ``offset`` or still can.
 
-    ``without``: a replica that need not fetch again for this.
+    ``without``: a replica whose later fetches do not count.
     """
     able = [quorum.commits, s.brokers[quorum.leader].log.length > offset]
     for f in m.broker:
@@ -137,8 +138,8 @@ def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
 def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
     """An electable broker holds every record that a leader can commit without a further fetch of that broker.
 
-    So does a later leader and, while no log is lost, every broker that has fetched the record. If such a follower
-    truncates, it keeps the record.
+    So does a later leader and, while no log is lost, every broker that has fetched the record. If an electable broker,
+    or one that has fetched the record, truncates its log, it keeps the record.
     """
     held = []
     for quorum in quorums(m, s):
@@ -160,7 +161,10 @@ def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4")
 def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
-    """An electable broker holds every committed record, and keeps it when it truncates, unless it has lost its log."""
+    """An electable broker holds every committed record, and keeps them all when it truncates.
+
+    This does not apply to a broker that is down after a crash if some crash has lost records.
+    """
     held = []
     for b in m.broker:
         there = electable(m, s, b) & is_whole(m, s, b)
@@ -203,7 +207,7 @@ def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4")
 def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
-    """Records below every HWM are committed, also after a follower has handled the fetch response in flight to it."""
+    """A record below some broker's HWM is committed, also after the broker has handled the fetch response in flight."""
     held = []
     for b in m.broker:
         broker, answer = s.brokers[b], s.fetch_responses[b].value

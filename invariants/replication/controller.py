@@ -79,7 +79,10 @@ def _healthy(m: Controller, s: State) -> Truth:
 
 
 def _can_return(m: Controller, s: State) -> Truth:
-    """True if no broker needs an operator to return: all brokers are registered, and their directories are online."""
+    """True if no replica's log directory is offline, and the brokers of replicas, ISR and ELR are registered.
+
+    So no broker needs an operator to return.
+    """
     partition, everyone = s.partition, Bool.lift(True)
     if m.p.directories and m.on("offline_directory_check"):
         everyone = everyone & partition.offline.is_empty
@@ -145,7 +148,8 @@ def elr_within_replicas(m: Controller, s: State) -> Truth:
 def electable_completeness(m: Controller, s: State) -> Truth:
     """Checks that every electable broker is in ``complete``, because this protocol has no logs.
 
-    A broker is in ``complete`` if it was in the ISR while the HWM could advance, and has not lost its log since.
+    A broker enters ``complete`` when it joins the ISR with the leader's whole log. It leaves ``complete`` when it loses
+    its log, when it is outside the ISR while the HWM may advance, and when another broker is elected uncleanly.
     """
     can_be_elected = electable(_promised(m, s))
     if m.p.elr_changes:
@@ -280,7 +284,7 @@ def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
 
 
 def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True if a broker has shut down, or the controller failed during its registration. Its registration is then fair.
+    """True while a broker's registration is fair: it has shut down, or the controller failed at its registration.
 
     Any other registration follows a crash.
     """
@@ -381,13 +385,16 @@ def _from_outside(m: Controller, before: State, after: State) -> Truth:
 
 @reachable("966.13, 966.14, 966.17")
 def a_replica_is_elected_uncleanly_by_request(m: Controller, before: State, after: State) -> Truth:
-    """An operator or a recovery elects a replica from outside ISR and ELR while unclean election is not enabled."""
+    """With unclean election disabled, an operator or a recovery elects a replica from outside ISR and ELR."""
     return _from_outside(m, before, after) & ~favours_availability(m, before)
 
 
 @reachable("966.15, 966.16")
 def the_controller_elects_uncleanly_by_itself(m: Controller, before: State, after: State) -> Truth:
-    """The controller elects a replica from outside ISR and ELR without a request, and no registration changes."""
+    """With unclean election enabled, or the strategy Aggressive, a replica from outside ISR and ELR is elected.
+
+    No registration changes in the step, so no broker's return has caused the election.
+    """
     return _from_outside(m, before, after) & favours_availability(m, before)
 
 
@@ -419,7 +426,7 @@ def a_balanced_request_elects_a_leader(m: Controller, before: State, after: Stat
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
 def an_aggressive_request_ignores_a_complete_log(m: Controller, before: State, after: State) -> Truth:
-    """A LONGEST_LOG_AGGRESSIVE election elects a replica that lacks committed records; a fenced one has them all."""
+    """A LONGEST_LOG_AGGRESSIVE election elects a replica that lacks committed records; another broker has them all."""
     by_any_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE)
     return by_any_log & ~before.complete.is_empty & ~before.complete.has(after.partition.leader)
 
@@ -438,7 +445,7 @@ def a_log_directory_fails(m: Controller, before: State, after: State) -> Truth:
 
 @reachable("858.1", rule="offline_directory_check")
 def an_assignment_advances_the_partition_epoch(m: Controller, before: State, after: State) -> Truth:
-    """The partition epoch advances while no field changes but the directories of replicas."""
+    """The partition epoch advances, and no other field of the partition changes: a replica gets another directory."""
     p, then = before.partition, after.partition
     same = p.replace(partition_epoch=then.partition_epoch) == then
     return (p.partition_epoch != then.partition_epoch) & same

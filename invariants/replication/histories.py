@@ -51,7 +51,7 @@ def nothing_is_lost(m: Replication, s: State) -> Truth:
 
 
 def is_whole(m: Replication, s: State, b: Number) -> Truth:
-    """True if a broker's log has lost no records: the broker has not crashed, or no crash lost records."""
+    """True if a broker is not down after a crash, or no crash has removed records from a log."""
     return (s.brokers[b].status != "CRASHED") | nothing_is_lost(m, s)
 
 
@@ -76,7 +76,7 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
 
 @helper("B3")
 def histories_match(m: Replication, s: State) -> Truth:
-    """If two logs have records of one leader epoch, at offsets i and j, they agree up to the smaller offset.
+    """If two logs have records of one leader epoch at offsets i and j, the logs agree up to and including min(i, j).
 
     So the records with the same leader epoch as a follower's last record are at the same offsets in the leader's log.
     """
@@ -165,10 +165,10 @@ def fetches_tell_the_log(m: Replication, s: State) -> Truth:
 
 @helper("B3, B4")
 def a_follower_has_what_it_fetched(m: Replication, s: State) -> Truth:
-    """A follower that has fetched in the leader's epoch has a prefix of the leader's log, up to its fetch offset.
+    """The log of a follower that has fetched in the leader's epoch is a prefix of the leader's log.
 
-    This applies to the incarnation that fetched, and to an ISR member that stopped cleanly. The follower does not
-    truncate any more in this epoch.
+    The follower's log reaches its fetch offset, and the follower truncates no more in this epoch. This applies to the
+    incarnation that fetched, and to an ISR member that stopped cleanly.
     """
     held = []
     for leader in m.broker:

@@ -36,7 +36,7 @@ def spent(m: Replication, s: State, *budgets: str) -> Number:
 def is_stated_for(m: Replication) -> bool:
     """True if the helper invariants apply to the scenario.
 
-    They do not apply if the ELR's level changes, or if the scenario has a parameter of BEYOND.
+    They do not apply if the metadata version lacks the ELR at the start, or if a parameter of BEYOND is set.
     """
     return m.p.elr_at_start and not any(getattr(m.p, name) for name in BEYOND)
 
@@ -109,10 +109,11 @@ def isr_has_its_leader(m: Replication, s: State) -> Truth:
 
 @helper("966.4, 966.10, 966.14")
 def enough_are_remembered(m: Replication, s: State) -> Truth:
-    """ISR, ELR and last known ELR together have min ISR members.
+    """ISR, ELR and last known ELR together have at least min ISR members.
 
-    Without an unclean shutdown, ISR and ELR alone have min ISR members. Both statements require min ISR members in the
-    initial ISR. For each broker that is down after an unclean shutdown, the budgets have one crash or early stop less.
+    Before the first unclean shutdown, ISR and ELR alone have at least min ISR members. Both statements apply only if
+    the initial ISR has min.insync.replicas members. At most as many brokers are down after an unclean shutdown as
+    crashes and early stops have happened.
     """
     p, needed = s.partition, m.min_isr(s)
     ended = spent(m, s, *CRASHES, "early_stops")
@@ -183,7 +184,7 @@ def only_leaders_have_followers(m: Replication, s: State) -> Truth:
 def fetches_are_not_from_the_future(m: Replication, s: State) -> Truth:
     """A fetch in flight has a leader epoch that its sender has reached, and goes to the leader of that epoch.
 
-    A response is in flight only without a fetch, and only to a running process.
+    A response to a follower is in flight only if no fetch of the follower is, and only while its process runs.
     """
     known = []
     for f in m.broker:

@@ -23,7 +23,8 @@ from highwater.model.replication.controller.types import LeaderRecoveryState
 def leader_elected_cleanly(m: Controller, s: State) -> Truth:
     """The leader was elected from the ISR or the ELR.
 
-    A leader from outside both lacks the records committed without it, and the followers truncate to its log.
+    A leader from outside both lacks the records committed without it, and the followers truncate to its log. The
+    metadata log shows such a leader as RECOVERING. The violation ends when the leader has recovered.
     """
     return s.partition.leader_recovery_state == LeaderRecoveryState.RECOVERED
 
@@ -48,7 +49,10 @@ def somebody_is_electable(m: Controller, s: State) -> Truth:
 
 @invariant("966.19")
 def has_min_isr(m: Controller, s: State) -> Truth:
-    """The ISR has min ISR members. Otherwise acks=all writes are refused and the HWM does not advance (966.1)."""
+    """The ISR has at least min ISR members.
+
+    Otherwise acks=all writes are refused and the HWM does not advance (966.1).
+    """
     return size(s.partition.isr) >= m.min_isr(s)
 
 
@@ -111,7 +115,7 @@ OF_REQUESTS = (
 def is_promised(found: Invariant, rules: Set[str]) -> bool:
     """True if a version of Kafka with these rules guarantees the property.
 
-    A property of KIP-966 alone needs the ELR. A property that another proposal requires, too, does not.
+    A property whose rules are all of KIP-966 is guaranteed only with the ELR; any other property always.
     """
     by_kip_966 = all(re.match(r"\s*966\.", part) for part in found.source.split(","))
     return not by_kip_966 or "eligible_leader_replicas" in rules

@@ -31,8 +31,9 @@ def tolerated(m: Replication) -> dict[str, int]:
 
 
 def is_void(m: Replication, s: State) -> Truth:
-    """P1. True if the promise no longer applies: min ISR brokers lost data, or an election can have been unclean.
+    """P1. True if the promise no longer applies: too many brokers lost data, or an election can have been unclean.
 
+    Too many are as many as the smallest min ISR of the scenario (``tolerated``).
     A leader from outside ISR and ELR requires an unclean shutdown. The state does not record which election elected
     such a leader. So after the first unclean shutdown the promise is void if the configuration allows unclean
     elections, or if an operator has requested an election that may be unclean.
@@ -93,7 +94,7 @@ def records_are_written_in_their_order(m: Replication, s: State) -> Truth:
 
 @helper("B1")
 def records_were_written(m: Replication, s: State) -> Truth:
-    """No log, fetch response or committed prefix contains a record that no producer wrote."""
+    """Every record in a log, in a fetch response or among the committed records was written by a producer."""
     logs = [*(s.brokers[b].log for b in m.broker), s.committed]
     known = [
         implies(log.length > o, s.writes[log.at(o).value] != "UNUSED") for log in logs for o in m.offsets

@@ -73,13 +73,13 @@ def a_member_lags_while_the_log_is_empty(m: Replication, before: State, after: S
 
 @reachable("B7")
 def two_members_lag_together(m: Replication, before: State, after: State) -> Truth:
-    """A leader proposes to remove two members that have not fetched from it."""
+    """A leader proposes to remove at least two members that have not fetched from it."""
     return _proposed(m, before, after, False, lambda _, known: known.leo.is_none, 2)
 
 
 @reachable("B5, B7")
 def two_followers_join_together(m: Replication, before: State, after: State) -> Truth:
-    """A leader proposes to add two followers that have all its records."""
+    """A leader proposes to add at least two followers that have all its records."""
     return _proposed(m, before, after, True, lambda leader, known: known.leo.is_(leader.log.length), 2)
 
 
@@ -170,7 +170,7 @@ def a_failover_forgets_the_first_answers(m: Replication, before: State, after: S
 
 @reachable("841.5")
 def a_controlled_shutdown_is_granted(m: Replication, before: State, after: State) -> Truth:
-    """The controller grants a controlled shutdown to a broker."""
+    """The controller accepts a broker's request for a controlled shutdown."""
     return any_of(
         ~before.registrations[b].in_controlled_shutdown & after.registrations[b].in_controlled_shutdown
         for b in m.broker

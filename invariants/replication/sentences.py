@@ -25,7 +25,7 @@ def _is_requested(before: State, after: State) -> Truth:
 
 @invariant("B4, 966.1, 966.2")
 def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
-    """If the committed ISR is large enough, the HWM equals the smallest LEO of the replicas that the leader waits for.
+    """If the committed ISR is large enough, the HWM is at least the smallest LEO that the leader must wait for.
 
     An ISR is large enough if it has min.insync.replicas members or contains every replica. The leader waits for the
     maximal ISR and, with K3, for replicas that are about to join.
@@ -201,7 +201,7 @@ def recovery_elects_the_best_log(m: Replication, before: State, after: State) ->
 
 @step_property("966.1, 966.18", rule="hwm_needs_min_isr")
 def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) -> Truth:
-    """A leader's HWM advances only while the committed ISR has min ISR members, with or without the ELR.
+    """A leader's HWM advances only while the committed ISR has at least min ISR members, with or without the ELR.
 
     A broker of an older version (``ungated_broker``) has no such rule.
     """
@@ -217,7 +217,7 @@ def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) 
 
 @step_property("B6")
 def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) -> Truth:
-    """A leader appends an acks=all record only if its ISR has min ISR members; otherwise it refuses the write."""
+    """A leader appends an acks=all record only if its ISR has at least min ISR members; otherwise it refuses."""
     kept = []
     for b in m.broker:
         view = before.brokers[b].view
@@ -272,7 +272,7 @@ def proposals_stand_as_they_were_made(m: Replication, before: State, after: Stat
 def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: State) -> Truth:
     """A replica that replays metadata keeps its log and HWM; a broker that is no longer a replica loses both.
 
-    A follower finds missing and surplus records by its fetches (B3).
+    A leader's HWM may advance. A follower finds missing and surplus records by its fetches (B3).
     """
     kept = []
     for b in m.broker:
@@ -323,8 +323,8 @@ def partitions_with_active_isr_members_are_led(m: Replication, before: State, af
 def last_known_leaders_led_last(m: Replication, before: State, after: State) -> Truth:
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
-    The last known ELR gains only ELR members whose brokers register uncleanly, and is cleared when the ISR has min
-    ISR members. A leader is RECOVERING only if it was elected from outside ISR and ELR.
+    The last known ELR gains only ELR members whose brokers register. A leader becomes RECOVERING only if it was elected
+    from outside ISR and ELR. A new partition epoch changes at least one other field.
     """
     p, then = before.partition, after.partition
     kept = []

@@ -68,9 +68,10 @@ def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: S
 
 @step_property("B8")
 def partition_change_is_counted(m: Controller, before: State, after: State) -> Truth:
-    """A change of a partition increases its partition epoch by one; otherwise the epoch stays.
+    """A change of a partition increases its partition epoch by one; no step increases it by more.
 
-    The controller recognizes a stale AlterPartition by its partition epoch.
+    The controller recognizes a stale AlterPartition by its partition epoch. A new log directory of a replica increases
+    the epoch, too.
     """
     old, new = before.partition, after.partition
     changed = any_of(getattr(old, name) != getattr(new, name) for name in m.t.written_fields)
@@ -116,14 +117,17 @@ def only_isr_members_join_the_elr(m: Controller, before: State, after: State) ->
 
 @step_property("966.10")
 def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after: State) -> Truth:
-    """Only ELR members join the last known ELR, after an unclean shutdown."""
+    """Only ELR members join the last known ELR."""
     joining = after.partition.last_known_elr - before.partition.last_known_elr
     return implies(~joining.is_empty, joining <= before.partition.elr)
 
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """After a completed reassignment all added replicas are in the ISR, which has min ISR members or every replica."""
+    """After a reassignment that removed replicas, the ISR has min.insync.replicas members or every replica.
+
+    All added replicas that remain are in the ISR, too.
+    """
     old, new = before.partition, after.partition
     was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
     ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
@@ -222,7 +226,7 @@ def electable_replicas_are_elected_first(m: Controller, before: State, after: St
 
 @step_property("966.15", rule="last_known_leader_unfenced")
 def last_known_leaders_lead_once_active(m: Controller, before: State, after: State) -> Truth:
-    """If ISR and ELR are empty, the last known leader is elected in the step in which it becomes active."""
+    """If ISR and ELR are empty, a leader is elected in the step in which the last known leader becomes active."""
     if m.on("unclean_recovery") or not m.on("election_on_unfencing"):
         return as_bool(True)
     old, new = before.partition, after.partition
@@ -274,7 +278,10 @@ def recoveries_elect_complete_replicas(m: Controller, before: State, after: Stat
 
 @step_property("966.15, 966.16")
 def unclean_elections_do_not_wait(m: Controller, before: State, after: State) -> Truth:
-    """With unclean election enabled, a partition keeps or gets a leader while at least one replica may lead."""
+    """With unclean election enabled, a partition loses its leader only if no replica may lead.
+
+    A partition without a leader gets one in the step in which a replica becomes active.
+    """
     if m.on("unclean_recovery"):
         return as_bool(True)
     p, then = before.partition, after.partition
@@ -307,8 +314,8 @@ def leaders_from_outside_are_allowed(m: Controller, before: State, after: State)
 def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after: State) -> Truth:
     """A member that leaves an ISR under min ISR enters the ELR, unless it leaves because its broker registers again.
 
-    If the ISR has min ISR members, the ELR is empty. A member leaves the ELR only when it joins the ISR, when its
-    broker registers, when replicas or configuration change, or at an unclean election. With K16 the assignment to a
+    If the ISR has at least min ISR members, the ELR is empty. A member leaves the ELR only when it joins the ISR, when
+    its broker registers, when replicas or configuration change, or at an unclean election. With K16 the assignment to a
     log directory also removes members.
     """
     p, then = before.partition, after.partition
@@ -380,7 +387,7 @@ def reassignments_complete_when_they_can(m: Controller, before: State, after: St
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """A cancelled reassignment removes its adding replicas from the ISR, and leaves min ISR members in the ISR.
+    """A cancelled reassignment removes its adding replicas from the ISR, and leaves at least min ISR members in it.
 
     The replication factor may change: a reassignment that replaced an earlier one can add fewer replicas than it
     removes.
@@ -398,7 +405,7 @@ def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, 
 def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Truth:
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
-    A leader is RECOVERING exactly if it was elected from outside ISR and ELR. The ELR is then empty, unless an
+    A leader becomes RECOVERING exactly if it was elected from outside ISR and ELR. The ELR is then empty, unless an
     operator allows unclean elections.
     """
     p, then = before.partition, after.partition

@@ -180,7 +180,7 @@ def a_replica_joins_below_the_log_end(m: Truncation, before: State, after: State
 
 @reachable("B5")
 def a_replica_joins_once_all_is_committed(m: Truncation, before: State, after: State) -> Truth:
-    """A replica joins the ISR while the leader's HWM is the end of its log."""
+    """A replica joins the ISR while the leader's HWM is at the end of the leader's log."""
     return _changes_isr(m, before, after, True, lambda x, r: before.replicas[x].hwm == before.logs[x].length)
 
 

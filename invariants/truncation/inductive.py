@@ -122,8 +122,9 @@ def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
 
 @invariant("B8", rule=RULE)
 def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
-    """A replica's leader is the broker that the controller's request for its epoch names; it has reached the epoch.
+    """A replica's leader is the broker that the controller's request for the replica's epoch names.
 
+    That leader has reached the epoch.
     A replica without an epoch has no leader, no records and no HWM.
     """
     known = []

@@ -28,7 +28,7 @@ from highwater.model.replication.high_watermark import advance_hwm
     "B6", says="value {value} is written to leader {leader} with acks=all", leader="broker", value="value"
 )
 def write_acks_all(m: Cluster, s: State, leader: Number, value: Number) -> None:
-    """A leader appends an acks=all record, if its ISR has min ISR members (B6).
+    """A leader appends an acks=all record, if its committed ISR has at least min ISR members (B6).
 
     Otherwise it answers NOT_ENOUGH_REPLICAS and appends nothing, because it could not acknowledge the record.
     """
@@ -45,7 +45,7 @@ def write_acks_one(m: Cluster, s: State, leader: Number, value: Number) -> None:
     """A leader appends a record with acks 0 or 1. The write succeeds with the append (B6).
 
     The producer has no guarantee that the record survives. Consumers still read the record once the HWM passes it, so
-    the gate of the HWM (966.1) applies to the record as well.
+    the HWM stops under min ISR (966.1) for this record as well.
     """
     spend(s, "weak_writes")
     write(m, s, leader, value, Write.WRITTEN)
@@ -64,8 +64,8 @@ def acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> None:
 def can_acknowledge(m: Cluster, s: State, leader: Number, value: Number) -> Truth:
     """B6. True if the leader can acknowledge an acks=all record that it appended.
 
-    The leader's HWM has passed the record, and the ISR has min ISR members. With fewer members Kafka answers
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+    The leader's HWM has passed the record, and the maximal ISR has at least min ISR members. With fewer members Kafka
+    answers NOT_ENOUGH_REPLICAS_AFTER_APPEND.
     """
     broker = s.brokers[leader]
     passed = has_passed(m, s, leader, broker, value)
@@ -82,9 +82,8 @@ def has_min_isr(m: Cluster, broker: StructValue) -> Truth:
 def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value: Number) -> Truth:
     """B6. True if the leader's HWM has passed a record that it appended.
 
-    With ``waiting_producers`` a producer waits for an offset. The record stays at that offset as long as the same
-    broker leads, even across leader epochs. Without the parameter, the leader must still be in the epoch of the
-    append.
+    With ``waiting_producers`` the HWM must have passed the offset of the append; the leader epoch and the record now at
+    that offset do not matter. Without the parameter, the leader must still be in the leader epoch of the append.
     """
     if m.p.waiting_producers:
         waiter = s.waiting[value]
@@ -98,9 +97,10 @@ def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value:
 
 
 def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True) -> None:
-    """B6. If ``condition`` holds, broker ``b`` no longer leads: fail the requests of producers that wait at it.
+    """B6. Fail the requests of producers that wait at broker ``b``, if ``condition`` holds: the broker no longer leads.
 
-    As a follower the broker may truncate the producers' records, and other records then take their offsets.
+    As a follower the broker may truncate the producers' records, and other records then take their offsets. Without
+    ``waiting_producers`` no producer waits.
     """
     if not m.p.waiting_producers or not m.on("followers_end_waiting"):
         return
@@ -111,7 +111,10 @@ def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True)
 
 
 def write(m: Cluster, s: State, leader: Number, value: Number, becomes: Number) -> None:
-    """B1. A leader appends the next unused value as a record of its leader epoch."""
+    """B1. A leader appends the next unused value as a record of its leader epoch, and advances its HWM if allowed.
+
+    ``becomes`` is the state of the write after the append.
+    """
     broker: StructValue = s.brokers[leader]
     earlier_is_unwritten = any_of((other < value) & (s.writes[other] == "UNUSED") for other in m.value)
     require("the broker believes that it leads", m.leads(leader, broker))

@@ -2,8 +2,8 @@
 
 The model has one partition. The controller is a single thread (B8), so its state changes in one step. A broker has a
 log (a suffix may be unflushed), and a *view*: the metadata that it has replayed so far. A broker acts on its view,
-which can be stale; most rules of the proposals exist because views are stale. Messages are lost, delayed and
-duplicated within a scenario's budgets.
+which can be stale; most rules of the proposals exist because views are stale. Messages can be delayed without limit;
+budgets of the scenario bound how many are lost or duplicated.
 
 Actions are functions of (m, s, …) in the other modules. ``m`` is the cluster with its types, parameters and rules;
 ``s`` is the state before the step, and ``s.next`` the state after the step.
@@ -47,15 +47,17 @@ from highwater.model.replication.rules import PROFILES, RULES
 from highwater.model.rulebook import RULEBOOK
 
 Status = Enum("Status", "RUNNING SHUTTING_DOWN STOPPED CRASHED")
-"""The status of a process. STOPPED: the broker wrote its CleanShutdownFile after the flush (966.12).
-CRASHED: it wrote no such file.
+"""The status of a broker's process. STOPPED, CRASHED: it has ended. The next registration of a STOPPED broker names its
+broker epoch, from the CleanShutdownFile; that of a CRASHED one names none (966.12).
 """
 
 Write = Enum("Write", "UNUSED WRITTEN PENDING ACKNOWLEDGED")
 """The state of a write, UNUSED at first. acks 0 or 1: WRITTEN. acks=all: PENDING, then ACKNOWLEDGED."""
 
 Outcome = Enum("Outcome", "COMMITTED REVERT KEEP")
-"""A leader's reaction to an AlterPartition response: take over the ISR, revert (841.3), or keep the proposal."""
+"""A leader's reaction to an AlterPartition response: take over the response's ISR, revert to the committed ISR (841.3),
+or keep the proposal pending.
+"""
 
 BUDGETS = Budgets(
     {
@@ -75,12 +77,12 @@ BUDGETS = Budgets(
         "min_isr_changes": "changes of min.insync.replicas",
         "failovers": "controller failovers",
         "downgrades": "downgrades of the metadata version that end the ELR feature",
-        "upgrades": "upgrades of the metadata version that begin it",
+        "upgrades": "upgrades of the metadata version that begin the ELR feature",
         "flag_changes": "changes of eligible.leader.replicas.enabled and unclean.recovery.manager.enabled",
     },
     most=3,
 )
-"""The budget of each fault and operator action. Steps that heal, such as a restart, need no budget."""
+"""Budgets of faults and operator actions. Steps that heal, such as a restart, need no budget; nor do delays."""
 
 
 START = {
@@ -108,10 +110,12 @@ MESSAGES = {
         "whether a leader reads the record of a fetch response when it sends the response, which can be later"
     ),
 }
-"""Parameters that add messages. Most scenarios leave them out, because they enlarge the state space."""
+"""Parameters that add messages or delays. They are off by default, because they enlarge the state space."""
 
 OLDER_BROKERS = {
-    "ungated_broker": Parameter(-1, -1, 3, "the broker without the gate of the HWM (966.1); -1: none"),
+    "ungated_broker": Parameter(
+        -1, -1, 3, "the broker whose HWM also advances under min ISR (966.1); -1: none"
+    ),
     "old_fetcher": Parameter(
         -1, -1, 3, "the broker whose fetches have no broker epoch (version 14); -1: none"
     ),
@@ -133,7 +137,7 @@ BOUNDS = {
     "max_partition_epoch": Parameter(7, 0, 20, "the last partition epoch"),
     "max_broker_epoch": Parameter(3, 0, 9, "registrations of a broker after the first"),
 }
-"""The largest epochs of an exploration; it is pruned there."""
+"""The largest epochs of an exploration; steps beyond them are pruned."""
 
 FREEDOMS = {
     "shutdown_requests": Parameter.switch(
@@ -179,7 +183,7 @@ class Cluster(Protocol):
     profiles = PROFILES
 
     def define(self) -> Struct:
-        """Define the type of the state from the parameters."""
+        """Define all types from the parameters and rules, and return the type of the state."""
         self._define_domains()
         self._define_metadata()
         self._define_brokers()
@@ -352,7 +356,10 @@ class Cluster(Protocol):
         )
 
     def _define_fetches(self) -> None:
-        """Define the types of fetch requests and responses. Each broker has at most one of each in flight."""
+        """Define the types of fetch requests and responses.
+
+        Each follower has at most one of each in flight and, with ``late_fetches``, one abandoned request.
+        """
         self.fetch_request = Struct(
             "FetchRequest",
             leader=self.broker,
@@ -392,9 +399,10 @@ class Cluster(Protocol):
         self.some_fetch_response = Option(self.fetch_response)
 
     def _define_proposals(self) -> None:
-        """Define the types of AlterPartition and GetReplicaLogInfo messages.
+        """Define the types of AlterPartition and GetReplicaLogInfo messages, and of a former controller's state.
 
-        Each broker has at most one message of each kind in flight.
+        Each broker has at most one message of each kind in flight and, with ``late_proposals``, one abandoned
+        AlterPartition.
         """
         self.alter_request = Struct(
             "AlterPartition",
@@ -456,14 +464,14 @@ class Cluster(Protocol):
     def on(self, rule: str) -> bool:
         """True if a rule is on in every state.
 
-        Raises LanguageError for a controller rule that feature levels turn on or off.
+        Raises LanguageError for an unknown rule, and for a rule that features turn on or off (``features.RULES``).
         """
         if rule in features.RULES:
             raise LanguageError(f"feature levels decide whether rule {rule!r} is on: ask through decided()")
         return super().on(rule)
 
     def has_elr(self, s: State) -> Truth:
-        """966.18. True if the controller maintains the ELR in this state."""
+        """966.18. True if the metadata version and the flag of this state turn the ELR on."""
         return features.has_elr(self, s)
 
     def has_recovery(self, s: State) -> Truth:
@@ -529,7 +537,7 @@ class Cluster(Protocol):
         return self.view_of(s.partition, s.registrations, s.min_insync_replicas)
 
     def view_of(self, partition: StructValue, registrations: ArrayValue, min_isr: Number) -> StructValue:
-        """The view that a broker builds from a partition, its registrations and min.insync.replicas."""
+        """The view of a broker that knows this partition, these registrations and this min.insync.replicas."""
         return self.view(
             leader=partition.leader,
             leader_epoch=partition.leader_epoch,
@@ -544,10 +552,10 @@ class Cluster(Protocol):
 
 
 def is_the(b: Number, named: int) -> Truth:
-    """True if broker ``b`` is the broker that a parameter names; -1 names no broker.
+    """True if ``b`` is the broker ``named`` by a parameter of OLDER_BROKERS; -1 names no broker.
 
-    Such a parameter names a broker of an older version (903.1, 903.3, 966.1). Recipients skip the comparison of a
-    broker epoch that an older broker leaves out (−1); otherwise a rolling upgrade would stop replication.
+    An older broker leaves out broker epochs (903.1, 903.3), or its HWM does not wait for min ISR (966.1). A recipient
+    skips the comparison of a broker epoch that is left out (−1); otherwise a rolling upgrade would stop replication.
     """
     return as_bool(False) if named < 0 else b == named
 
@@ -558,9 +566,9 @@ def is_the(b: Number, named: int) -> Truth:
 def initial_state(m: Cluster, first: int = 0) -> dict[str, Any]:
     """The initial state with ``first`` as leader.
 
-    Each ISR member's log has the first ``initial_records`` records, committed and acknowledged; all other logs are
-    empty. So a scenario about later events skips the steps that write these records. If the ISR is under min ISR, no
-    record can be committed, and all logs are empty.
+    Each ISR member's log has the first ``initial_records`` records, committed and acknowledged, but not flushed. All
+    other logs are empty. So a scenario about later events skips the steps that write these records. If the ISR is under
+    min ISR, no record can be committed, and all logs are empty.
     """
     p = m.p
     replicas, isr = list(range(m.factor)), list(range(min(p.initial_isr, m.factor)))

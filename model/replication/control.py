@@ -46,7 +46,7 @@ P = ParamSpec("P")
 def fence_broker(m: Cluster, s: State, b: Number) -> None:
     """The controller fences a broker whose session has ended: the broker is down or, as a fault, still runs.
 
-    966.5: the broker leaves the ISR and loses its leadership. If the ISR falls under min ISR, the broker enters the
+    966.5: the broker leaves the ISR and loses its leadership. If the ISR is then under min ISR, the broker enters the
     ELR, because it holds all records committed so far.
     A fenced broker that runs is a zombie: it believes that it leads until it replays this change.
     """
@@ -125,7 +125,7 @@ def send_alter_answer(m: Cluster, s: State, b: Number, sent: StructValue, answer
 
 
 def proposed_members(m: Cluster, sent: StructValue) -> SeqValue:
-    """903.3. The requested ISR as (broker id, broker epoch) pairs; the epoch is −1 if the request has none."""
+    """903.3. The requested ISR as (broker id, broker epoch) pairs; no epoch (−1 in Kafka) if the request has none."""
     members = m.t.proposed_isr.zero()
     for b in m.broker:
         member = m.t.isr_member(broker=b, epoch=sent.epochs[b])
@@ -134,11 +134,11 @@ def proposed_members(m: Cluster, sent: StructValue) -> SeqValue:
 
 
 def answer_to(m: Cluster, sent: StructValue, error: Number, partition: StructValue) -> StructValue:
-    """B8, 841.3. The AlterPartition response for this error, with the partition after the request.
+    """B8, 841.3. The AlterPartition response for ``error``; ``partition`` is the partition after the request.
 
     After INELIGIBLE_REPLICA or OPERATION_NOT_ATTEMPTED the leader reverts to the committed ISR. After any other error
-    it waits for metadata. A change that completes a reassignment starts a new leader epoch. Its response has that
-    epoch, which the sender does not know yet.
+    the leader waits for metadata. A change that completes a reassignment starts a new leader epoch. The response to
+    such a change has the new epoch, which the sender does not know yet.
     """
     committed = error == Error.NONE
     return m.alter_response(
@@ -163,7 +163,7 @@ def answer_to(m: Cluster, sent: StructValue, error: Number, partition: StructVal
 def elect_preferred_leader(m: Cluster, s: State) -> None:
     """PREFERRED: the operator requests the election of the first replica as leader (966.17).
 
-    The election only balances load: it elects no replica that a clean election could not elect.
+    The election only balances load: the replica is elected only if a clean election can elect it.
     """
     spend(s, "elections")
     elect(m, s, m.context(s), ElectionType.PREFERRED)
@@ -171,10 +171,10 @@ def elect_preferred_leader(m: Cluster, s: State) -> None:
 
 @action("966.17", says="the operator asks for an unclean election")
 def elect_uncleanly(m: Cluster, s: State) -> None:
-    """UNCLEAN: the operator elects any live replica of a partition without a leader (966.17).
+    """UNCLEAN: the operator requests a leader for a leaderless partition, even from outside ISR and ELR (966.17).
 
-    Committed records that the replica lacks are lost. With unclean recovery this election remains possible if the
-    rule ``unclean_stays_an_option`` is on; otherwise the controller first requests the replicas' logs.
+    Committed records that the elected replica lacks are lost. With unclean recovery this election remains possible if
+    the rule ``unclean_stays_an_option`` is on; otherwise the controller first requests the replicas' logs.
     """
     spend(s, "elections")
     require("the operator takes the risk", m.p.risky_elections)
@@ -204,8 +204,8 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
 def change_min_isr(m: Cluster, s: State, value: int) -> None:
     """The operator changes min.insync.replicas (966.8).
 
-    If the change opens the gate of the HWM (966.1), the controller empties the ELR in the same step: ELR members lack
-    the records committed from now on.
+    If the ISR has at least the new min ISR, the HWM may advance (966.1) without the ELR members. So the controller
+    empties the ELR in the same step. With ``min_isr_change_clears_elr`` (K7) it does so at every change.
     """
     spend(s, "min_isr_changes")
     s.next.min_insync_replicas = value
@@ -232,8 +232,8 @@ def reassign(m: Cluster, s: State, target: Any) -> None:
 def cancel_reassignment(m: Cluster, s: State) -> None:
     """The operator cancels a reassignment that has not completed (966.9).
 
-    The added replicas leave the replica set and the ISR. The remaining ISR must have min ISR members, as when a
-    reassignment completes. Otherwise records committed with the added replicas could be on too few replicas.
+    The added replicas leave the replica list and the ISR. The remaining ISR must have at least min ISR members, as when
+    a reassignment completes. Otherwise records committed with the added replicas could be on too few replicas.
     """
     spend(s, "reassignments")
     handled = electing(m, m.context(s), handlers.cancel_reassignment)
@@ -243,8 +243,8 @@ def cancel_reassignment(m: Cluster, s: State) -> None:
 
 # --- features that are turned on and off (966.18) -------------------------------------------------------------
 
-# When a feature changes, the controller sends brokers nothing and changes no partition: recorded ELR fields stay until
-# the partition's next change.
+# When a feature changes, the controller sends brokers nothing. Recorded ELR fields stay until the partition's next
+# change, unless a rule clears them earlier (``turn_elr``).
 
 
 @action("966.18", says="the metadata version is downgraded; the ELR feature ends")
@@ -252,8 +252,8 @@ def downgrade(m: Cluster, s: State) -> None:
     """The operator downgrades the metadata version; the ELR feature ends (966.18).
 
     The controller ignores the ELR fields from now on and clears them at the partition's next change. It no longer
-    distinguishes clean from unclean shutdowns (966.12). Unclean recovery has its own flag. The gate of the HWM stays,
-    because it is a rule of brokers and not part of a feature.
+    distinguishes clean from unclean shutdowns (966.12). Unclean recovery has its own flag. The HWM still stops under
+    min ISR (966.1), because this is a rule of brokers and not part of a feature.
     """
     spend(s, "downgrades")
     require("the version has the ELR", s.elr_level)
@@ -265,8 +265,9 @@ def downgrade(m: Cluster, s: State) -> None:
 def upgrade(m: Cluster, s: State) -> None:
     """The operator upgrades the metadata version; the ELR feature begins (966.18).
 
-    The ELR starts empty, because the controller did not record which replicas held all committed records.
-    With ``leftover_elr_elects`` (Kafka 4.2) an upgrade needs no budget: the level can rise after each lowering.
+    The ELR starts empty (``elr_begins_empty``), because the controller did not record which replicas held all committed
+    records. With ``leftover_elr_elects`` (Kafka 4.2) an upgrade needs no budget: the level can rise after each
+    lowering.
     """
     require("the version changes", features.level_changes(m.p))
     if not m.on("leftover_elr_elects"):
@@ -280,7 +281,7 @@ def upgrade(m: Cluster, s: State) -> None:
 def change_elr_flag(m: Cluster, s: State) -> None:
     """The operator changes eligible.leader.replicas.enabled: the ELR begins or ends (966.18).
 
-    The detection of clean shutdowns depends on the metadata version alone.
+    The ELR begins only if the metadata version has it. The detection of clean shutdowns depends on the version alone.
     """
     spend(s, "flag_changes")
     turn_elr(m, s, ~s.elr_flag & s.elr_level if features.level_changes(m.p) else ~s.elr_flag)
@@ -302,7 +303,10 @@ def change_recovery_flag(m: Cluster, s: State) -> None:
 
 
 def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
-    """Turn the ELR on or off, and clear the partition's ELR fields if the rules require it."""
+    """Clear the partition's ELR fields, if a rule requires it when the ELR is turned ``on`` or off.
+
+    With ``level_changes_with_leader`` the partition must have a leader. The caller changes the version or the flag.
+    """
     require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
     begins = on & ~features.has_elr(m, s)
     empties = as_bool(m.on("level_change_empties_elr")) | (begins & m.on("elr_begins_empty"))

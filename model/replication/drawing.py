@@ -1,4 +1,4 @@
-"""Drawings of runs for the pages: of ``replication`` with its messages, and of the controller's protocols."""
+"""Drawings of runs for HTML pages: of ``replication`` with its messages, and of the controller's protocols."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ ELR_RULES = frozenset(
         "min_isr_change_empties_elr",
     }
 )
-"""966.18. The controller rules that the ELR turns on in the proposals; Kafka 4.2 turns on ELR_FEATURE."""
+"""966.18. The controller rules that are on only while the ELR is on, in the proposals. Kafka 4.2 has ELR_FEATURE."""
 
 WITH_THE_VERSION = ELR_RULES | {"clean_registration"}
 """966.12, 966.18. The rules that need a metadata version with KIP-966; without it, every registration is unclean."""
@@ -66,7 +66,8 @@ def fields(m: FeatureCluster) -> dict[str, Only]:
         "elr_level": Only(Bool, level_changes(m.p)),
         "elr_flag": Only(Bool, flags),
         "recovery_flag": Only(Bool, flags and m.ever_on("unclean_recovery")),
-        # The ISR has had min ISR members since the ELR was turned on, so all members that left are in the ELR.
+        # The ISR has had at least min ISR members at some time since the ELR was turned on. So the ELR lacks no broker
+        # that belongs in it.
         "elr_is_whole": Only(Bool, remembers_whole(m)),
     }
 
@@ -79,19 +80,19 @@ def initial(m: FeatureCluster) -> dict[str, Any]:
 
 
 def changes(m: FeatureCluster) -> bool:
-    """True if the ELR is on in some states of the scenario and off in others."""
+    """True if the ELR can be off: the metadata version changes or lacks the ELR at the start, or the flag changes."""
     return level_changes(m.p) or m.p.flag_changes > 0
 
 
 def remembers_whole(m: FeatureCluster) -> bool:
-    """True if the state has ``elr_is_whole``: the ELR changes, and rule ``leftover_elr_elects`` is off."""
+    """True if the state has ``elr_is_whole``: the ELR can be off, and rule ``leftover_elr_elects`` is off."""
     return changes(m) and not m.on("leftover_elr_elects")
 
 
 def has_elr(m: FeatureCluster, s: State) -> Truth:
-    """966.18. True if the metadata version and the flag turn the ELR on.
+    """966.18. True if the metadata version and the flag turn the ELR on; without a state field each counts as on.
 
-    The controller then records the ELR, and the ISR may become empty.
+    Under ELR_RULES the controller then records the ELR, and the ISR may become empty.
     """
     level = s.elr_level if level_changes(m.p) else as_bool(True)
     return level & s.elr_flag if m.p.flag_changes else level
@@ -143,7 +144,7 @@ def store(m: FeatureCluster, s: State, partition: StructValue) -> None:
 
 
 def is_whole(m: FeatureCluster, s: State, partition: StructValue) -> Truth:
-    """966.6. True if the ISR has min ISR members: then no replica that has left it needs to be in the ELR."""
+    """966.6. True if the ISR has at least min ISR members: the ELR is then complete although it is empty."""
     return size(partition.isr) >= m.min_isr(s)
 
 

@@ -28,7 +28,7 @@ from highwater.model.replication.high_watermark import advanced_hwm, store_with_
 def send_fetch(m: Cluster, s: State, f: Number) -> None:
     """A follower sends a fetch with its LEO, leader epoch, last fetched epoch and broker epoch.
 
-    Precondition: the follower has no fetch with its current epochs and no response in flight.
+    Preconditions: no response to the follower is in flight, and no fetch with its current leader and broker epoch.
     B3: the last fetched epoch lets the leader find where the logs diverge.
     903.1: the broker epoch tells the leader which incarnation of the follower sent the fetch.
     The follower abandons a fetch of an earlier incarnation or leader epoch; with ``late_fetches`` that fetch can still
@@ -99,10 +99,11 @@ def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -
 
 
 def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, fetch: StructValue) -> None:
-    """B2, 903.2. Require that the fetch has the leader's own leader epoch and no stale broker epoch.
+    """B2, 903.2. Require that broker ``leader`` leads and may use the fetch.
 
-    If the fetch has an earlier leader epoch, its sender may still truncate its log to this leader's log. If it has a
-    later leader epoch, this broker is no longer the leader.
+    The fetch is for this broker and from a replica. It has the broker's own leader epoch and no stale broker epoch.
+    The sender of a fetch with an earlier leader epoch may still truncate its log to this leader's log. A later leader
+    epoch shows that this broker is no longer the leader.
     """
     require("it is for this broker", fetch.leader == leader)
     require("the broker believes that it leads", m.leads(leader, broker))
@@ -170,8 +171,8 @@ def send_answer(m: Cluster, s: State, f: Number, fetch: StructValue, sent: Struc
 def refuse_fetch(m: Cluster, s: State, f: Number) -> None:
     """A broker refuses a fetch and changes nothing.
 
-    Precondition: the broker is down, does not lead, has another leader epoch, or knows a newer incarnation of the
-    sender.
+    Precondition: the broker is down, does not lead, has another leader epoch, does not know the sender as a replica, or
+    knows a newer incarnation of the sender.
     Kafka answers NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH. In each case the model only
     drops the request: the follower fetches again after it has replayed more metadata.
     """

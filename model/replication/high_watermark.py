@@ -3,7 +3,7 @@
 Consumers read records below the HWM, and producers get acknowledgements for them, so no election may lose such a
 record. The HWM therefore waits for all brokers that an election can pick: the maximal ISR. The advance is not an
 action of its own. Every action that changes a leader (a fetch, an AlterPartition response, new metadata, an append)
-ends with ``advance_hwm``. In the same way Kafka advances the HWM under the partition's lock.
+also advances the leader's HWM as far as allowed. In the same way Kafka advances the HWM under the partition's lock.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from highwater.model.replication.logs import end_is_told, gate_is_open
 
 
 def advance_hwm(m: Cluster, s: State, b: Number, broker: StructValue) -> None:
-    """Store a broker after an action; if it leads, advance its HWM as far as allowed."""
+    """Store a broker after an action. If it leads, advance its HWM as far as allowed, and commit what is below."""
     store_with_hwm(m, s, b, broker, advanced_hwm(m, b, broker))
 
 
 def store_with_hwm(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Number) -> None:
-    """Store a broker after an action; if it leads, set its HWM and commit the records below it."""
+    """Store a broker after an action. If it leads, set its HWM to ``hwm`` and commit the records below ``hwm``."""
     leads = m.leads(b, broker)
     hwm = where(leads, hwm, broker.hwm)
     s.next.brokers[b] = broker.replace(hwm=hwm)
@@ -39,7 +39,7 @@ def store_with_hwm(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Nu
 
 
 def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> None:
-    """B4, B6. Add the records below a leader's HWM to ``committed``, from which no record is ever removed.
+    """B4, B6. If ``leads``, add the records of ``log`` below ``hwm`` to ``committed``; none is ever removed from it.
 
     A zombie leader commits as well, because consumers read from it. If another leader has a different record at the
     same offset, a committed record is lost. The rules of the proposals prevent that loss.
@@ -73,13 +73,12 @@ def tells_end(m: Cluster, leader: StructValue) -> Truth:
 
 
 def may_advance(m: Cluster, b: Number, leader: StructValue) -> Truth:
-    """966.1. True if the HWM may advance: the committed ISR has min ISR members, whatever the records' acks.
+    """966.1. True if the HWM may advance: the committed ISR has at least min ISR members, whatever the records' acks.
 
-    Without this gate, the last replica standing loses records: the only ISR member commits alone, crashes, loses its
-    unflushed tail, is elected again, and the followers truncate to its log.
-    While the gate is closed, replicas that left the ISR hold all committed records and stay electable: they are the
-    ELR. The gate counts the committed ISR, because the controller may refuse a proposed member. Older brokers have no
-    gate.
+    Without this condition (the gate), the last replica standing loses records: the only ISR member commits alone,
+    crashes, loses its unflushed tail, is elected again, and the followers truncate to its log.
+    While the HWM may not advance, replicas that left the ISR hold all committed records and stay electable: they are
+    the ELR. A proposed member does not count, because the controller may refuse it. Older brokers have no gate.
     """
     counted = leader.view.isr if m.on("hwm_gate_is_committed_isr") else m.maximal_isr(leader)
     is_open = under("hwm_needs_min_isr", gate_is_open(size(counted), m.min_isr_in(leader.view)))
@@ -113,9 +112,9 @@ def waits_for(m: Cluster, leader: StructValue) -> SetValue:
 
 
 def is_caught_up(leader: StructValue, f: Number) -> Truth:
-    """K3. True if replica ``f``, in the ISR or not, is caught up and eligible, so that the HWM waits for it.
+    """K3. True if replica ``f``, in the ISR or not, is caught up and eligible; the HWM then waits for it.
 
-    Otherwise, under steady writes, the HWM would stay ahead of a replica that is about to join the ISR, and the
+    If it did not, under steady writes the HWM would stay ahead of a replica that is about to join the ISR, and the
     replica would never join. An ineligible replica must not hold up the HWM.
     """
     known, view = leader.followers[f], leader.view

@@ -148,8 +148,8 @@ def retry_alter_partition(m: Cluster, s: State, leader: Number) -> None:
 def take_alter_answer(m: Cluster, s: State, leader: Number) -> None:
     """A leader handles the response to its AlterPartition.
 
-    Precondition: the response has the leader's epoch, and the proposal is still pending. Any other response is
-    dropped.
+    Precondition: the response has the leader's leader epoch, and the proposal is still pending. The leader drops any
+    other response, and an acceptance with an earlier partition epoch than the leader's.
     - Accepted: the leader takes over the ISR and partition epoch before they arrive as metadata.
     - Refused for an ineligible member (841.3): the leader reverts to the committed ISR. Otherwise its HWM would wait
       forever for a member that never joins.
@@ -220,8 +220,8 @@ def send_alter_partition(
 def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue) -> ArrayValue:
     """903.3. The broker epochs that an AlterPartition carries: for each proposed member the one in its last fetch.
 
-    The leader gives its own broker epoch for itself. A member has no epoch if it has not fetched in this leader epoch,
-    if its fetches carry none (version 14), or if the request has no such field (version 2).
+    The leader gives its own broker epoch for itself. A member has no epoch if the leader knows no fetch of it, if its
+    fetches carry no broker epoch (version 14), or if the request has no such field (version 2).
     """
     gives = ~is_the(leader, m.p.old_proposer)
     some = Option(m.broker_epoch)
@@ -243,8 +243,8 @@ def member_epochs(m: Cluster, leader: Number, broker: StructValue, isr: SetValue
 def fetched_in(m: Cluster, leader: StructValue, b: Number) -> Number:
     """903.3. The broker epoch that an AlterPartition gives for a member: the one in the member's last fetch.
 
-    The leader's metadata may have the epoch of a newer incarnation, which may lack the records that the former one
-    fetched.
+    With ``epochs_from_fetches`` off it is the epoch in the leader's metadata. That can be the epoch of a newer
+    incarnation, which may lack the records that the former incarnation fetched.
     """
     epoch: Number = leader.followers[b].broker_epoch if m.on("epochs_from_fetches") else leader.view.epochs[b]
     return epoch

@@ -1,8 +1,8 @@
 """Brokers start, crash and shut down: the disk survives, memory does not (966.12).
 
 A record in a broker's log is in the page cache until the broker flushes it. If the process dies, the log stays whole.
-If the machine dies, any suffix that was not flushed is lost. Kafka acknowledges before it flushes and relies on
-copies. So the rules here decide when the controller must assume that a broker has lost records.
+If the machine dies, any part of the unflushed suffix can be lost. Kafka acknowledges records before it flushes them,
+and relies on copies. So the rules here decide when the controller must assume that a broker has lost records.
 """
 
 from __future__ import annotations
@@ -230,8 +230,8 @@ def replace_disk(m: Cluster, s: State, b: Number) -> None:
 def restore_disk(m: Cluster, s: State, b: Number, keep: int) -> None:
     """An operator restores an older copy of a broker's disk while the broker is down (966.12).
 
-    The copy is a prefix of the log. Its CleanShutdownFile has an earlier broker epoch. The model does not check if the
-    broker ever stopped cleanly in that epoch.
+    The copy is a prefix of the log. Its CleanShutdownFile has the broker epoch before the registered one. The model
+    does not check if the broker ever stopped cleanly in that epoch.
     """
     require("there are older copies of disks", m.p.old_disks)
     spend(s, "disk_losses")
@@ -257,7 +257,10 @@ def flush_log(m: Cluster, s: State, b: Number) -> None:
 
 
 def stop(m: Cluster, s: State, b: Number, clean: bool = True) -> None:
-    """A broker's process stops in order: it flushes its log and, if ``clean``, writes its CleanShutdownFile."""
+    """A broker's process stops in order: it flushes its log and, if ``clean``, writes its CleanShutdownFile.
+
+    Without ``file_after_flush`` the flush does not finish, and the unflushed records are lost.
+    """
     broker = s.brokers[b]
     log = broker.log if m.on("file_after_flush") else broker.log.truncate(broker.flushed)
     whole = broker.replace(log=log, flushed=log.length, hwm=least(broker.hwm, log.length))
@@ -276,14 +279,17 @@ def crash(m: Cluster, s: State, b: Number, remains: StructValue) -> None:
 
 
 def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
-    """A broker whose process has ended: its log and HWM checkpoint stay; its view and leader state are lost."""
+    """The broker after its process has ended: epoch, log and HWM checkpoint stay; view and leader state are lost."""
     return m.broker_type.zero().replace(
         status=status, epoch=broker.epoch, log=broker.log, flushed=broker.flushed, hwm=broker.hwm
     )
 
 
 def forget_messages(m: Cluster, s: State, b: Number) -> None:
-    """Drop the responses in flight to a broker whose process has ended. The requests that it sent still arrive."""
+    """Drop the responses and metadata in flight to a broker whose process has ended.
+
+    The requests that the broker sent still arrive. The requests of producers that wait at it fail.
+    """
     s.next.fetch_responses[b] = None
     s.next.alter_responses[b] = None
     s.next.metadata[b] = None

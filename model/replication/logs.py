@@ -23,7 +23,7 @@ from highwater.model.language import (
 
 
 def end_offset_for_epoch(log: SeqValue, epoch: Number) -> Number:
-    """KIP-101. The end offset of the last record whose leader epoch is at most ``epoch``."""
+    """KIP-101. The end offset of the last record whose leader epoch is at most ``epoch``; 0 if there is none."""
     return total((log.length > i) & (log.at(i).epoch <= epoch) for i in range(log.type.maximum))
 
 
@@ -33,7 +33,10 @@ def epoch_before(log: SeqValue, end: Number) -> Any:
 
 
 def diverges(log: SeqValue, fetch_offset: Number, last_fetched_epoch: OptionValue) -> Truth:
-    """B3. True if the leader's log does not contain the pair (last fetched epoch, fetch offset)."""
+    """B3. True if the leader's ``log`` does not contain the pair (last fetched epoch, fetch offset).
+
+    False if there is no last fetched epoch, because the follower's log is empty.
+    """
     end = end_offset_for_epoch(log, last_fetched_epoch.value)
     same_epoch = (end > 0) & (epoch_before(log, end) == last_fetched_epoch.value)
     return last_fetched_epoch.is_some & (~same_epoch | (end < fetch_offset))
@@ -64,7 +67,8 @@ def is_better_log(
 ) -> Truth:
     """966.14. True if ``theirs`` has the later last leader epoch or, with equal epochs, the larger log end offset.
 
-    Each log has ``last_epoch`` (none if it is empty) and ``end``, its log end offset.
+    Each log has ``last_epoch`` (none if it is empty) and ``end``, its log end offset. Without ``by_epoch`` the epochs,
+    without ``by_length`` the lengths are not compared; without ``prefers_longer`` the shorter log is better.
     """
     epoch, own = theirs.last_epoch, mine.last_epoch
     newer = epoch.is_some & (own.is_none | (epoch.value > own.value)) & by_epoch
@@ -76,7 +80,7 @@ def is_better_log(
 
 
 def gate_is_open(isr_size: Number, min_isr: Number) -> Truth:
-    """966.1. True if the HWM may advance: the ISR has min ISR members.
+    """966.1. True if the HWM may advance: the ISR has at least ``min_isr`` members.
 
     With fewer members a record would be committed on fewer replicas than min.insync.replicas requires.
     """

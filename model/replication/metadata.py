@@ -114,7 +114,7 @@ def with_metadata(m: Cluster, b: Number, broker: StructValue, news: ReplayedMeta
 
 
 def news_of(b: Number, broker: StructValue, latest: StructValue) -> ReplayedMetadata:
-    """The comparison of the latest metadata with a running broker's view."""
+    """The comparison of the metadata ``latest``, which broker ``b`` replays, with the broker's view."""
     newer = latest.partition_epoch > broker.view.partition_epoch
     new_epoch = latest.leader_epoch > broker.view.leader_epoch
     view = where(newer, latest, only_brokers_are_news(latest, broker.view))
@@ -161,7 +161,10 @@ def delete_log(broker: StructValue) -> StructValue:
 
 
 def forget_proposal(broker: StructValue, news: ReplayedMetadata) -> StructValue:
-    """B7. A broker drops its pending proposal if the replayed partition epoch is newer, or if it no longer leads."""
+    """B7. Drop a broker's pending proposal if the replayed partition epoch is newer, or if the broker no longer leads.
+
+    With ``proposal_outlives_known_metadata`` off, metadata that repeats an AlterPartition response drops it, too.
+    """
     repeated = broker.ahead & (news.latest.partition_epoch == broker.view.partition_epoch)
     kept = where(news.is_newer | ~news.leads | repeated, without_proposal(broker), broker)
     return kept.replace(ahead=broker.ahead & ~news.is_newer & ~repeated)
@@ -201,7 +204,7 @@ def without_proposal(broker: StructValue) -> StructValue:
 
 
 def known_followers(m: Cluster, broker: StructValue, news: ReplayedMetadata) -> ArrayValue:
-    """B5. A leader's fetch state of its followers after a replay: empty in a new leader epoch.
+    """B5. A broker's fetch state of its followers after a replay: empty in a new leader epoch, or if it does not lead.
 
     A fetch of an earlier epoch has the follower's LEO from before the follower truncated to this leader's log. A
     leader that counted such a fetch could commit records that the follower lacks, or add the follower to the ISR too

@@ -56,6 +56,7 @@ def send_log_info(m: Cluster, s: State, b: Number) -> None:
 def take_log_info(m: Cluster, s: State, b: Number) -> None:
     """The controller handles a replica's log info. It drops a log info with a stale broker epoch or leader epoch.
 
+    It also drops a log info if the partition has a leader.
     A former incarnation may have had a longer log. A replica in an earlier leader epoch may still truncate its log.
     """
     require_recovery(m)
@@ -70,9 +71,9 @@ def take_log_info(m: Cluster, s: State, b: Number) -> None:
 def finish_recovery(m: Cluster, s: State, b: Number) -> None:
     """The controller elects the replica with the best log.
 
-    Precondition: Balanced waits until every last known ELR member has answered; Aggressive needs one answer. Some last
-    known ELR member holds all committed records, unless min ISR brokers have lost data. So Balanced loses no committed
-    record. Aggressive accepts a loss to restore a leader earlier.
+    Precondition: Balanced waits until every last known ELR member has answered; Aggressive needs one answer. While
+    fewer than min ISR brokers have lost data, some last known ELR member holds all committed records. So Balanced then
+    loses no committed record. Aggressive accepts a loss to restore a leader earlier.
     """
     require_recovery(m)
     require("the partition is in unclean recovery", recovers(m, s))
@@ -118,9 +119,10 @@ def fail_over(m: Cluster, s: State) -> None:
 
 
 def elect_longest_log(m: Cluster, s: State, b: Number, candidates: SetValue) -> None:
-    """966.14. Elect the candidate with the best answer: the highest last leader epoch, then the longest log.
+    """966.14. Elect candidate ``b``, and drop the log infos. Preconditions: ``b`` is live and has the best log info.
 
-    The epoch comes first, because a longer log of an earlier epoch may end in records that a later leader overwrote.
+    The best log info has the highest last leader epoch, then the longest log. The epoch comes first, because a longer
+    log of an earlier epoch may end in records that a later leader overwrote.
     """
     require("the winner is a candidate that has answered", candidates.has(b) & has_answered(m, s, b))
     mine = s.log_infos[b].value
@@ -156,7 +158,7 @@ def has_answered(m: Cluster, s: State, b: Number) -> Truth:
 
 
 def unfenced(m: Cluster, s: State) -> SetValue:
-    """966.14. The brokers whose log infos count: unfenced brokers, because only they can be elected.
+    """966.14. The brokers whose log infos count: only live brokers (unfenced, not shutting down) can be elected.
 
     A fenced broker may never come back. The controller requests its log info nevertheless, and counts it once the
     broker is unfenced.
@@ -168,8 +170,8 @@ def unfenced(m: Cluster, s: State) -> SetValue:
 def require_answers(m: Cluster, s: State) -> None:
     """966.14. Require that every last known ELR member has answered, for a Balanced recovery.
 
-    The proposal rejects the alternative to wait for min ISR answers: no replica with all committed records need be
-    among them.
+    The proposal rejects the alternative to wait for min ISR answers: the replicas that answered can all lack committed
+    records.
     """
     if m.on("recovery_waits_for_last_known_elr"):
         awaited = m.as_read(s).last_known_elr

@@ -46,12 +46,12 @@ RULES = {
         "waiting when the leader proposes the removal.",
     ),
     "hwm_needs_min_isr": Rule(
-        "966.1", "The HWM advances only while the ISR has min ISR members, for records with any acks."
+        "966.1",
+        "The HWM advances only while the ISR has at least min ISR members, for records with any acks.",
     ),
     "hwm_gate_is_committed_isr": Rule(
         "966.1",
-        "The HWM advances only if the committed ISR has min ISR members. Off: it advances if the maximal ISR has "
-        "them.",
+        "For 966.1 only members of the committed ISR count. Off: proposed members count as well (the maximal ISR).",
     ),
     "min_isr_within_replicas": Rule(
         "966.2",
@@ -104,7 +104,7 @@ RULES = {
     "acks_all_needs_min_isr": Rule(
         "B6",
         "A leader refuses an acks=all write while the ISR is under min ISR, and acknowledges it only while the ISR "
-        "has min ISR members.",
+        "has at least min ISR members.",
     ),
     "followers_end_waiting": Rule(
         "B6",
@@ -159,13 +159,13 @@ RULES = {
     ),
     "file_after_flush": Rule(
         "966.12",
-        "The CleanShutdownFile is written after the flush. Off: it is written before the flush, which does not "
-        "finish.",
+        "A broker writes its CleanShutdownFile after the flush. Off: it writes the file before the flush, and the "
+        "flush does not finish.",
     ),
     "early_stop_writes_none": Rule(
         "966.12",
         "A broker that stops before it is registered writes epoch −1 to its CleanShutdownFile. Off: it writes its "
-        "former epoch.",
+        "former broker epoch.",
     ),
     "clean_in_every_directory": Rule(
         "966.12",
@@ -186,7 +186,7 @@ RULES = {
     ),
     "recovery_epoch_check": Rule(
         "966.14",
-        "The controller takes an answer only with the replica's registered broker epoch and the current leader "
+        "The controller accepts an answer only if it has the replica's registered broker epoch and the current leader "
         "epoch.",
     ),
     "recovery_counts_unfenced": Rule(
@@ -203,13 +203,15 @@ RULES = {
         "replicas have answered, an alternative that the proposal rejects.",
     ),
     "recovery_by_last_epoch": Rule(
-        "966.14", "The log with the later last leader epoch wins. Off: only lengths are compared."
+        "966.14",
+        "In a recovery the log with the later last leader epoch wins. Off: only lengths are compared.",
     ),
     "recovery_by_length": Rule(
-        "966.14", "Of two logs with the same last leader epoch the length decides. Off: either can win."
+        "966.14",
+        "Of two logs with the same last leader epoch, the length decides a recovery. Off: either can win.",
     ),
     "recovery_prefers_longer": Rule(
-        "966.14", "If the length decides, the longer log wins. Off: the shorter log wins."
+        "966.14", "If the length decides a recovery, the longer log wins. Off: the shorter log wins."
     ),
 }
 

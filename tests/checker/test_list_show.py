@@ -45,7 +45,7 @@ def test_a_scenario(highwater: Callable[..., Run]) -> None:
     assert "max_leader_epoch  1  0 to 6: the last leader epoch that the controller gives out" in out
     assert "leader_epoch_lookup    off" in out
     assert "fenced_fetch           on" in out
-    assert re.search(r"strong_isr +Every replica in the controller's ISR holds every record", out)
+    assert re.search(r"strong_isr +For each replica that believes it leads", out)
 
 
 def test_a_scenario_of_one_s_own(highwater: Callable[..., Run]) -> None:

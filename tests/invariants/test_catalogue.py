@@ -72,7 +72,7 @@ def test_names_of_a_protocol_are_unique(name: str) -> None:
 
 def test_one_name_for_two_meanings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def other(m: Any, s: Any) -> Any:
-        pass
+        """Something else."""
 
     stray = Invariant("leader_completeness", other, "B4")
     monkeypatch.setattr(observed, "CONDITIONS", (*observed.CONDITIONS, stray))

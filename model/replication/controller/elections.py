@@ -47,7 +47,7 @@ class Electorate:
 
 @dataclass(frozen=True)
 class Elected:
-    """The result of an election: the leader, if one was elected, and whether it was outside ISR and ELR."""
+    """The result of an election: the leader, if any, and whether it was no candidate for a clean election."""
 
     leader: OptionValue
     unclean: Truth
@@ -74,14 +74,15 @@ def may_lead(isr: SetValue, elr: SetValue, acceptable: SetValue) -> SetValue:
 def elect(t: ControllerTypes, election: Number, partition: StructValue, among: Electorate) -> Elected:
     """966.13, 966.15. The leader that an election of this type picks.
 
-    It is the first of the following that may lead:
-    1. the preferred replica (PREFERRED only),
-    2. the current leader,
+    It is the first of the following that can be elected:
+    1. the preferred replica, if it is a candidate (PREFERRED only),
+    2. the current leader, if it is a candidate,
     3. the first candidate in replica order,
-    4. uncleanly, the last known leader,
-    5. uncleanly, the first acceptable replica in replica order (UNCLEAN only).
-    The first three lose nothing; the last two trade records for availability. If any of several candidates can be
-    elected, the result is ``t.picked``.
+    4. uncleanly, the first acceptable replica in replica order (UNCLEAN only),
+    5. uncleanly, the last known leader.
+    With ``last_known_leader_first`` (K1), 5 comes before 4. With ``unclean_recovery``, neither is elected. The first
+    three lose nothing; the last two trade records for availability. If the rules let any replica win, 3 and 4 are
+    ``t.picked``.
     """
     node = t.partition.fields["leader"]
     assert isinstance(node, Option)
@@ -131,7 +132,7 @@ def _order(t: ControllerTypes, replicas: SeqValue) -> SeqValue:
 
 
 def can_elect_last_known_leader(t: ControllerTypes, partition: StructValue, among: Electorate) -> Truth:
-    """966.15. True if the last known leader can be elected: ISR and ELR are empty.
+    """966.15. True if the last known leader can be elected: it is set, and ISR and ELR are empty.
 
     With ``last_known_leader_unfenced`` the last known leader must also be live. As the last ISR member it had all
     committed records; the controller does not check if it has lost some since.
@@ -196,13 +197,13 @@ def may_recover(
 ) -> Truth:
     """966.13, steps 3 and 4. True if the controller may start an unclean recovery without a request.
 
-    Preconditions: no leader, and no live ISR or ELR member.
+    Preconditions: no leader, an empty ISR, and no live ELR member.
     - Aggressive does not wait.
     - Balanced waits until the ELR is empty and every last known ELR member is live, because any of them can have the
       best log.
     - None waits for the operator.
     ``keeps_last``: the ELR is off, so the last member stays in the ISR. Balanced waits for that member; Aggressive
-    does not.
+    recovers if the member is not live.
     """
     active = t.active(registrations)
     aggressive = strategy == RecoveryStrategy.AGGRESSIVE
@@ -237,7 +238,7 @@ def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) ->
 
 
 def recover(now: ControllerContext, winner: Number) -> StructValue:
-    """966.14. The record that makes the live replica ``winner`` leader after a comparison of logs.
+    """966.14. The record that makes ``winner`` leader after a comparison of logs; empty if it is not a live replica.
 
     Metadata does not contain the logs, so the winner is an argument: any live replica can have the best log.
     """

@@ -81,7 +81,7 @@ def proposed_isr(t: ControllerTypes, request: StructValue) -> SetValue:
 def alter_partition_checks(now: ControllerContext, request: StructValue) -> Checks:
     """B8, 841.2, 903.4. The checks of an AlterPartition, in Kafka's order.
 
-    Older request versions have fewer errors. Versions below 3 carry no broker epochs of members.
+    Request versions below 2 get other errors in some cases. Versions below 3 carry no broker epochs of members.
     """
     t, checks = now.t, Checks(Error.NONE, on=now.t.on)
     check, isr = checks.check, proposed_isr(t, request)
@@ -336,7 +336,7 @@ def _isr_without_adding(t: ControllerTypes, partition: StructValue) -> tuple[Seq
 def cancellation_checks(now: ControllerContext) -> Checks:
     """966.9. The checks of a cancellation: a reassignment is in progress, and enough ISR members remain.
 
-    The cancellation removes the adding replicas and their copies, so min ISR members must remain. With
+    The cancellation removes the adding replicas and their copies, so at least min ISR members must remain. With
     ``reassignment_needs_min_isr`` off, one member is enough, or none if unclean election is enabled.
     """
     t, partition = now.t, now.partition
@@ -494,6 +494,9 @@ def _after_min_isr_change(now: ControllerContext) -> StructValue:
 
 
 def change_elr_level(now: ControllerContext) -> Handled:
-    """584.1. The controller handles a change of eligible.leader.replicas.version."""
+    """584.1. The controller handles a change of eligible.leader.replicas.version: it changes no partition.
+
+    With ``level_change_empties_elr`` it empties the ELR, the last known ELR and the last known leader.
+    """
     empties = now.t.on("level_change_empties_elr")
     return unchecked(cleared(now.t, now.partition) if empties else now.t.record.zero())

@@ -34,9 +34,10 @@ class Decision:
     - ``live``: brokers that may lead after the change.
     - ``joining``: brokers that have fetched the leader's whole log, if they join the ISR.
     - ``lost``: brokers that lost their log.
-    - ``chosen``: an operator accepts fewer than min ISR copies.
+    - ``chosen``: fewer than min ISR copies may remain although no log is lost, by an operator's choice or because a
+      member registers and counts as unclean.
     - ``offline``, ``online``: brokers whose replica's directory goes offline or online.
-    - ``election``: the type of the requested election; None if no election was requested.
+    - ``election``: the type of an election by request or by the task that balances leaders; else None.
     - ``requested``: the operator's request of a recovery; None if there was none.
     """
 
@@ -57,7 +58,7 @@ class Decision:
 class RegistrationEffect:
     """The effect of a broker's registration on the partition.
 
-    - ``record``: the partition's record.
+    - ``record``: the partition's change; empty if there is none.
     - ``again``: how often the controller repeats the record; None if its index cannot differ from the ELR.
     - ``counts_as_clean``: the controller takes the preceding shutdown for a clean one.
     """
@@ -68,13 +69,13 @@ class RegistrationEffect:
 
 
 def commits(partition: StructValue, min_insync_replicas: Number) -> Truth:
-    """966.1. True if the HWM may advance: there is a leader, and the ISR has min ISR members."""
+    """966.1. True if the HWM may advance: there is a leader, and the ISR has at least min ISR members."""
     needed = effective_min_isr(min_insync_replicas, partition.replicas.length)
     return partition.leader.is_some & gate_is_open(size(partition.isr), needed)
 
 
 def after_decision(t: ControllerTypes, logs: AbstractLogs, decision: Decision) -> AbstractLogs:
-    """The brokers with complete logs after a decision.
+    """The brokers with complete logs after a decision, and whether they can be fewer than min ISR.
 
     If the new leader is from outside ISR and ELR, only that leader is complete, because its log becomes the committed
     one. While the HWM may advance, only ISR members are complete.

@@ -38,8 +38,8 @@ class RequestedChange:
     """The requested target of a partition change; fields that are None keep their value.
 
     ``acceptable``: brokers that may lead, if they differ from the currently acceptable brokers. ``unclean_shutdown``:
-    brokers that lost their log. ``assigns``: a replica gets another log directory. ``reorders``: the ISR's members
-    change their order; no rule reads the order, but the record has it.
+    brokers that register after an unclean shutdown. ``assigns``: a replica gets another log directory. ``reorders``:
+    the ISR's members change their order; no rule reads the order, but the record has it.
     """
 
     election: Number = ElectionType.ONLINE
@@ -158,8 +158,9 @@ def complete_reassignment(t: ControllerTypes, target: ChangeTarget, min_isr: Num
 def reassignment_completes(
     t: ControllerTypes, target: ChangeTarget, remaining: SeqValue, min_isr: Number
 ) -> Truth:
-    """966.9. True if all adding replicas are in the ISR, and min ISR members remain without the removing replicas.
+    """966.9. True if a reassignment in progress can complete under the ISR of ``target``.
 
+    All adding replicas are in the ISR, and without the removing replicas at least min ISR members remain in it.
     With ``reassignment_needs_min_isr`` off, it is true if every remaining replica is in the ISR, and there is at
     least one. A reassignment to one replica then leaves one copy of records that more replicas acknowledged.
     """
@@ -277,8 +278,8 @@ def eligible_leader_replicas(
 ) -> SetValue:
     """966.4. The ELR for a proposed ISR.
 
-    If the proposed ISR has min ISR members, the ELR is empty. Otherwise the ELR keeps its members and gains the
-    members that leave the ISR: no record was committed without them, so they hold all records below the HWM.
+    If the proposed ISR has at least ``min_isr`` members, the ELR is empty. Otherwise the ELR keeps its members and
+    gains the members that leave the ISR: no record was committed without them, so they hold all records below the HWM.
     966.5: a broker with an unclean shutdown leaves the ELR. 966.9: only replicas stay after a reassignment.
     966.18: while the feature is off, the ELR is empty. With ``leftover_elr_elects`` the recorded ELR still serves the
     election of this change.
@@ -298,9 +299,9 @@ def last_known_elr(
     unclean_shutdown: SetValue,
     min_isr: Number,
 ) -> SetValue:
-    """966.10. The ELR members that left by an unclean shutdown since the ISR last had min ISR members.
+    """966.10. The ELR members that left by an unclean shutdown since the ISR last had at least min ISR members.
 
-    966.18: while the ELR is off the set is empty; Kafka 4.2 keeps its value.
+    966.18: while the ELR is off, the set is empty. Without ``elr_off_forgets_last_known`` (Kafka) it keeps its value.
     """
     if not t.on("last_known_elr"):
         return t.brokers.zero() if t.on("elr_off_forgets_last_known") else partition.last_known_elr
@@ -320,7 +321,7 @@ def last_known_leader(
     With ``last_known_leader_kept`` off, a partition without a leader sets NO_LEADER when its last ISR member leaves,
     and so forgets the previous value. With ``last_known_leader_by_leader`` it is set when the leader field is written
     as none.
-    966.18: while the ELR is off it is empty.
+    966.18: while the ELR is off, it is empty. Without ``elr_off_forgets_last_known`` (Kafka) it keeps its value.
     """
     before = partition.last_known_leader
     if not t.on("last_known_leader"):
@@ -337,10 +338,10 @@ def last_known_leader(
 
 
 def after_min_isr_change(t: ControllerTypes, partition: StructValue, min_isr: Number) -> StructValue:
-    """966.8. The record for a new effective min ISR: if the ISR has that many members, it empties the ELR.
+    """966.8. The record for a new effective min ISR; with enough ISR members, it empties ELR and last known ELR.
 
     The HWM may then advance without the ELR members, so they are no longer eligible. With
-    ``min_isr_change_clears_elr`` every change empties the ELR and the last known leader.
+    ``min_isr_change_clears_elr`` every change empties both and clears the last known leader, whatever the ISR is.
     """
     record = t.record.zero()
     if t.on("min_isr_change_clears_elr"):

@@ -254,7 +254,7 @@ class Controller(ControllerBase):
 
     @action("966.15, 966.16", says="the controller looks for partitions that may elect uncleanly")
     def maybe_elect_unclean_leader(self, s: State) -> None:
-        """The periodic task elects a leader uncleanly if the topic allows it."""
+        """The periodic task elects a leader uncleanly if there is none and the topic allows it."""
         self._elect(s, handlers.maybe_elect_unclean_leader(self.context(s)))
 
     @action("966.17", says="the controller balances leaders")
@@ -336,7 +336,10 @@ class Controller(ControllerBase):
 
     @action("584.1", rule="leftover_elr_elects", says="eligible.leader.replicas.version goes down or up")
     def change_elr_level(self, s: State) -> None:
-        """The operator changes eligible.leader.replicas.version: the ELR turns off or on, and no partition changes."""
+        """The operator changes eligible.leader.replicas.version: the ELR turns off or on.
+
+        No partition changes, except with ``level_change_empties_elr``.
+        """
         require("the level changes", bool(self.p.elr_changes))
         if self.p.elr_changes:
             led = s.partition.leader.is_some
@@ -355,7 +358,7 @@ class Controller(ControllerBase):
     def change_first_partition(self, s: State, count: int) -> None:
         """The operator changes the number of replicas of the topic's first partition.
 
-        The number 0 means that this partition is the first.
+        The initial number 0 means that this partition is the first.
         """
         require("another number", s.first_partition_replicas != count)
         s.next.first_partition_replicas = count

@@ -206,7 +206,7 @@ def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> t
 
 
 def elr_index_visits(t: ControllerTypes, entries: Number, is_member: Truth) -> Number:
-    """How often the controller changes a partition for a broker in its ELR: once for each index entry."""
+    """How often the controller changes a partition because of a broker in its ELR: once for each index entry."""
     if t.on("cleared_elr_stays_indexed"):
         return entries
     return where(is_member, 1, 0)
@@ -389,7 +389,10 @@ def any_session_expired(
 
 
 def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number) -> StructValue:
-    """A broker's session after the periodic check fenced it; with ``fenced_broker_has_session`` it has ended."""
+    """A broker's session after the periodic check fenced the broker: its last contact is now.
+
+    With ``fenced_broker_has_session`` the session has ended.
+    """
     contact = session.last_contact_ms.type
     over = t.on("fenced_broker_has_session")
     return session.replace(
@@ -405,7 +408,7 @@ def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number)
 def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
     """380.3, 903.1. The check of a heartbeat: its broker epoch is the registered one.
 
-    Otherwise a former incarnation's heartbeat would unfence the new incarnation before that has replayed its
+    Otherwise a former incarnation's heartbeat would unfence the new incarnation before the new one has replayed its
     registration.
     """
     checks = Checks(Error.NONE)
@@ -436,9 +439,9 @@ def next_broker_state(
 ) -> Number:
     """841.5. A broker's state after a heartbeat.
 
-    The controller unfences a broker that has replayed its own registration. It grants a shutdown to a broker that
-    leads nothing. Otherwise a broker that wants to shut down stays in controlled shutdown, until its leaderships have
-    moved and every active broker has replayed these moves.
+    The controller unfences a broker that has replayed its own registration. It grants a shutdown to a broker that leads
+    nothing or is fenced. Otherwise a broker that wants to shut down stays in controlled shutdown, until its leaderships
+    have moved and every active broker has replayed these moves.
     """
     registration, session = registrations[request.broker], sessions[request.broker]
     stop, fence, unfence = BrokerState.SHUTDOWN_NOW, BrokerState.FENCED, BrokerState.UNFENCED
@@ -469,7 +472,10 @@ def is_caught_up(session: StructValue, request: StructValue) -> Truth:
 
 
 def lowest_active_offset(t: ControllerTypes, registrations: ArrayValue, sessions: ArrayValue) -> Number:
-    """The smallest metadata offset in the last heartbeats of unfenced brokers outside controlled shutdown."""
+    """The smallest metadata offset in the last heartbeats of unfenced brokers outside controlled shutdown.
+
+    A broker without a known offset counts as −1. The result is MAX_LONG if there is no such broker.
+    """
     lowest: Any = None
     for b in t.broker:
         session, registration = sessions[b], registrations[b]

@@ -94,7 +94,7 @@ RULES = {
     ),
     "elr_follows_election": Rule(
         "966.4, 966.6",
-        "If the ISR has min ISR members after an election, the ELR is emptied, as after any other change.",
+        "If the ISR has at least min ISR members after an election, the ELR is emptied, as after any other change.",
     ),
     "isr_may_become_empty": Rule("966.3", "The last member can leave the ISR."),
     "min_isr_change_empties_elr": Rule(
@@ -121,8 +121,8 @@ RULES = {
     ),
     "last_known_leader_by_leader": Rule(
         "K6",
-        "The last known leader is set when the leader is written as none and no last known leader is set, whatever "
-        "the ISR is; it is cleared when a leader is written.",
+        "When a change writes that there is no leader, the previous leader becomes the last known leader, whatever "
+        "the ISR is, unless one is set already. It is cleared when a change writes a leader.",
     ),
     "min_isr_change_clears_elr": Rule(
         "K7",
@@ -203,8 +203,8 @@ RULES = {
     ),
     "reassignment_needs_min_isr": Rule(
         "966.9",
-        "A reassignment completes only if all adding replicas are in the ISR and min ISR members are left. It is "
-        "cancelled only if min ISR members are left. Off: it completes once every remaining replica is in the ISR.",
+        "A reassignment completes only if all adding replicas are in the ISR. It completes or is cancelled only if at "
+        "least min ISR members are left. Off: it completes once every remaining replica is in the ISR.",
     ),
     "cancellation_is_whole": Rule(
         "966.9",

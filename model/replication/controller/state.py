@@ -61,8 +61,8 @@ class ControllerBase(Protocol):
             "unclean.leader.election.enable: 0 false, 1 true, 2 false until an operator sets it to true",
         ),
         "strategy_changes": Parameter.switch(
-            "whether an operator changes unclean.recovery.strategy, which begins as Balanced; else it is as "
-            "unclean.leader.election.enable is mapped to it (966.16)"
+            "whether an operator changes unclean.recovery.strategy, which begins as Balanced; else "
+            "unclean.leader.election.enable determines the strategy (966.16)"
         ),
         "recovery_requests": Parameter.switch(
             "whether an operator asks for DESIGNATION and LONGEST_LOG elections, too (966.17)"
@@ -100,8 +100,8 @@ class ControllerBase(Protocol):
             0,
             0,
             2,
-            "1: log directories fail, and replicas are assigned to others; 2: also those whose directory failed, and "
-            "a leader proposes an ISR with them, which the controller accepts",
+            "1: log directories fail, and replicas in online directories are assigned to others; 2: replicas in failed "
+            "directories are assigned, too, and a leader may propose them for the ISR, which the controller accepts",
         ),
         "failovers": Parameter(
             0,
@@ -226,7 +226,7 @@ class ControllerBase(Protocol):
         return where(s.first_partition_replicas > 0, of_first, self.min_isr(s))
 
     def unclean_election(self, s: State) -> Truth:
-        """True if the topic allows unclean election; unclean recovery replaces it (966.13)."""
+        """True if the topic allows unclean election, and unclean recovery does not replace it (966.13)."""
         return s.unclean_election & (not self.on("unclean_recovery"))
 
     def context(self, s: State) -> ControllerContext:
@@ -321,7 +321,8 @@ class ControllerBase(Protocol):
     def index(self, s: State, new: StructValue) -> None:
         """Update the index of ELR members for the change to ``new``.
 
-        Entries that go astray (``elr_index_entries``) move to the topic's first partition.
+        Entries that go astray (``elr_index_entries``) move to the topic's first partition; if this partition is not the
+        first, they leave its part of the index.
         """
         for b in self.t.broker:
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)

@@ -65,7 +65,7 @@ Error = Enum(
 
 @dataclass(frozen=True)
 class EpochBounds:
-    """The largest broker, leader and partition epoch of an exploration, at which it is pruned."""
+    """The largest broker, leader and partition epoch of an exploration; steps beyond them are pruned."""
 
     broker: int
     leader: int
@@ -80,7 +80,7 @@ class ControllerTypes:
     """
 
     picked: Number | None = None
-    """The broker that an election elects if several candidates can be elected."""
+    """The broker that an election elects if any candidate can be elected; None: the first in replica order."""
 
     of_features: frozenset[str] = frozenset()
     """966.18. Rules that depend on the features of a state; ``on`` raises LanguageError for them."""
@@ -219,7 +219,10 @@ class ControllerTypes:
         self.written_fields = tuple(n for n, f in self.record.fields.items() if isinstance(f, Option))
 
     def on(self, rule: str) -> bool:
-        """True if a rule is on. The answer is known while tracing, so a plain ``if`` can test it."""
+        """True if a rule is on, known while tracing: a plain ``if`` can test it.
+
+        Raises LanguageError for an unknown rule, and for a rule of ``of_features``.
+        """
         if rule not in RULES:
             raise LanguageError(f"the controller has no rule {rule!r}; it has {', '.join(sorted(RULES))}")
         if rule in self.of_features:
@@ -227,26 +230,29 @@ class ControllerTypes:
         return rule in self.rules
 
     def under(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """The types under other rules. Both sets of rules must define the same partition fields."""
+        """A copy of the types in which exactly ``rules`` are on, and none depends on features.
+
+        Both sets of rules must define the same partition fields.
+        """
         other = copy.copy(self)
         other.rules = frozenset(rules)
         other.of_features = frozenset()
         return other
 
     def under_any_features(self, rules: AbstractSet[str]) -> ControllerTypes:
-        """The types with ``rules`` that depend on features: ``on`` raises LanguageError for these rules."""
+        """A copy of the types in which ``rules`` depend on features: ``on`` raises LanguageError for them."""
         other = copy.copy(self)
         other.of_features = frozenset(rules)
         return other
 
     def picking(self, broker: Number) -> ControllerTypes:
-        """The types, with ``broker`` as the broker that elections pick."""
+        """A copy of the types in which elections pick ``broker`` (``picked``)."""
         other = copy.copy(self)
         other.picked = broker
         return other
 
     def without_elr(self) -> ControllerTypes:
-        """The types under the rules that hold at level 0 of eligible.leader.replicas.version."""
+        """A copy of the types under the rules that are on at level 0 of eligible.leader.replicas.version."""
         return self.under(self.rules - ELR_FEATURE)
 
     def initial_partition(self, replicas: list[int], isr: list[int]) -> dict[str, Any]:
@@ -289,10 +295,7 @@ class ControllerTypes:
 
 @dataclass(frozen=True)
 class ControllerContext:
-    """The controller's state before a decision: rules, partition, registrations, topic settings.
-
-    ``by_features`` pairs each combination of features with its types.
-    """
+    """The controller's state before a decision: rules, partition, registrations, topic settings."""
 
     t: ControllerTypes
     partition: StructValue
@@ -300,9 +303,12 @@ class ControllerContext:
     min_isr: Number
     """The effective min ISR (966.2)."""
     unclean_election: Truth
-    """unclean.leader.election.enable of the topic."""
+    """True if the controller may elect uncleanly: the topic allows it, and unclean recovery does not replace it."""
     by_features: tuple[tuple[Truth, ControllerTypes], ...] = ()
-    """966.18. Pairs of a condition and the types under the rules that it turns on; the last that holds applies."""
+    """966.18. Pairs of a condition on the features, and the types with the rules that are then on.
+
+    The last pair whose condition holds applies. Empty: ``t`` applies.
+    """
     topic_known: Truth | bool = True
     partition_known: Truth | bool = True
 
@@ -324,7 +330,7 @@ class ControllerContext:
     def decided(
         self, rule: Callable[Concatenate[ControllerContext, P], V], *args: P.args, **kwargs: P.kwargs
     ) -> V:
-        """966.18. The result of ``rule`` under the features that are on in this state."""
+        """966.18. The result of the function ``rule`` for this context, under the rules that the features turn on."""
         result: V | None = None
         for condition, t in self.by_features or ((Bool.lift(True), self.t),):
             found = rule(self.under(t), *args, **kwargs)
@@ -342,7 +348,7 @@ def written(t: ControllerTypes, field: str, condition: Truth | bool, value: Valu
 
 @dataclass(frozen=True)
 class Handled:
-    """A handler's result: the checks and, if they pass, the PartitionChangeRecord and the answer's error."""
+    """A handler's result. If the checks pass, ``record`` is appended and ``error`` is the error in the answer."""
 
     checks: Checks
     record: StructValue
