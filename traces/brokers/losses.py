@@ -21,7 +21,7 @@ from typing import Any
 
 from highwater.invariants import statements
 from highwater.traces.brokers.broker_view import BrokerView, Position, Stint
-from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent
+from highwater.traces.kafka.broker_log import BecameLeader, BrokerEvent, Truncating
 from highwater.traces.kafka.dumps import ReplicaLog
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.observed import (
@@ -243,9 +243,9 @@ def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) 
         if end is None:
             continue
         epoch = view.positions[-1].epoch if view.positions else -1
-        heard = [
-            s.leos[broker] for v in views.values() for s in v.stints if s.epoch == epoch and broker in s.leos
-        ]
+        heard = [s.leos.get(broker, -1) for v in views.values() for s in v.stints if s.epoch == epoch]
+        if isinstance(end.event, Truncating):
+            heard = heard[-1:]  # The leader may have restarted with a shorter log.
         leo = end.offset if end.is_exact else max([end.offset, *heard])
         yield ReplicaEnd(
             broker,

@@ -38,10 +38,11 @@ _SHOWN = (
 
 @dataclass(frozen=True)
 class IncidentEvent:
-    """An event about an incident: it was opened, changed or closed, at an offset of the metadata log.
+    """An event about an incident: it was opened, changed or closed.
 
-    ``seq`` numbers the events from 1. ``time`` is the append time of the last record read, in ms since the epoch.
-    ``why`` is the reason of a closing that is not due to the state of the partition; else empty.
+    ``seq`` numbers the events from 1. ``offset`` and ``time`` are the offset in the metadata log (-1 before the first
+    record) and the append time, in ms since the epoch, of the last record read. ``why`` is the reason of a closing that
+    is not due to the state of the partition; else empty.
     """
 
     seq: int

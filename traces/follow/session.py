@@ -272,7 +272,7 @@ class Following:
         ledger, counts = self.ledger, self.counts
         ledger.seq = self._seq_before
         yield from ledger.adopt(
-            self._told, self._tail.next_offset, counts.last_time, self._tail.begun_at, self._why
+            self._told, self._tail.next_offset - 1, counts.last_time, self._tail.begun_at, self._why
         )
         self._told, self._read_up_to = {}, 0
 

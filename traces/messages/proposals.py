@@ -191,15 +191,19 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
 def _named_first(led: Leadership, proposal: Proposal, member: int) -> int | None:
     """The broker epoch of a member in the first sending of the proposal; None if this is the first sending.
 
-    An INELIGIBLE_REPLICA error ends a proposal (841.3); after it, the same members are a new proposal.
+    An INELIGIBLE_REPLICA error ends a proposal with all its sendings (841.3); after it, the same members are a new
+    proposal.
     """
+    first: int | None = None
     members = [m for m, _ in proposal.members]
     for earlier in led.proposed.get(proposal.partition_epoch, ()):
         if earlier.line.arrived >= proposal.line.arrived:
             break
-        if [m for m, _ in earlier.members] == members and earlier.error != INELIGIBLE:
-            return dict(earlier.members)[member]
-    return None
+        if earlier.error == INELIGIBLE:
+            first = None
+        elif first is None and [m for m, _ in earlier.members] == members:
+            first = dict(earlier.members)[member]
+    return first
 
 
 def _wrongly_named(

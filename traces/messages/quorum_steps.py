@@ -181,7 +181,7 @@ class Fetches(Explainer):
             # In the model, members fetch only from a known leader. A member that searches for one sends the same
             # fields.
             self.guess("a fetch to look for a leader")
-            node.leader, node.ballot = next(v for v in b.voters if v != f), "none"
+            node.leader, node.ballot = next((v for v in b.voters if v != f), None), "none"
         window = Window(b, [f], [fetch.offset, fetch.hwm or 0])
         outcome = self.take(window, "send_fetch", f=window.slots[f])
         node.leader, node.ballot = before
@@ -440,7 +440,8 @@ class Leaders(Fetches):
     def appended(self, event: e.Event, what: e.Appended) -> None:
         """Handle a line: a leader appends, which completes fetches that wait for records.
 
-        An append continues the previous append's turn if that turn's answers have no lines yet.
+        An append continues the previous append's turn if an answer or an HWM move of that turn has no line yet. Then
+        the HWM moves once, from its value before the first append.
         """
         b, leader = self.belief, event.node
         node = b.node(leader)
@@ -454,7 +455,7 @@ class Leaders(Fetches):
             self.turns[leader] = Turn(what, event)
             return
         turn = self.turns.get(leader)
-        in_a_row = turn is not None and isinstance(turn.what, e.Appended) and bool(turn.answers)
+        is_open = turn is not None and (bool(turn.answers) or turn.hwm is not None)
         before = log.end
         self._new_end = (what.end,)
         window = Window(b, [leader], [what.end], commits=True)
@@ -469,13 +470,13 @@ class Leaders(Fetches):
         self._new_end = ()
         hwm = node.hwm
         self.adopt(window, outcome, leader)
-        if turn is None or not in_a_row:
+        if turn is None or not is_open or not isinstance(turn.what, e.Appended):
             turn = self.turns[leader] = Turn(what, event)
         self._expect(turn, completed)
         log.append(what.end, what.epoch)
         self._commit(window, outcome, log)
         if node.hwm != hwm:
-            turn.hwm, turn.hwm_before = node.hwm, hwm
+            turn.hwm, turn.hwm_before = node.hwm, hwm if turn.hwm is None else turn.hwm_before
         self.explain("append", {"leader": leader}, {
             "base": (before, what.base), "epoch": (node.epoch, what.epoch), "grows": (True, what.end > what.base),
         })  # fmt: skip

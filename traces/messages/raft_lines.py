@@ -1,8 +1,10 @@
 """A node's raft log: log4j's lines of org.apache.kafka.raft at TRACE, plain or compressed, in bounded memory.
 
-Unused lines are skipped. A line without a logger of this package at its end counts as cut off when its node died; the
-text of the new process after it is read. Kafka's objects are printed by ``toString``,
-``Name(field=value, list=[Other(…), …], …)``. They are read in one pass with at most ``MAX_DEPTH`` levels of nesting.
+Unused lines are skipped, and lines of other loggers. A text counts as cut off when its node died if no logger is at its
+end, and it has the raft client's prefix or stands before the text of a new process in the same line, which is read.
+
+Kafka's objects are printed by ``toString``, ``Name(field=value, list=[Other(…), …], …)``. They are read in one pass
+with at most ``MAX_DEPTH`` levels of nesting.
 """
 
 from __future__ import annotations
@@ -260,6 +262,7 @@ _HEAD = re.compile(
 )
 _NODE = re.compile(r"\[RaftManager (?:id|nodeId)=(\d{1,10})\] ")
 _LOGGER = re.compile(r"\((org\.apache\.kafka\.raft\.[\w$.]+)\)\s*\Z")
+_ANY_LOGGER = re.compile(r" \([A-Za-z]\w*(?:\.[\w$]+)+\)\s*\Z")
 _SIGN = re.compile(rb"\] (?:TRACE|DEBUG|INFO) \[RaftManager (?:id|nodeId)=\d{1,10}\] ")
 _LOGGED = re.compile(rb"\A\[\d{4}-\d\d-\d\d [^\]]*\] [A-Z]+ .*\(([\w.$]+)\)\s*\Z")
 _OWN, _CLIENT = b"org.apache.kafka.raft.", b"org.apache.kafka.raft.KafkaRaftClient"
@@ -283,13 +286,17 @@ def is_raft_log(head: bytes) -> bool:
 
 
 class RaftLog:
-    """A file with one node's lines. Iterating gives its events in order; ``cut`` then has the number of torn lines."""
+    """A file with one node's lines.
+
+    Iterating gives its events in order. ``cut`` counts the torn lines of the latest iteration.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self.cut, self.lines, self.bytes_read = path, 0, 0, 0
 
     def __iter__(self) -> Iterator[e.Event]:
         """Iterate over the events. Raises TraceError if the file cannot be read, or a line has an impossible value."""
+        self.cut = 0
         with Source(self.path) as source:
             for number, raw in enumerate(split(source), start=1):
                 self.lines, self.bytes_read = number, source.bytes_read
@@ -299,10 +306,12 @@ class RaftLog:
         heads = list(_HEAD.finditer(line))
         for head, following in zip(heads, [*heads, None][1:], strict=True):
             text = line[head.end() : following.start() if following else len(line)]
-            if _LOGGER.search(text) is None:
-                self.cut += 1
-                continue
             node = _NODE.match(text)
+            if _LOGGER.search(text) is None:
+                # A message of another logger can have several lines, the first one without its logger.
+                is_part = node is not None or following is not None
+                self.cut += is_part and _ANY_LOGGER.search(text) is None
+                continue
             if node is not None:
                 place = Place(self.path, number)
                 said = _said(place, text[node.end() :])

@@ -162,7 +162,8 @@ class LogTruncation:
 class ReplicaEnd:
     """The last known end of a replica's log.
 
-    - ``leo`` is the log end offset; with ``at_least``, the log may have grown since.
+    - ``leo`` is the log end offset; with ``at_least``, the log may have grown since, or the last truncation to ``leo``
+      may have removed more.
     - ``time`` (ms since the epoch) is None if unknown, or for a dump.
     - ``last_epoch`` is the leader epoch of the last record: ``EMPTY`` for an empty log, None if unknown.
     - ``leader_epoch`` is the latest leader epoch in which the broker led or followed, -1 if unknown.

@@ -99,6 +99,7 @@ def test_an_incident_of_a_truncated_tail_is_closed_with_the_reason(log: bytes, c
     events = cluster.follow()
     assert {e["incident"]["id"] for e in events} == before != set()
     assert all(e["event"] == "closed" and "truncated" in e["why"] for e in events)
+    assert {e["offset"] for e in events} == {cluster.follower.place.next_offset - 1}, "of the last record"
 
 
 def test_a_rewritten_tail_of_the_same_length_is_read_again(log: bytes, cluster: Cluster) -> None:

@@ -49,6 +49,32 @@ def test_other_lines_are_skipped_and_truncated_lines_are_counted(tmp_path: Path)
     assert read.cut == 2
 
 
+def test_lines_of_other_loggers_are_skipped_and_not_counted_as_cut_off(tmp_path: Path) -> None:
+    """One file can have all loggers' lines, and a message can have several lines with its logger after the last one."""
+    time = "[2026-11-21 10:00:00,005] "
+    path = log(
+        tmp_path,
+        HEAD + FETCH.format(5) + TAIL,
+        time + "INFO Initialized snapshots with IDs SortedSet() (kafka.raft.KafkaMetadataLog$)",
+        time + "INFO KafkaConfig values: ",
+        "\tnode.id = 3",
+        " (kafka.server.KafkaConfig)",
+        time + "ERROR Found problem (state.change.logger)",
+        time + "ERROR to" + time + "INFO Registered (kafka.utils.Log4jControllerRegistration$)",
+        HEAD + "Received inbound message InboundRequest(listenerName=ListenerName(CONTROLLER)",
+    )
+    read = RaftLog(path)
+    assert [event.place.line for event in read] == [1]
+    assert read.cut == 2
+
+
+def test_lines_cut_off_before_the_voters_are_counted_once(tmp_path: Path) -> None:
+    """The replay reads each log's first lines twice, at first for the voters."""
+    voters = "Starting voters are VoterSet(voters={3=VoterNode()})"
+    path = log(tmp_path, HEAD + "x", HEAD + "y" + HEAD + "Shutdown" + TAIL, HEAD + voters + TAIL)
+    assert replay_raft([path]).notes == ["skipped 2 lines that are cut off: a process died"]
+
+
 def test_compressed_is_read_alike(tmp_path: Path) -> None:
     path = tmp_path / "raft.log.gz"
     path.write_bytes(gzip.compress((HEAD + FETCH.format(5) + TAIL + "\n").encode()))

@@ -185,17 +185,42 @@ def test_a_vote_of_a_node_that_is_no_voter_does_not_conform(tmp_path: Path) -> N
     assert told(replay_raft(writer.write(tmp_path)))[0] == ("win_pre_votes", "granted")
 
 
+def alone(steps: list[Step]) -> Writer:
+    """The logs of a single voter and an observer."""
+    sizes = {"voters": 1, "observers": 1, "appends": 2}
+    writer = Writer(1, 2)
+    writer.run(*scripted(Model(Quorum(sizes, Quorum.profiles["kafka_4_2"].rules)), steps))
+    return writer
+
+
 @pytest.mark.parametrize("hwm", [3, 2])
 def test_a_single_voter_commits_each_append(hwm: int, tmp_path: Path) -> None:
     """A single controller advances its HWM with each append."""
-    alone = Model(Quorum({"voters": 1, "observers": 1, "appends": 2}, Quorum.profiles["kafka_4_2"].rules))
-    writer = Writer(1, 2)
-    writer.run(*scripted(alone, [APPEND, APPEND, *asked(1)]))
+    writer = alone([APPEND, APPEND, *asked(1)])
     assert sum("Leader high watermark" in line for line in writer.lines[0]) == 2
     if hwm == 2:
         drop(writer, 0, "Leader high watermark updated to LogOffsetMetadata(offset=3")
     expected = [] if hwm == 3 else [("what must follow", "its HWM moves to 3")]
     assert told(replay_raft(writer.write(tmp_path))) == expected
+
+
+def test_a_single_voter_can_append_twice_before_its_hwm_moves(tmp_path: Path) -> None:
+    """Kafka appends several batches and then flushes them all, so the HWM moves once, from before the first append."""
+    writer = alone([APPEND, APPEND])
+    drop(writer, 0, "Leader high watermark updated to LogOffsetMetadata(offset=2")
+    final = writer.lines[0].pop()
+    writer.say(
+        0, "DEBUG", "High watermark set to LogOffsetMetadata(offset=3) from LogOffsetMetadata(offset=1) x"
+    )
+    writer.lines[0].append(final)
+    assert told(replay_raft(writer.write(tmp_path))) == []
+
+
+def test_a_fetch_of_a_single_voter_does_not_conform(tmp_path: Path) -> None:
+    """No other voter can lead."""
+    writer = alone([])
+    writer.sends("fetch", 0, 1, writer.fetch(0, {"epoch": 0, "offset": 1, "last_epoch": 0, "hwm": 1}))
+    assert [action for action, *_ in told(replay_raft(writer.write(tmp_path)))] == ["send_fetch"]
 
 
 def changed(old: str, new: str) -> Callable[[str], str]:

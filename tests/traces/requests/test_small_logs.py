@@ -218,3 +218,22 @@ def test_another_proposal_names_its_own_epochs(tmp_path: Path) -> None:
         small.alter(95, (0, 2))
 
     assert "903.3" not in told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1))
+
+
+def test_a_proposal_after_an_ineligible_replica_names_its_own_epochs(tmp_path: Path) -> None:
+    """841.3: INELIGIBLE_REPLICA ends a proposal with all its sendings; the next one has the epochs of new fetches."""
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0)
+        small.fetch(0, 0, f=2)
+        for error in (41, 107):
+            small.made.now += 1000
+            small.alter(error, (0, 1, 2))
+        small.made.now += 1000
+        small.epochs[2] = small.made.register(2)
+        small.made.now += 1000
+        small.fetch(0, 0, f=2)
+        small.made.now += 1000
+        small.alter(41, (0, 1, 2))
+
+    assert "903.3" not in told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1))

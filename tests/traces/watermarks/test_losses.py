@@ -204,6 +204,18 @@ def test_hwm_moves_after_the_last_known_role_change_do_not_count(made: Made) -> 
     assert made.findings() == []
 
 
+def test_a_leader_that_restarts_with_less_cuts_its_followers(made: Made) -> None:
+    """The LEO 10 that broker 0 recorded before is no bound for the end of broker 1's log."""
+    made.restarted(0, 9)
+    made.leads(0, 9, 9)
+    made.follows(1, 10)
+    made.truncating(1, 0, 9)
+    found = made.watermarks()
+    found.finish({"t1-0": 2})
+    ends = {end.broker: (end.leo, end.at_least) for end in found.ends["t1-0"]}
+    assert ends == {0: (9, True), 1: (9, True), 2: (10, True)}
+
+
 def test_logs_by_epoch() -> None:
     log = extend(extend((), 0, 0), 3, 10)
     assert cut(log, 10) == ((0, 0),)
