@@ -195,6 +195,7 @@ class MetadataFollower(Tracker):
         """Follow changes of partitions, each a decision of its own. Raises TraceError."""
         partitions, changes, no_ops = self.image.partitions, 0, 0
         followed: set[int] = set()
+        histories = self.watch.histories
         for position, value in enumerate(values):
             # The loop does what ``change_of`` and ``Partition.transition`` do, without calls.
             if value[1] != CHANGE:
@@ -218,6 +219,8 @@ class MetadataFollower(Tracker):
                 partition.partition_epoch += transition.changes
                 partition.leader_epoch += transition.bumps
                 changes += transition.changes
+                if histories is not None:
+                    histories.change(partition, transition, offsets[position], time)
                 continue
             observations, places = [Change(change)], [offsets[position]]
             if transition is None and self.follows_directories:

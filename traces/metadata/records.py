@@ -376,7 +376,7 @@ def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]
     for partition in concerned:
         if partition in before:
             _resize(partition, change, before[partition], _min_isr(tracker, partition))
-        if partition.state is not None:
+        if partition.state is not None or tracker.watch.histories is not None:
             in_force = tracker.image.effective(partition, len(partition.belief.observed.replicas))
             tracker.reporter.setting(partition, SettingInForce(change, *in_force))
 
@@ -433,8 +433,7 @@ def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
         tracker.populated(record.offset, -1)
         reporter.close(partition, record.time)
         image.remove(partition)
-        if partition.state is not None:
-            reporter.change(partition, record.offset, record.time, partition.state, None, "delete the topic")
+        reporter.deleted(partition, record.offset, record.time)
 
 
 def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
@@ -476,10 +475,9 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
     image.place(partition, ())
     tracker.populated(record.offset, 1)
     reporter.conditions(partition, belief, record.time)
-    if tracker.watch.tracks(partition.name):
-        partition.state = state
-        cause = "snapshot" if tracker.is_loading else "create"
-        reporter.change(partition, record.offset, record.time, None, state, cause)
+    reporter.created(
+        partition, record.offset, record.time, state, "snapshot" if tracker.is_loading else "create"
+    )
 
 
 def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:

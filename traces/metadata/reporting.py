@@ -11,6 +11,7 @@ from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.beliefs.belief_states import BeliefState, Transition, with_brokers
 from highwater.traces.metadata.beliefs.evidence import PROPERTIES, Brokers
+from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Finding, Unexplained
 from highwater.traces.reports.observed import (
@@ -221,13 +222,14 @@ class Watch:
     """Callbacks while a log is followed, for the partitions that ``tracks`` accepts by name.
 
     ``on_change`` gets each change, ``on_setting`` the topic whose settings changed (None for all), and
-    ``on_setting_in_force`` a partition's name and the setting in force for it.
+    ``on_setting_in_force`` a partition's name and the setting in force for it. ``histories`` records all partitions.
     """
 
     tracks: Callable[[str], bool] = lambda name: False
     on_change: OnChange | None = None
     on_setting: Callable[[str | None], None] | None = None
     on_setting_in_force: Callable[[str, SettingInForce], None] | None = None
+    histories: Histories | None = None
 
 
 NOBODY = Watch()
@@ -308,6 +310,8 @@ class Reporter:
         """
         leader_epoch = partition.leader_epoch - transition.bumps
         partition_epoch = partition.partition_epoch - transition.changes
+        if self._watch.histories is not None and partition.topic is not None:
+            self._watch.histories.changes(self._image, partition, transition, brokers, offsets, time)
         for place, span in enumerate(transition.spans):
             partition_epoch += span.changes
             leader_epoch += span.bumps
@@ -332,9 +336,27 @@ class Reporter:
                     self._keep(finding(name, certain, partition.name, state, offset, time, known), True)
             if is_asked_for:
                 former, partition.state = partition.state, state
-                self.change(partition, offset, time, former, state, span.cause)
+                self._change(partition, offset, time, former, state, span.cause)
 
-    def change(
+    def created(
+        self, partition: Partition, offset: int, time: int, state: PartitionState, cause: str
+    ) -> None:
+        """Report a new partition in this state to the watch."""
+        if self._watch.histories is not None:
+            self._watch.histories.begin(self._image, partition, offset, time, state, cause)
+        if self._watch.tracks(partition.name):
+            partition.state = state
+            self._change(partition, offset, time, None, state, cause)
+
+    def deleted(self, partition: Partition, offset: int, time: int) -> None:
+        """Report the deletion of a partition to the watch."""
+        cause = "delete the topic"
+        if self._watch.histories is not None:
+            self._watch.histories.end(partition, offset, time, cause)
+        if partition.state is not None:
+            self._change(partition, offset, time, partition.state, None, cause)
+
+    def _change(
         self,
         partition: Partition,
         offset: int,
@@ -356,7 +378,9 @@ class Reporter:
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
         """Report a setting that changed for a partition to the watch."""
-        if self._watch.on_setting_in_force is not None:
+        if self._watch.histories is not None:
+            self._watch.histories.setting(partition, setting)
+        if partition.state is not None and self._watch.on_setting_in_force is not None:
             self._watch.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:

@@ -268,13 +268,13 @@ class Transition:
     """The change of a belief state by one or more observations, in spans.
 
     ``is_plain``: there is nothing to report, and brokers and the number of replicas stay the same. ``moves``: the
-    slots stand for other brokers afterwards.
+    slots stand for other brokers afterwards. ``step`` is its number in the histories of partitions, -1 if it has none.
     """
 
-    __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans")
+    __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans", "step")
 
     def __init__(self, before: BeliefState, spans: tuple[Span, ...]) -> None:
-        self.spans = spans
+        self.spans, self.step = spans, -1
         self.after = after = spans[-1].belief
         self.changes = sum([s.changes for s in spans])
         self.bumps = sum([s.bumps for s in spans])

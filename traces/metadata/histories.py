@@ -1,0 +1,214 @@
+"""The history of every partition of a long log, in 12 bytes a change, until it is known which ones a page shows."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from heapq import merge
+from itertools import chain, islice
+from typing import NamedTuple
+
+from highwater.traces.metadata.beliefs.belief_states import Span, Transition, with_brokers
+from highwater.traces.metadata.beliefs.evidence import Brokers, Observed
+from highwater.traces.metadata.image import Image, Partition
+from highwater.traces.reports.observed import PartitionChange, PartitionState, SettingInForce
+from highwater.traces.reports.report import LIMIT_CHANGES, Timeline
+
+_WIDTH = 3
+"""The numbers of an entry: how much the offset and the time grow, and the number of the step."""
+
+
+class _Step(NamedTuple):
+    """The change of a partition in an entry: the partition afterwards, the cause, and how much its epochs grow.
+
+    ``after`` is an ``Observed`` with slots for brokers, a ``PartitionState`` for a new partition, or None for a
+    deleted one.
+    """
+
+    after: PartitionState | None
+    cause: str | None
+    changes: int = 0
+    bumps: int = 0
+
+
+class _Base(NamedTuple):
+    """The values that hold from the entry with the number ``first`` on, until the next base.
+
+    ``offset`` and ``time`` are those of the first entry, except what the entry adds.
+    """
+
+    first: int
+    offset: int
+    time: int
+    brokers: Brokers
+    min_isr: int | None
+    unclean: bool | None
+
+
+class _History:
+    """The first ``LIMIT_CHANGES`` changes of one partition, with the number of all.
+
+    ``offset``, ``time``, ``brokers`` and ``replicas`` (their number) are those of the last entry.
+    """
+
+    __slots__ = (
+        "bases", "brokers", "entries", "number", "offset", "replicas", "settings", "time", "topic", "total",
+    )  # fmt: skip
+
+    def __init__(self, topic: str, number: int) -> None:
+        self.topic, self.number = topic, number
+        self.entries = array("i")
+        self.bases: list[_Base] = []
+        self.settings: list[SettingInForce] = []
+        self.offset = self.time = self.total = 0
+        self.brokers: Brokers = ()
+        self.replicas = 0
+
+    def append(self, offset: int, time: int, step: int) -> None:
+        """Add an entry."""
+        entries, length = self.entries, len(self.entries)
+        try:
+            entries.extend((offset - self.offset, time - self.time, step))
+        except OverflowError:
+            del entries[length:]
+            last = self.bases.pop() if self.bases[-1].first == length // _WIDTH else self.bases[-1]
+            self.bases.append(last._replace(first=length // _WIDTH, offset=offset, time=time))
+            entries.extend((0, 0, step))
+        self.offset, self.time = offset, time
+
+    def rebase(self, brokers: Brokers, replicas: int, min_isr: int | None, unclean: bool | None) -> None:
+        """Begin a base with other brokers or settings."""
+        place = len(self.entries) // _WIDTH
+        if self.bases and self.bases[-1].first == place:
+            del self.bases[-1]
+        self.bases.append(_Base(place, self.offset, self.time, brokers, min_isr, unclean))
+        self.brokers, self.replicas = brokers, replicas
+
+    def changes(self, steps: Sequence[_Step]) -> Iterator[PartitionChange]:
+        """Iterate over the changes."""
+        bases, entries = {base.first: base for base in self.bases}, iter(self.entries)
+        base, state = self.bases[0], None
+        offset = time = leader_epoch = partition_epoch = 0
+        for place, (more, later, number) in enumerate(zip(entries, entries, entries, strict=True)):
+            if place in bases:
+                base = bases[place]
+                offset, time = base.offset, base.time
+            offset, time = offset + more, time + later
+            step, before = steps[number], state
+            state = step.after
+            if isinstance(state, Observed):
+                leader_epoch, partition_epoch = leader_epoch + step.bumps, partition_epoch + step.changes
+                state = replace(
+                    with_brokers(state, base.brokers),
+                    leader_epoch=leader_epoch,
+                    partition_epoch=partition_epoch,
+                )
+            elif state is not None:
+                leader_epoch, partition_epoch = state.leader_epoch, state.partition_epoch
+            settings = (None, None) if state is None else (base.min_isr, base.unclean)
+            yield PartitionChange(offset, time, self.topic, self.number, before, state, step.cause, *settings)
+
+
+class Histories:
+    """Records the changes and the settings of all partitions of topics, and makes timelines of them."""
+
+    def __init__(self) -> None:
+        self._present: dict[Partition, _History] = {}
+        self._by_name: dict[str, list[_History]] = {}
+        self._steps: list[_Step] = []
+        self._numbers: dict[_Step, int] = {}
+        self._settings: dict[SettingInForce, SettingInForce] = {}
+
+    def begin(
+        self, image: Image, partition: Partition, offset: int, time: int, state: PartitionState, cause: str
+    ) -> None:
+        """Record a new partition in this state."""
+        assert partition.topic is not None
+        history = self._present[partition] = _History(partition.topic.name, partition.number)
+        self._by_name.setdefault(partition.name, []).append(history)
+        history.offset, history.time, history.total = offset, time, 1
+        replicas = len(state.replicas)
+        history.rebase(partition.binding.brokers, replicas, *image.effective(partition, replicas))
+        history.append(offset, time, self._number(_Step(state, cause)))
+
+    def end(self, partition: Partition, offset: int, time: int, cause: str) -> None:
+        """Record the deletion of a partition."""
+        history = self._present.pop(partition)
+        history.total += 1
+        if history.total <= LIMIT_CHANGES:
+            history.append(offset, time, self._number(_Step(None, cause)))
+
+    def setting(self, partition: Partition, setting: SettingInForce) -> None:
+        """Record the value of a partition's setting from here on."""
+        history = self._present[partition]
+        if len(history.settings) < LIMIT_CHANGES:
+            history.settings.append(self._settings.setdefault(setting, setting))
+        now, last = (setting.min_isr, setting.unclean_election), history.bases[-1]
+        if history.total < LIMIT_CHANGES and now != (last.min_isr, last.unclean):
+            history.rebase(history.brokers, history.replicas, *now)
+
+    def change(self, partition: Partition, transition: Transition, offset: int, time: int) -> None:
+        """Record a plain transition by one change."""
+        history = self._present[partition]
+        history.total += 1
+        if history.total > LIMIT_CHANGES:
+            return
+        step = transition.step
+        if step < 0:
+            step = transition.step = self._of_span(transition.spans[0])
+        history.append(offset, time, step)
+
+    def changes(
+        self,
+        image: Image,
+        partition: Partition,
+        transition: Transition,
+        brokers: Brokers,
+        offsets: Sequence[int],
+        time: int,
+    ) -> None:
+        """Record each change in a transition; ``brokers`` are the brokers of its spans' slots."""
+        if transition.is_plain and transition.changes and len(transition.spans) == 1:
+            self.change(partition, transition, offsets[transition.spans[0].last], time)
+            return
+        history = self._present[partition]
+        for span in transition.spans:
+            history.total += span.changes > 0
+            if not span.changes or history.total > LIMIT_CHANGES:
+                continue
+            own = tuple([brokers[slot] for slot in span.order])
+            replicas = len(span.belief.observed.replicas)
+            if (own, replicas) != (history.brokers, history.replicas):
+                history.rebase(own, replicas, *image.effective(partition, replicas))
+            history.append(offsets[span.last], time, self._of_span(span))
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of all partitions so far."""
+        return self._by_name.keys()
+
+    def timelines(self, names: Collection[str]) -> dict[str, Timeline]:
+        """The timelines of the partitions with these names, in the order of their first changes."""
+        return {name: self._timeline(name, found) for name, found in self._by_name.items() if name in names}
+
+    def _timeline(self, name: str, found: Sequence[_History]) -> Timeline:
+        """The timeline of a partition, which has several histories if it was deleted and created again."""
+        changes = merge(*(h.changes(self._steps) for h in found), key=lambda change: change.position)
+        settings = chain.from_iterable(history.settings for history in found)
+        return Timeline(
+            name,
+            list(islice(changes, LIMIT_CHANGES)),
+            sum(history.total for history in found),
+            list(islice(settings, LIMIT_CHANGES)),
+        )
+
+    def _of_span(self, span: Span) -> int:
+        return self._number(_Step(span.belief.observed, span.cause, span.changes, span.bumps))
+
+    def _number(self, step: _Step) -> int:
+        """The number of a step; equal steps share one."""
+        found = self._numbers.setdefault(step, len(self._steps))
+        if found == len(self._steps):
+            self._steps.append(step)
+        return found
