@@ -31,7 +31,7 @@ from highwater.traces.kafka.values import (
 )
 from highwater.traces.metadata.beliefs.evidence import Change
 from highwater.traces.metadata.image import Partition, loses_replica
-from highwater.traces.metadata.pending import Pending, new_tuple
+from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import BROKER_HANDLERS, TOPIC_HANDLERS, after_group
 from highwater.traces.metadata.sharing import Elsewhere, SharedRecord
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
@@ -329,7 +329,7 @@ class MetadataFollower(Tracker):
                 self.automaton()
                 self._elsewhere(pending, offset, value)
             else:
-                if kind(value) != _FEATURE:
+                if self.has_new_features and kind(value) != _FEATURE:
                     self.automaton()
                 self._record(pending, offset, time, value)
         pending.flush()
@@ -337,14 +337,13 @@ class MetadataFollower(Tracker):
         after_group(self, pending, records[-1][1])
 
     def _record(self, pending: Pending, offset: int, time: int, value: bytes) -> None:
-        found = change_of(value)
-        if found is not None:
-            partition = self.image.partitions.get(found[0])
+        if value[1] == CHANGE:
+            partition = self.image.partitions.get(value[KEY])
             if partition is None:
                 pending.elsewhere(offset)
                 self._unknown_partition(offset, time, value)
             else:
-                pending.add(partition, new_tuple(Change, (found[1], None)), offset)
+                pending.change(partition, value[BEFORE_KEY] + value[AFTER_KEY], offset)
             return
         pending.other(offset)
         try:

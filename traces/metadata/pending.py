@@ -56,19 +56,22 @@ class Pending:
         self.sets_elr: int | None = None
         """The offset of a record of the level of eligible.leader.replicas.version; None without one."""
 
-    def add(self, partition: Partition, observation: Observation, offset: int) -> None:
-        """Add an observation of a partition."""
+    def change(self, partition: Partition, change: bytes, offset: int) -> None:
+        """Add a change of a partition."""
+        pair = new_tuple(Change, (change, None)), offset
         found = self._observations.get(partition)
         if found is None:
-            self._observations[partition] = [(observation, offset)]
+            self._observations[partition] = [pair]
         else:
-            found.append((observation, offset))
+            found.append(pair)
         if self._first is None:
             self._first = offset
-        if not isinstance(observation, Change):
-            self._first = offset + 1
-        if not isinstance(observation, TopicSettings):
-            self._settings_only = False
+        self._settings_only = False
+
+    def settings(self, partition: Partition, settings: TopicSettings, offset: int) -> None:
+        """Add the possible settings of a partition."""
+        self._observations.setdefault(partition, []).append((settings, offset))
+        self._first = offset + 1
 
     def min_isr(self, topic: str, offset: int) -> None:
         """Note a record that sets min.insync.replicas, for a topic or, with "", for all topics.
@@ -150,10 +153,10 @@ class Pending:
         self._with_brokers(observations)
         explained: list[_Explained] = []
         for partition, pairs in observations.items():
-            contents = [content(found) for found, _ in pairs]
-            transition = (
-                partition.transition(contents[0]) if len(contents) == 1 else partition.transition_by(contents)
-            )
+            if len(pairs) == 1:
+                transition = partition.transition(content(pairs[0][0]))
+            else:
+                transition = partition.transition_by([content(found) for found, _ in pairs])
             if transition is None or not transition.is_plain or partition.state is not None:
                 found, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
                 followed = tracker.follow(partition, found, offsets, self._time, transition)

@@ -522,7 +522,7 @@ def configure(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
         tracker.watch.on_setting(resource[1] if resource[0] == TOPIC else None)
     for partition in concerned:
         now = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
-        pending.add(partition, now, record.offset)
+        pending.settings(partition, now, record.offset)
 
 
 def _set(tracker: Tracker, resource: tuple[int, str], name: str, value: str | None) -> None:

@@ -196,9 +196,10 @@ class Tracker:
 
         That number can change the topic's effective min.insync.replicas (966.2).
         """
-        replicas = len(partition.belief.observed.replicas)
         topic = partition.topic
-        if topic is None or partition.number or replicas == len(before.observed.replicas):
+        if topic is None or partition.number:
+            return
+        if len(partition.belief.observed.replicas) == len(before.observed.replicas):
             return
         for other in topic.partitions.values():
             if other is not partition:

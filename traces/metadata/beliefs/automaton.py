@@ -210,7 +210,8 @@ class Automaton:
         observation = observations[0]
         if len(observations) > 1 or not isinstance(observation, Change) or observation.raw in binding.symbols:
             return ()
-        return tuple(sorted(self._decoded(observation.raw).names.difference(binding.brokers)))
+        names = self._decoded(observation.raw).names
+        return () if names.issubset(binding.slots) else tuple(sorted(names.difference(binding.brokers)))
 
     def _content(self, binding: Binding, observation: Observation) -> Any:
         """The content of an observation, with slots instead of brokers; None if a broker has no slot."""

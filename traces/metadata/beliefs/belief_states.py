@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -129,6 +130,7 @@ def _check_members(name: str, members: Slots) -> None:
         raise CannotFollow(f"{name} has a broker that cannot be one")
 
 
+@lru_cache(maxsize=10_000)
 def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
     """A partition with slots for brokers, and the brokers of the slots. Raises CannotFollow if it is impossible."""
     others = {b for name in SETS for b in getattr(state, name)}
