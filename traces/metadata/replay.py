@@ -215,8 +215,8 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
 
 # --- replay into a report ---
 
-COLLECTED_AFTER = (100_000, 20, 100)
-"""Thresholds of Python's garbage collector during replay: the tables are large, and have no garbage."""
+COLLECTED_AFTER = 1_000_000
+"""The number of new objects after which Python collects garbage during replay: the tables have almost no garbage."""
 PROGRESS_EVERY = 500
 """The number of batches between two calls of the progress function."""
 
@@ -262,10 +262,10 @@ def replay_metadata(
 
 
 @contextmanager
-def rarely_collected() -> Iterator[None]:
-    """While inside, garbage is collected more rarely. Collection would otherwise take a fifth of the time."""
+def rarely_collected(objects: int = COLLECTED_AFTER) -> Iterator[None]:
+    """While inside, garbage is collected only after so many new objects: else it takes a fifth of the time."""
     before = gc.get_threshold()
-    gc.set_threshold(*COLLECTED_AFTER)
+    gc.set_threshold(objects, 20, 100)
     try:
         yield
     finally:
