@@ -22,7 +22,7 @@ from highwater.traces.reports.incident_words import LABELS
 from highwater.traces.reports.text import moment
 
 COLLECTED_AFTER = 100_000
-"""The number of new objects after which a follower collects garbage: more would show in its memory."""
+"""The number of new objects after which a follower collects garbage; more would enlarge its memory."""
 POLL_SECONDS = 0.5
 STATE_SECONDS = 2.0
 

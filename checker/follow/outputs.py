@@ -26,7 +26,7 @@ from highwater.traces.reports.incidents import SEVERITIES
 
 FORMAT = 1
 MAX_PENDING = 100_000
-"""So many events are kept while a disk is full."""
+"""The most events that wait while the disk is full."""
 _TAIL = 1 << 20
 
 
@@ -164,7 +164,7 @@ class StateFile:
     def read(self, directory: Path) -> FollowerState | None:
         """Read the follower's state; None if there is none.
 
-        If it cannot be used, a line for people gives the reason.
+        If the file cannot be used, a line for people gives the reason.
         """
         try:
             found = read_json(self.path)
@@ -187,7 +187,7 @@ class StateFile:
         return place
 
     def write(self, directory: Path, place: FollowerState) -> bool:
-        """Write the follower's state, if it has changed. Returns True unless the file could not be written."""
+        """Write the follower's state, if it has changed. Returns False if the file could not be written."""
         state = {
             "format": FORMAT,
             "engine": versions("report")["highwater"],
@@ -314,7 +314,7 @@ class Metrics:
 
 
 class Hook:
-    """Runs a command for each event, which it gets on standard input, one event after the other.
+    """Runs a command for each event, one after the other; the command reads the event from standard input.
 
     A command that takes longer than ``SECONDS`` is ended.
     """

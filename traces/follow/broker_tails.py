@@ -13,7 +13,7 @@ from highwater.traces.kafka.broker_log import BrokerEvent, BrokerLog, is_broker_
 from highwater.traces.reading import MAX_LINE, TraceError
 
 MAX_FILES = 10_000
-"""So many files below the directory are looked at."""
+"""The most files below the directories that are searched for logs."""
 _AT_ONCE = 4 << 20
 _HEAD = 1 << 16
 _Placed = tuple[tuple[int, int], BrokerEvent]
@@ -29,7 +29,7 @@ class _Tail:
         self._rest = b""
         self._latest = -(1 << 62)
         self.is_at_end = False
-        """Whether the last read reached the end of the file."""
+        """True if the last read reached the end of the file."""
 
     def events(self) -> Iterator[_Placed]:
         """The events of new lines, read in pieces of at most some megabytes. Raises TraceError, OSError."""
@@ -44,7 +44,7 @@ class _Tail:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_LINE:
-            self._rest = b""  # no line of Kafka's
+            self._rest = b""  # too long for a line of Kafka
         for line in lines:
             for place, event in ordered(self._log.take(line)):
                 self._latest = max(self._latest, place[0])
@@ -59,7 +59,7 @@ class _Tail:
         try:
             there = os.stat(self.path)
         except FileNotFoundError:
-            return False  # renamed: the new one is still to come
+            return False  # renamed; the new file does not exist yet
         return there.st_ino != here.st_ino or there.st_size < self._file.tell()
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class BrokerTails:
         self._before = -(1 << 62)
         self._is_at_end = False
         self.has_caught_up = False
-        """Whether the last poll gave every event of lines that were there before the poll before it."""
+        """True if the last poll yielded all events of the lines that the poll before it could read."""
         self.unreadable: dict[Path, str] = {}
         """Files that cannot be read, with the reason."""
 
@@ -103,7 +103,7 @@ class BrokerTails:
                 if is_broker_log(head):
                     self._tails[path] = _Tail(path)
                 elif len(head) == _HEAD:
-                    self._others.add(path)  # and never will be one
+                    self._others.add(path)  # a first part without lines of Kafka: never a broker's log
             except OSError as wrong:
                 self.unreadable[path] = wrong.strerror or str(wrong)
 

@@ -16,9 +16,9 @@ from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEn
 
 OPENED, CHANGED, CLOSED = "opened", "changed", "closed"
 MAX_OPEN = 10_000
-"""So many open incidents are kept."""
+"""The most open incidents."""
 MAX_FINDINGS = 100
-"""So many findings of a partition are kept while one of its incidents is open: the last ones."""
+"""The most findings of a partition that are kept while it has an open incident: the last ones."""
 _RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 _ELECTIONS = frozenset({"leader_completeness", "leader_elected_cleanly"})
 _SHOWN = (
@@ -76,7 +76,7 @@ class PartitionNow:
 class Open:
     """An open incident as its last event described it.
 
-    ``inherited``: its records were read before the follower started.
+    ``inherited``: the records of the incident were read before the follower started.
     """
 
     incident: Mapping[str, Any]
@@ -101,16 +101,16 @@ class Ledger:
         self.seq, self.keeps_settled = seq, keeps_settled
         self.open: dict[str, Open] = {}
         self.reads_again = False
-        """Whether records are read again whose events are known; ``adopt`` ends that."""
+        """True while records are read again whose events were reported; ``adopt`` sets it to False."""
         self.settled: dict[str, str] = {}
         """Incidents that were closed and that the brokers' logs show again, with their severities: the last ones."""
         self._closed_again: set[str] = set()
         self._done: dict[str | None, dict[str, str]] = {}
         self.is_full = False
-        """Whether an incident was left out because too many are open."""
+        """True if an incident was left out because too many are open."""
         self._findings: dict[str, list[Finding]] = {}
         self.elections = 0
-        """How many elections of controllers were looked at."""
+        """The number of elections of controllers that were examined."""
 
     @property
     def partitions(self) -> set[str]:
@@ -192,7 +192,10 @@ class Ledger:
     def adopt(
         self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, why: str
     ) -> list[IncidentEvent]:
-        """The events from the incidents that were open before the log was read again to those that are open now."""
+        """Return the events that turn ``before`` into the incidents that are open now.
+
+        ``before`` were open before the log was read again, from the offset ``begun_at`` and for the reason ``why``.
+        """
         told, self.open = self.open, {}
         events: list[IncidentEvent] = []
         for id, one in before.items():
@@ -226,7 +229,7 @@ class Ledger:
             over = is_over(one)
             closed = self._done.get(one.partition, {}).get(one.id) or self.settled.get(one.id)
             if closed is not None and _RANK[one.severity] >= _RANK[closed]:
-                continue  # told; it is opened again only where it turns out to be worse
+                continue  # reported before; it is opened again only if it is more severe
             if one.id in self.open:
                 yield from self._changed(one.id, said, offset, time)
             elif len(self.open) >= MAX_OPEN:
@@ -263,7 +266,7 @@ class Ledger:
 
 
 def _is_over(incident: Incident, now: PartitionNow | None) -> bool:
-    """True if an incident needs no further action. One about an election ends when all replicas are in the ISR."""
+    """True if an incident needs no further action; after an election, once all replicas are in the ISR."""
     if now is None:
         return True
     if incident.severity in (LOST, UNCLEAN) or not _ELECTIONS.isdisjoint(incident.broken):

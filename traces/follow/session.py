@@ -29,9 +29,9 @@ STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
 MAX_FINDINGS = 100_000
 """The most findings of brokers' logs that are distinguished; later ones make no event."""
 _LOOK_EVERY = 10
-"""Every so many polls new logs of brokers are looked for."""
+"""The number of polls from one search for new brokers' logs to the next."""
 _SETTLED_AFTER = 2.0
-"""So many seconds after the last batch, records that wait for more of the same decision count as all of it."""
+"""Seconds after the last batch until the held records of a decision count as the whole decision."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Following:
         self.counts = Counts()
         self.ledger = Ledger(keeps_settled=bool(broker_logs))
         self.is_waiting = True
-        """Whether the directory has no log yet."""
+        """True while the directory has no log."""
         self._told: dict[str, Open] = {}
         self._read_up_to = 0
         self._why = ""
@@ -137,7 +137,7 @@ class Following:
 
     @property
     def place(self) -> FollowerState:
-        """The follower's position. While a log is read again, it is the position before that."""
+        """The follower's position. While a log is read again, it is the position before reading again."""
         open = self._told if self.ledger.reads_again else self.ledger.open
         offset = self._read_up_to if self.ledger.reads_again else self._tail.next_offset
         seq = self._seq_before if self.ledger.reads_again else self.ledger.seq
@@ -160,7 +160,7 @@ class Following:
                 yield from self._take(piece)
             self._damage = ""
         except TraceError as wrong:
-            if str(wrong) != self._damage:  # told once, however often it is tried again
+            if str(wrong) != self._damage:  # reported once, although each poll tries again
                 self._damage = str(wrong)
                 yield Notice("unreadable", str(wrong), self._tail.next_offset)
         follower = self._follower
@@ -217,7 +217,7 @@ class Following:
         return self._after(batch, wrong)
 
     def _after(self, batch: RecordBatch, wrong: TraceError | None) -> Iterator[IncidentEvent | Notice]:
-        """The events behind a batch, with its error if it cannot be read."""
+        """The events after a batch; ``wrong`` is the error if the batch cannot be read."""
         if wrong is not None:
             yield Notice("unreadable", str(wrong), batch.base_offset)
         yield from self._look(batch)

@@ -21,9 +21,9 @@ from highwater.traces.reading import TraceError
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _AT_ONCE = 4 << 20
-"""So many bytes of a segment are read before the follower looks at the clock again."""
+"""The bytes of a segment that are read before the follower looks at the clock again."""
 _PATIENCE = 20
-"""So many polls a batch with a wrong checksum may take to become a whole one."""
+"""The polls within which invalid bytes must become a valid batch."""
 
 
 class LogStart(NamedTuple):
@@ -37,7 +37,7 @@ Piece = LogStart | Gap | tuple[Path, RecordBatch]
 
 
 class _Mark(NamedTuple):
-    """The last batch that was read. It shows if the part of the segment that was read was rewritten."""
+    """The last batch that was read, by which a rewritten segment is recognized."""
 
     position: int
     base_offset: int
@@ -68,7 +68,7 @@ class _Segment:
         try:
             same = os.stat(self.path).st_ino == os.fstat(self.file.fileno()).st_ino
         except FileNotFoundError:
-            # Kafka deletes a segment behind a snapshot only if another one follows. It is still open, and read on.
+            # Kafka deletes a segment only if another follows. This segment is open, so it is read to its end.
             return f"{self.path.name} was deleted" if is_last else ""
         if not same:
             return f"{self.path.name} was replaced"
@@ -87,7 +87,7 @@ class _Segment:
         while len(data) - at >= HEADER.size:
             _, length, _, magic = HEADER.unpack_from(data, at)[:4]
             if not length and not magic:
-                break  # preallocated
+                break  # preallocated space
             if magic != MAGIC or not LEAST <= length <= MAX_BATCH:
                 if at:
                     break
@@ -149,7 +149,7 @@ class LogTail:
     # --- where to begin ---------------------------------------------------------------------------
 
     def _begin(self, why: str) -> Iterator[Piece]:
-        """Begin with the wanted snapshot if it exists, else with the newest one; without snapshots with a segment."""
+        """Begin with the wanted snapshot, else with the newest one, else without a snapshot at offset 0."""
         self.close()
         self._has_begun = False
         segments, snapshots = self._listing()
@@ -232,9 +232,9 @@ class LogTail:
                 segment.mark, segment.position = _Mark(at, base, checksum), at + PREFIX + length
 
     def _damaged(self, wrong: TraceError) -> Iterator[Piece]:
-        """Handle bytes that are no batch: they may still be on their way to the disk.
+        """Handle bytes that are no batch, which Kafka may not have written completely yet.
 
-        If they stay, begin again with a newer snapshot, or raise the error.
+        If they stay invalid, begin again with a newer snapshot, or raise the error.
         """
         self._failures += 1
         if self._failures < _PATIENCE:

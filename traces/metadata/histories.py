@@ -1,4 +1,4 @@
-"""The history of every partition of a long log, in 12 bytes a change, until it is known which ones a page shows."""
+"""The changes of all partitions of a long log, in 12 bytes each. At the end some partitions get a timeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from highwater.traces.reports.observed import PartitionChange, PartitionState, S
 from highwater.traces.reports.report import LIMIT_CHANGES, Timeline
 
 _WIDTH = 3
-"""The numbers of an entry: how much the offset and the time grow, and the number of the step."""
+"""The integers of an entry: growth of the offset, growth of the time in ms, and the number of the step."""
 
 
 class _Step(NamedTuple):
@@ -33,9 +33,9 @@ class _Step(NamedTuple):
 
 
 class _Base(NamedTuple):
-    """The values that hold from the entry with the number ``first`` on, until the next base.
+    """The values that hold from the entry with index ``first`` until the next base.
 
-    ``offset`` and ``time`` are those of the first entry, except what the entry adds.
+    ``offset`` and ``time`` are the values to which that entry adds its growth.
     """
 
     first: int
@@ -47,9 +47,9 @@ class _Base(NamedTuple):
 
 
 class _History:
-    """The first ``LIMIT_CHANGES`` changes of one partition, with the number of all.
+    """The first ``LIMIT_CHANGES`` changes of one partition. ``total`` is the number of all its changes.
 
-    ``offset``, ``time``, ``brokers`` and ``replicas`` (their number) are those of the last entry.
+    ``offset``, ``time``, ``brokers`` (of the slots) and ``replicas`` (their number) are values after the last entry.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class _History:
         self.brokers, self.replicas = brokers, replicas
 
     def changes(self, steps: Sequence[_Step]) -> Iterator[PartitionChange]:
-        """Iterate over the changes."""
+        """The changes in order; ``steps`` are the steps by number."""
         bases, entries = {base.first: base for base in self.bases}, iter(self.entries)
         base, state = self.bases[0], None
         offset = time = leader_epoch = partition_epoch = 0
@@ -149,7 +149,7 @@ class Histories:
             history.rebase(history.brokers, history.replicas, *now)
 
     def change(self, partition: Partition, transition: Transition, offset: int, time: int) -> None:
-        """Record a plain transition by one change."""
+        """Record a transition that has one change and is plain (``Transition.is_plain``)."""
         history = self._present[partition]
         history.total += 1
         if history.total > LIMIT_CHANGES:
@@ -207,7 +207,7 @@ class Histories:
         return self._number(_Step(span.belief.observed, span.cause, span.changes, span.bumps))
 
     def _number(self, step: _Step) -> int:
-        """The number of a step; equal steps share one."""
+        """The number of a step. Equal steps have one number."""
         found = self._numbers.setdefault(step, len(self._steps))
         if found == len(self._steps):
             self._steps.append(step)

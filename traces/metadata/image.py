@@ -36,9 +36,10 @@ class Partition:
     """A partition: its belief state, the brokers of the slots, and its epochs.
 
     ``key`` names the partition in records. ``directories`` are those of its replicas, in their order; empty if
-    unknown. ``topic`` is None for the stand-in that follows a broker's own registration. ``state`` is set if a watch
-    tracks the partition. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the last
-    change of min.insync.replicas while the partition was under min ISR, until its ISR has as many members again.
+    unknown. ``topic`` is None for the placeholder that tracks a broker's registration (``Broker.partition``). ``state``
+    is the last state if a watch tracks the partition, else None. ``under_min_isr_since`` and ``leaderless_since`` are
+    times in ms. ``resized`` is the last change of min.insync.replicas that was made while the partition was under min
+    ISR; it is None once the ISR has as many members as that change's former min ISR.
     """
 
     __slots__ = (
@@ -80,7 +81,7 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """Topic, dash, number, as Kafka writes it; empty for a stand-in."""
+        """Topic, dash, number, as Kafka writes it; empty for a placeholder."""
         return "" if self.topic is None else f"{self.topic.name}-{self.number}"
 
     def transition(self, content: Content) -> Transition | None:
@@ -88,11 +89,11 @@ class Partition:
         return self.belief.transitions.get(self.binding.symbols.get(content))
 
     def transition_by(self, contents: Sequence[Content]) -> Transition | None:
-        """As ``transition``, by several observations."""
+        """The cached transition by several observations with these contents; None without one."""
         return self.belief.transitions.get(tuple(map(self.binding.symbols.get, contents)))
 
     def advance(self, transition: Transition) -> None:
-        """Take a transition: adopt its belief state, and let the epochs grow."""
+        """Adopt the belief state after a transition, and add the transition's growth to the epochs."""
         self.belief = transition.after
         self.partition_epoch += transition.changes
         self.leader_epoch += transition.bumps
@@ -192,7 +193,7 @@ class Image:
         return [b for b, directory in pairs if not is_online(directory, self.listed(b) or ())]
 
     def flags(self, broker: int) -> Flags:
-        """A broker's registration flags; the flags of an unregistered broker if it has no registration."""
+        """A broker's registration flags; ``Flags()`` if it is not registered."""
         found = self.brokers.get(broker)
         return Flags() if found is None else found.flags
 
@@ -227,7 +228,7 @@ class Image:
         return self.settings(partition.topic, partition.number, replicas)
 
     def effective(self, partition: Partition, replicas: int) -> tuple[int | None, bool | None]:
-        """The effective min ISR (966.2) and unclean election; None for each that the log leaves open."""
+        """The effective min ISR (966.2) and unclean election; each is None if the log does not show it."""
         assert partition.topic is not None
         found = self.settings(partition.topic, partition.number, replicas)
         min_isr = effective_min_isr(found.min_isr[0], replicas) if len(found.min_isr) == 1 else None
@@ -243,7 +244,7 @@ class Image:
         return found
 
     def in_force(self, topic: TopicImage, name: str) -> SettingChange | None:
-        """The change that set the present value of a topic's setting; None if the log leaves it open."""
+        """The change that set the present value of a topic's setting; None if the log does not show it."""
         own = self.changed.get((TOPIC, topic.name, name))
         if own is not None and own.value is not None:
             return own
@@ -254,7 +255,7 @@ class Image:
         return max(found, key=lambda change: change.position) if cluster is not None else None
 
     def place(self, partition: Partition, before: Brokers) -> None:
-        """Update the index by broker, for a partition whose brokers were ``before``."""
+        """Update ``replicas`` for a partition whose brokers were ``before``."""
         old, new = set(before), set(partition.binding.brokers)
         for broker in old - new:
             self.replicas[broker].pop(partition, None)
@@ -262,7 +263,7 @@ class Image:
             self.replicas.setdefault(broker, {})[partition] = None
 
     def remove(self, partition: Partition) -> None:
-        """Remove a partition from the index by broker."""
+        """Remove a partition from ``replicas``."""
         for broker in partition.binding.brokers:
             self.replicas.get(broker, {}).pop(partition, None)
 
@@ -283,7 +284,7 @@ class Image:
 
 # --- log directories of replicas (KIP-858) ---
 #
-# A replica that stays keeps its directory, and a new one is in its broker's default directory. A broker reports a
+# A replica that stays keeps its directory, and a new replica is in its broker's default directory. A broker reports a
 # move to another directory for one replica at a time.
 
 RULE = "offline_directory_check"
@@ -299,7 +300,7 @@ def placed(
     observations: Sequence[Observation],
     offsets: Sequence[int],
 ) -> tuple[list[Observation], list[int]]:
-    """The observations with ``placed`` filled in, and their offsets. The image takes over the directories.
+    """The observations with ``Change.placed`` set, and their offsets. The image adopts the directories.
 
     A change that puts a replica into an offline directory is followed by an "assigned_offline" of its broker. Raises
     CannotFollow.

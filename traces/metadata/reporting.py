@@ -37,7 +37,7 @@ OTHERS = "others of the kind"
 class _Doubt:
     """The offsets and partitions that a doubt concerns.
 
-    All partitions are concerned from ``since`` on. If it is None, those in ``partitions``, each from its offset on.
+    All partitions are concerned from ``since`` on. If ``since`` is None, only ``partitions`` are, each from its offset.
     """
 
     offset: int
@@ -70,7 +70,7 @@ class Doubts:
     ) -> None:
         """Add a doubt about a fact at an offset. It concerns ``partitions`` from ``since`` on.
 
-        ``since`` None means from the offset on, and ``partitions`` None all partitions.
+        Defaults: ``since`` is ``offset``, and all partitions are concerned.
         """
         if (kind, summary) not in self._found and len(self._found) >= LIMIT:
             summary = OTHERS
@@ -208,8 +208,8 @@ def finding(
 
 OnChange = Callable[[PartitionChange], None]
 ReportLine = tuple[tuple[int, str, bool, bool], Line]
-"""A line behind its place: offset, partition ("" for none), False for a disagreement about rules, and True if it is
-about one share's partitions."""
+"""A line, preceded by its sort key: offset, partition ("" for none), False for a disagreement about rules, and True
+for a line about the partitions of one share."""
 
 
 def every_partition(name: str) -> bool:
@@ -236,13 +236,13 @@ NOBODY = Watch()
 
 
 class Reporter:
-    """Writes into a report, and calls a watch. Lines wait until ``drain``; ``has_lines`` is True if there is one."""
+    """Writes into a report, and calls a watch. Lines wait until ``drain``; ``has_lines``: a line waits."""
 
     def __init__(self, report: Report, image: Image, watch: Watch) -> None:
         self.report, self._image, self._watch = report, image, watch
         self.has_lines = False
         self.skipped_of_partitions: dict[str, int] = {}
-        """Records that were not followed, of single partitions."""
+        """Numbers of records of partitions that were not followed, by kind."""
         self._lines: list[ReportLine] = []
 
     def drain(self) -> list[ReportLine]:
@@ -273,7 +273,7 @@ class Reporter:
         before: Sequence[Mapping[str, Any]] = (),
         common: bool = False,
     ) -> None:
-        """Report a record that nothing explains. ``common``: it is about no partition in particular."""
+        """Report a record that nothing explains. ``common``: it concerns no single partition."""
         states = {"states": list(before)}
         self._keep(Unexplained({"offset": offset}, time, partition, states, tuple(candidates)), not common)
 
@@ -384,7 +384,7 @@ class Reporter:
             self._watch.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:
-        """Note the time since which a partition is under min ISR or without a leader, or how long it was."""
+        """Note since when a partition is under min ISR or without a leader; afterwards note how long it was."""
         if partition.topic is None:
             return
         if belief.under_min_isr != (partition.under_min_isr_since is not None):
@@ -395,7 +395,7 @@ class Reporter:
             partition.leaderless_since = time if belief.leaderless else None
 
     def ends(self, partition: Partition, time: int) -> None:
-        """Handle the end of the log for a partition that exists: note its final state."""
+        """Note the final state of a partition that exists at the end of the log."""
         self.close(partition, time)
         failing = (partition.belief.violated | partition.belief.doubtful) - MEASURED
         if failing or partition.leaderless_since is not None:
@@ -403,7 +403,7 @@ class Reporter:
             self.report.final[name] = FinalState.of(name, partition.observed, since, failing)
 
     def close(self, partition: Partition, time: int) -> None:
-        """Add the time that a partition was under min ISR or without a leader, if it ends in that state."""
+        """End the times, up to ``time``, for which a partition has been under min ISR or without a leader."""
         self._measured("under min ISR", partition.under_min_isr_since, time)
         self._measured("without a leader", partition.leaderless_since, time)
 

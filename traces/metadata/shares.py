@@ -32,7 +32,7 @@ from highwater.traces.reports.report import Report
 from highwater.traces.rules.profiles import Agreement, Narrowed, RuleSet
 
 Place = tuple[int, int, str, bool]
-"""The order of lines: the group, the offset in it, the partition, and False for a disagreement."""
+"""The sort key of a line: group, offset, partition, and False for a disagreement about rules."""
 Placed = list[tuple[Place, Line]]
 OnLine = Callable[[Line], None]
 RunShares = Callable[[Mapping[Stretch, int]], Sequence["ShareResult"]]
@@ -45,7 +45,7 @@ class Unreadable(Exception):
 
 @dataclass
 class ShareResult:
-    """The result of following a share: its first lines of each kind with their places; the report counts all lines.
+    """The result of following a share. ``lines`` are the first lines of each kind; ``report`` counts all lines.
 
     ``checks`` are the snapshots with the differences in the share's partitions. ``skipped`` counts records of the
     share's partitions that were not followed. ``error`` is the group and the message of the record that cannot be

@@ -94,7 +94,8 @@ def merged(
 ) -> Observed:
     """The partition after a change record. The leader epoch grows if the record has a leader.
 
-    ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition.
+    ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition. This is
+    not the model's ``merge``, because it is the same under all rules, and the model's results are compared with it.
     """
     changed: dict[str, Any] = {"bumped": "leader" in record}
     repeated = []
@@ -132,7 +133,7 @@ def _check_members(name: str, members: Slots) -> None:
 
 @lru_cache(maxsize=10_000)
 def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
-    """A partition with slots for brokers, and the brokers of the slots. Raises CannotFollow if it is impossible."""
+    """A partition with slots for brokers, and the slots' brokers. Raises CannotFollow for an impossible partition."""
     others = {b for name in SETS for b in getattr(state, name)}
     if state.leader is not None:
         others.add(state.leader)
@@ -157,7 +158,7 @@ def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
 
 
 def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
-    """A partition in slots as one with broker ids, without epochs. Sets are in the order of the replicas."""
+    """The partition with broker ids instead of slots, with epochs 0. Sets are in the order of slots."""
     members: dict[str, Any] = {
         name: tuple([NO_LEADER if s == NO_LEADER else brokers[s] for s in getattr(observed, name)])
         for name in ("replicas", *SETS)
@@ -245,7 +246,7 @@ class Span:
     """A part of a transition: the position of its last observation, and the belief state after it.
 
     ``order`` has the old slot of each new slot; brokers that are new to the partition follow the slots before the
-    transition. ``changes`` is 1 if the span has a record of the partition, ``bumps`` 1 if that ends the leader epoch.
+    transition. ``changes`` is the number of the partition's records in the span, ``bumps`` of those with a leader.
     ``findings`` are properties that stop holding, each with whether that is certain. ``before`` and ``candidates``
     are set if nothing explains the observation.
     """
@@ -286,7 +287,7 @@ class Transition:
             and all(not s.findings and s.candidates is None for s in spans)
             and before.under_min_isr == after.under_min_isr
             and before.leaderless == after.leaderless
-            # An ELR member that was no replica can become one again: the slots stay, the replicas do not.
+            # If an ELR member becomes a replica again, the slots stay and the replicas change.
             and len(before.observed.replicas) == len(after.observed.replicas)
             and before.tags == after.tags
             and not (before.is_indexed_astray and before.observed.elr != after.observed.elr)

@@ -34,7 +34,7 @@ MAX_ENTRIES = 4
 """The maximum number of entries of a broker in the controller's index of a partition's ELR."""
 
 MAX_STEPS = 5_000
-"""The most steps whose result is kept, for one number of brokers and one set of rules."""
+"""The most cached results of steps, for one number of brokers and one set of rules."""
 
 PROPERTIES: tuple[Invariant, ...] = (*(p for p in INVARIANTS if p not in EXPLORED), *FINDINGS, *CONDITIONS)
 """The properties that every state is checked for."""
@@ -157,7 +157,7 @@ class ControllerStepper(Stepper):
         return frozenset(p.name for p, holds in zip(PROPERTIES, self._holds(state), strict=True) if not holds)
 
     def _property(self, stated: Invariant, protocol: Controller, s: State) -> Any:
-        """The value of a property in a state; True if it does not exist under these rules, or is not promised."""
+        """The value of a property in a state; True if the rules lack or do not promise it."""
         exists = stated.rule is None or stated.rule in self.rules
         promised = exists and (stated in CONDITIONS or is_promised(stated, self.rules))
         return stated.function(protocol, s) if promised else True
@@ -224,7 +224,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BrokerChange:
-    """An event of a broker. ``kind`` is one of the model's actions or "unregister"; ``flags`` are those afterwards.
+    """An event of a broker. ``kind`` is an action of the model or "unregister", ``flags`` are the broker's new flags.
 
     ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only if
     the broker lists directories, or a replica is assigned to one.
@@ -412,7 +412,7 @@ def likely(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
             yield Hypothesis(evidence.kind, (evidence.slot,))
         case "fence_again":
             yield Hypothesis("fence_again", (evidence.slot,))
-            # Without a rule for it, this is the nearest miss.
+            # Under rules without ``fence_again``, ``fence`` is the nearest miss.
             yield Hypothesis("fence", (evidence.slot,))
         case "assigned_offline":
             yield Hypothesis("lose_directory", (evidence.slot,))
@@ -450,7 +450,7 @@ def _of_a_change(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
         # No other decision writes directories while the replicas stay the same.
         yield from (Hypothesis("assign_directory", (slot,)) for slot in evidence.assigned)
         return
-    # The leader may propose the new ISR, and with it brokers that leave as that completes a reassignment.
+    # The leader can propose the new ISR together with brokers that leave because a reassignment completes.
     for leaving in _subsets(before.removing):
         yield Hypothesis("alter_partition", (tuple(sorted({*after.isr, *leaving})), None))
     yield Hypothesis("elect_leader", ("PREFERRED",))
