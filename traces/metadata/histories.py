@@ -139,6 +139,13 @@ class Histories:
         if history.total <= LIMIT_CHANGES:
             history.append(offset, time, self._number(_Step(None, cause)))
 
+    def forget(self, partition: Partition) -> None:
+        """Drop the history of a partition."""
+        histories = self._by_name[partition.name]
+        histories.remove(self._present.pop(partition))
+        if not histories:
+            del self._by_name[partition.name]
+
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
         """Record the value of a partition's setting from here on."""
         history = self._present[partition]

@@ -94,6 +94,13 @@ def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Differen
         return []
 
 
+def report_differences(follower: MetadataFollower, snapshot: Snapshot, found: Iterable[Difference]) -> None:
+    """Report differences from a snapshot."""
+    for partition, wrong, common in found:
+        what = f"the snapshot {snapshot.path.name}"
+        follower.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
+
+
 def more_than_limit(snapshot: Snapshot) -> str:
     """A note that a snapshot has more differences than are reported."""
     return f"{snapshot.path}: more than {LIMIT} differences"
@@ -406,7 +413,5 @@ def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
     report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
     if len(found) > LIMIT:
         report.notes.append(more_than_limit(snapshot))
-    for partition, wrong, common in found[:LIMIT]:
-        what = f"the snapshot {snapshot.path.name}"
-        follower.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
+    report_differences(follower, snapshot, found[:LIMIT])
     follower.publish()

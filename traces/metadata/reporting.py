@@ -244,6 +244,8 @@ class Reporter:
         self.skipped_of_partitions: dict[str, int] = {}
         """Numbers of records of partitions that were not followed, by kind."""
         self._lines: list[ReportLine] = []
+        self._named: set[str | None] = set()
+        """The partitions that lines name."""
 
     def drain(self) -> list[ReportLine]:
         """Remove and return the waiting lines, in the order of offsets and partitions."""
@@ -252,6 +254,7 @@ class Reporter:
         return found
 
     def _keep(self, line: Line, own: bool, other: bool = True) -> None:
+        self._named.add(line.partition)
         self._lines.append(((line.position["offset"], line.partition or "", other, own), line))
         self.has_lines = True
 
@@ -349,10 +352,15 @@ class Reporter:
             self._change(partition, offset, time, None, state, cause)
 
     def deleted(self, partition: Partition, offset: int, time: int) -> None:
-        """Report the deletion of a partition to the watch."""
-        cause = "delete the topic"
-        if self._watch.histories is not None:
-            self._watch.histories.end(partition, offset, time, cause)
+        """Report the deletion of a partition to the watch.
+
+        The history of a partition without a line is dropped, unless brokers' logs can still lead to one.
+        """
+        cause, histories = "delete the topic", self._watch.histories
+        if histories is not None and (partition.name in self._named or self._watch.on_change is not None):
+            histories.end(partition, offset, time, cause)
+        elif histories is not None:
+            histories.forget(partition)
         if partition.state is not None:
             self._change(partition, offset, time, partition.state, None, cause)
 

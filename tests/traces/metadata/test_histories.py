@@ -14,8 +14,9 @@ from highwater.traces.kafka.values import encode
 from highwater.traces.metadata import histories
 from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting import Watch
+from highwater.traces.metadata.reporting import Watch, every_partition
 from highwater.traces.replay import replay
+from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report, Timeline
 from tests.generation import write_log
@@ -43,7 +44,14 @@ def compact(log: Path) -> dict[str, Timeline]:
 
 
 def check_same(log: Path) -> dict[str, Timeline]:
-    full = replay(log, timelines=True).timelines
+    """They have all timelines but those of deleted partitions without a line in the report."""
+    report = replay(log, timelines=True)
+    mentioned = {line.partition for line in (*report.unexplained, *report.findings)}
+    full = {
+        name: timeline
+        for name, timeline in report.timelines.items()
+        if name in mentioned or timeline.changes[-1].after is not None
+    }
     found = compact(log)
     assert list(found) == list(full)
     for name, timeline in full.items():
@@ -81,24 +89,48 @@ def test_the_timelines_of_a_generated_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, elr: bool
 ) -> None:
     write_log(tmp_path, **GENERATED, seed=seed, elr=elr)
-    longest = max(timeline.total for timeline in check_same(tmp_path).values())
+    before = check_same(tmp_path)
     for module in (histories, replay_module):
         monkeypatch.setattr(module, "LIMIT_CHANGES", 7)
-    found = check_same(tmp_path)
-    assert max(len(timeline.changes) for timeline in found.values()) == 7 < longest
-    assert max(timeline.total for timeline in found.values()) == longest
+    found = compact(tmp_path)
+    assert found == {
+        name: Timeline(name, timeline.changes[:7], timeline.total, timeline.settings[:7])
+        for name, timeline in before.items()
+    }
+    assert max(timeline.total for timeline in found.values()) > 7
 
 
-def test_a_partition_that_is_created_again(tmp_path: Path) -> None:
-    removed = encode("REMOVE_TOPIC_RECORD", 0, {"topicId": TOPICS["t"]})
-    created = encode("TOPIC_RECORD", 0, {"name": "t", "topicId": TOPICS["t"]})
-    values = [
-        change(0, isr=[0, 1]), setting("min.insync.replicas", "3"), removed, default("1"),
-        created, partition(0), change(0, isr=[0, 2]), default("2"), change(0, isr=[0, 1, 2]),
-    ]  # fmt: skip
+REMOVED = encode("REMOVE_TOPIC_RECORD", 0, {"topicId": TOPICS["t"]})
+CREATED = encode("TOPIC_RECORD", 0, {"name": "t", "topicId": TOPICS["t"]})
+
+
+def test_a_deleted_partition_with_a_finding_is_kept(tmp_path: Path) -> None:
+    values = [*loss(), REMOVED, CREATED, partition(0), change(0, isr=[0, 2]), default("1")]
     found = check_same(write(tmp_path, [*beginning(), *values]))["t-0"]
-    assert [c.after is None for c in found.changes].count(True) == 1
-    assert (found.total, len(found.settings)) == (6, 2)
+    assert [change.after is None for change in found.changes].count(True) == 1
+    assert len(found.settings) == 1
+
+
+def test_a_partition_that_is_created_again_has_its_own_history(tmp_path: Path) -> None:
+    values = [
+        change(0, isr=[0, 1]), setting("min.insync.replicas", "3"), REMOVED, default("1"),
+        CREATED, partition(0), change(0, isr=[0, 2]), default("2"), change(0, isr=[0, 1, 2]),
+    ]  # fmt: skip
+    log = write(tmp_path, [*beginning(), *values])
+    found, full = compact(log)["t-0"], replay(log, timelines=True).timelines["t-0"]
+    assert (found.changes, found.settings) == (full.changes[-3:], full.settings[-1:])
+    assert (found.total, full.total) == (3, 6)
+
+
+def test_a_watch_of_changes_keeps_deleted_partitions(tmp_path: Path) -> None:
+    """Brokers' logs can still show a loss."""
+    log = write(tmp_path, [*beginning(), change(0, isr=[0, 1]), REMOVED])
+    found, changes = Histories(), list[PartitionChange]()
+    watch = Watch(every_partition, changes.append, histories=found)
+    replay_metadata(open_metadata_log(log), Report("", "", ""), watch=watch)
+    (deleted,) = (timeline for name, timeline in found.timelines(["t-0"]).items())
+    assert deleted.changes == [change for change in changes if change.name == "t-0"]
+    assert deleted.changes[-1].after is None
 
 
 @pytest.mark.parametrize(
