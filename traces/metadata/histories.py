@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from array import array
+import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from heapq import merge
 from itertools import chain, islice
 from typing import NamedTuple
@@ -15,7 +16,9 @@ from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.reports.observed import PartitionChange, PartitionState, SettingInForce
 from highwater.traces.reports.report import LIMIT_CHANGES, Timeline
 
-_WIDTH = 3
+_with_brokers = lru_cache(maxsize=10_000)(with_brokers)
+"""Equal states of timelines share their lists of members."""
+_ENTRY = struct.Struct("=iii")
 """The integers of an entry: growth of the offset, growth of the time in ms, and the number of the step."""
 
 
@@ -58,28 +61,31 @@ class _History:
 
     def __init__(self, topic: str, number: int) -> None:
         self.topic, self.number = topic, number
-        self.entries = array("i")
+        self.entries = bytearray()
         self.bases: list[_Base] = []
         self.settings: list[SettingInForce] = []
         self.offset = self.time = self.total = 0
         self.brokers: Brokers = ()
         self.replicas = 0
 
+    @property
+    def settings_in_force(self) -> tuple[int | None, bool | None]:
+        """The effective min ISR and unclean election for the next entry."""
+        return self.bases[-1].min_isr, self.bases[-1].unclean
+
     def append(self, offset: int, time: int, step: int) -> None:
         """Add an entry."""
-        entries, length = self.entries, len(self.entries)
         try:
-            entries.extend((offset - self.offset, time - self.time, step))
-        except OverflowError:
-            del entries[length:]
-            last = self.bases.pop() if self.bases[-1].first == length // _WIDTH else self.bases[-1]
-            self.bases.append(last._replace(first=length // _WIDTH, offset=offset, time=time))
-            entries.extend((0, 0, step))
+            self.entries += _ENTRY.pack(offset - self.offset, time - self.time, step)
+        except struct.error:  # the growth is too large
+            self.offset, self.time = offset, time
+            self.rebase(self.brokers, self.replicas, *self.settings_in_force)
+            self.entries += _ENTRY.pack(0, 0, step)
         self.offset, self.time = offset, time
 
     def rebase(self, brokers: Brokers, replicas: int, min_isr: int | None, unclean: bool | None) -> None:
         """Begin a base with other brokers or settings."""
-        place = len(self.entries) // _WIDTH
+        place = len(self.entries) // _ENTRY.size
         if self.bases and self.bases[-1].first == place:
             del self.bases[-1]
         self.bases.append(_Base(place, self.offset, self.time, brokers, min_isr, unclean))
@@ -87,10 +93,10 @@ class _History:
 
     def changes(self, steps: Sequence[_Step]) -> Iterator[PartitionChange]:
         """The changes in order; ``steps`` are the steps by number."""
-        bases, entries = {base.first: base for base in self.bases}, iter(self.entries)
+        bases = {base.first: base for base in self.bases}
         base, state = self.bases[0], None
         offset = time = leader_epoch = partition_epoch = 0
-        for place, (more, later, number) in enumerate(zip(entries, entries, entries, strict=True)):
+        for place, (more, later, number) in enumerate(_ENTRY.iter_unpack(self.entries)):
             if place in bases:
                 base = bases[place]
                 offset, time = base.offset, base.time
@@ -100,7 +106,7 @@ class _History:
             if isinstance(state, Observed):
                 leader_epoch, partition_epoch = leader_epoch + step.bumps, partition_epoch + step.changes
                 state = replace(
-                    with_brokers(state, base.brokers),
+                    _with_brokers(state, base.brokers),
                     leader_epoch=leader_epoch,
                     partition_epoch=partition_epoch,
                 )
@@ -151,8 +157,8 @@ class Histories:
         history = self._present[partition]
         if len(history.settings) < LIMIT_CHANGES:
             history.settings.append(self._settings.setdefault(setting, setting))
-        now, last = (setting.min_isr, setting.unclean_election), history.bases[-1]
-        if history.total < LIMIT_CHANGES and now != (last.min_isr, last.unclean):
+        now = setting.min_isr, setting.unclean_election
+        if history.total < LIMIT_CHANGES and now != history.settings_in_force:
             history.rebase(history.brokers, history.replicas, *now)
 
     def change(self, partition: Partition, transition: Transition, offset: int, time: int) -> None:
@@ -186,8 +192,10 @@ class Histories:
                 continue
             own = tuple([brokers[slot] for slot in span.order])
             replicas = len(span.belief.observed.replicas)
-            if (own, replicas) != (history.brokers, history.replicas):
+            if replicas != history.replicas:
                 history.rebase(own, replicas, *image.effective(partition, replicas))
+            elif own != history.brokers:
+                history.rebase(own, replicas, *history.settings_in_force)
             history.append(offsets[span.last], time, self._of_span(span))
 
     @property

@@ -41,7 +41,7 @@ def share_of(topic: bytes, count: int) -> int:
 
 
 def elsewhere(value: bytes) -> Elsewhere | None:
-    """What stands for a record in the shares that do not own it; None if the record is about no partition."""
+    """The value that replaces a record in shares that do not own it; None if the record is about no partition."""
     if kind(value) == CHANGE:
         return Elsewhere.CHANGE
     return Elsewhere.CREATION if is_creation(value) else None

@@ -46,7 +46,7 @@ def compact(log: Path) -> dict[str, Timeline]:
 def check_same(log: Path) -> dict[str, Timeline]:
     """They have all timelines but those of deleted partitions without a line in the report."""
     report = replay(log, timelines=True)
-    mentioned = {line.partition for line in (*report.unexplained, *report.findings)}
+    mentioned = {*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)}
     full = {
         name: timeline
         for name, timeline in report.timelines.items()
@@ -76,7 +76,7 @@ def test_the_page_of_a_cluster_with_brokers_logs(
     full = replay(folder, timelines=True)
     monkeypatch.setattr(replay_module, "SMALL", 0)
     for report in (full, replay(folder, timelines=True)):
-        mentioned = {u.partition for u in (*report.unexplained, *report.findings)}
+        mentioned = {*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)}
         report.timelines = {name: t for name, t in report.timelines.items() if name in mentioned}
         report.seconds = 0
         write_page([report], tmp_path / "page.html")
