@@ -478,13 +478,8 @@ class BeliefStates:
         observed = belief.observed.renamed(new)
         states = set()
         for tag, state in belief.states:
-            plain = self.actions(tag, belief.slots).decode(state)
-            for name in ("registrations", "elr_entries"):
-                if name in plain:
-                    plain[name] = [plain[name][slot] for slot in order]
-            plain["complete"] = sorted(new[s] for s in plain["complete"] if s in new)
-            plain["partition"] = self._partition(observed, tag)
-            states.add((tag, self.actions(tag, len(order)).encode(plain)))
+            before, after = self.actions(tag, belief.slots), self.actions(tag, len(order))
+            states.add((tag, after.renumbered(before, state, order, self._partition(observed, tag))))
         return self.belief(len(order), frozenset(states), observed)
 
     # --- contents of a belief ---------------------------------------------------------------------------
