@@ -19,6 +19,7 @@ from highwater.traces.kafka.dumps import read_data_dump
 from highwater.traces.kafka.metadata_log import MetadataLog, open_metadata_log
 from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.messages.request_replay import RequestsBeside
+from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
 from highwater.traces.operations.replay import replay_recording
@@ -29,7 +30,7 @@ from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
 from highwater.traces.runs.replay import RunHistory, replay_run
 
 SMALL = 16 << 20
-"""The largest metadata log, in bytes, that is read only once for all timelines."""
+"""The largest log, in bytes, whose report has the timelines of all partitions."""
 MAX_TIMELINES = 500
 """The most timelines of a log above SMALL. Only partitions with nonconforming records or findings get one."""
 
@@ -48,13 +49,14 @@ def _replay_cluster(
     report = Report(str(found.path), log.kind, profile or "")
     small = log.bytes_total <= SMALL
     kept = _Timelines(report) if timelines and small else None
+    histories = Histories() if timelines and not small else None
     requests = RequestsBeside(found.request_logs) if found.request_logs else None
     listening = [one for one in (kept, requests) if one is not None]
-    courses = _follow(log, found, report, profile, rules, listening, timelines, progress)
+    courses = _follow(log, found, report, profile, rules, listening, histories, timelines, progress)
     if requests is not None and not report.interrupted:
         requests.judge(open_metadata_log(found.path), report)
-    if timelines and not small and not report.interrupted:
-        _read_again(found.path, report, profile, rules, progress)
+    if histories is not None:
+        report.timelines |= histories.timelines(_mentioned(report))
     if requests is not None and timelines and not report.interrupted:
         requests.collect(report)
     for name, timeline in report.timelines.items():
@@ -66,6 +68,7 @@ def _watch(
     listening: Sequence[_Timelines | RequestsBeside],
     on_changes: Sequence[Callable[[PartitionChange], None]] = (),
     on_setting: Callable[[str | None], None] | None = None,
+    histories: Histories | None = None,
 ) -> Watch:
     """A Watch that passes each partition change to ``on_changes``, and then changes and settings to ``listening``."""
     changed = [*on_changes, *(one.change for one in listening)]
@@ -78,7 +81,9 @@ def _watch(
         for one in listening:
             one.setting(name, setting)
 
-    return Watch(every_partition, change, on_setting, setting) if changed else NOBODY
+    if not changed:
+        return replace(NOBODY, histories=histories)
+    return Watch(every_partition, change, on_setting, setting, histories)
 
 
 def _follow(
@@ -88,6 +93,7 @@ def _follow(
     profile: str | None,
     rules: Mapping[str, bool] | None,
     listening: Sequence[_Timelines | RequestsBeside],
+    histories: Histories | None,
     timelines: bool,
     progress: Progress | None,
 ) -> Callable[[str], list[Course]]:
@@ -97,13 +103,13 @@ def _follow(
     empty list without ``timelines``, or if there are no brokers' logs.
     """
     if not found.broker_logs and not found.data_dumps:
-        replay_metadata(log, report, profile, rules, _watch(listening), progress)
+        replay_metadata(log, report, profile, rules, _watch(listening, histories=histories), progress)
         return lambda name: []
     courses = Courses() if timelines else None
     watermarks = Watermarks([read_broker_log(file) for file in found.broker_logs], courses=courses)
     notes: list[str] = []
     data = DataLogs(log for file in found.data_dumps for log in read_data_dump(file, notes))
-    watch = _watch(listening, [watermarks.change, data.change], watermarks.setting_changed)
+    watch = _watch(listening, [watermarks.change, data.change], watermarks.setting_changed, histories)
     min_isr = replay_metadata(log, report, profile, rules, watch, progress)
     findings = watermarks.finish(min_isr)
     _mark_complete(report, watermarks.complete)
@@ -142,25 +148,10 @@ def _named(finding: Finding) -> tuple[str, str | None, str]:
     return finding.property, finding.partition, str(finding.position)
 
 
-def _read_again(
-    path: Path,
-    report: Report,
-    profile: str | None,
-    rules: Mapping[str, bool] | None,
-    progress: Progress | None,
-) -> None:
-    """Read the log again, for timelines of at most MAX_TIMELINES partitions with nonconforming records or findings."""
-    interesting: dict[str, None] = {}
+def _mentioned(report: Report) -> list[str]:
+    """The names of the first ``MAX_TIMELINES`` partitions that the report mentions."""
     names = [*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)]
-    for name in names:
-        if name is not None and len(interesting) < MAX_TIMELINES:
-            interesting[name] = None
-    if not interesting:
-        return
-    kept = _Timelines(report)
-    again = Report(f"{report.input}, read again for its timelines", report.kind, report.profile)
-    watch = kept.watch(interesting.__contains__)
-    replay_metadata(open_metadata_log(path), again, profile, rules, watch, progress)
+    return [*dict.fromkeys(name for name in names if name is not None)][:MAX_TIMELINES]
 
 
 class _Timelines:
@@ -168,10 +159,6 @@ class _Timelines:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-
-    def watch(self, tracks: Callable[[str], bool] = every_partition) -> Watch:
-        """A watch that records the changes and settings of the partitions that ``tracks`` accepts."""
-        return Watch(tracks, self.change, on_setting_in_force=self.setting)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         timeline = self._report.timelines.get(name)

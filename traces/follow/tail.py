@@ -96,7 +96,7 @@ class _Segment:
         while len(data) - at >= HEADER.size:
             _, length, _, magic = HEADER.unpack_from(data, at)[:4]
             if not length and not magic:
-                break  # preallocated
+                break  # preallocated space
             if magic != MAGIC or not LEAST <= length <= MAX_BATCH:
                 if at:
                     break

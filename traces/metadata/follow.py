@@ -31,7 +31,7 @@ from highwater.traces.kafka.values import (
 )
 from highwater.traces.metadata.beliefs.evidence import Change
 from highwater.traces.metadata.image import Partition, loses_replica
-from highwater.traces.metadata.pending import Pending, new_tuple
+from highwater.traces.metadata.pending import Pending
 from highwater.traces.metadata.records import BROKER_HANDLERS, TOPIC_HANDLERS, after_group
 from highwater.traces.metadata.sharing import Elsewhere, SharedRecord
 from highwater.traces.metadata.tracker import BEFORE, LogRecord, Tracker
@@ -49,9 +49,9 @@ Record = tuple[int, int, bytes]
 
 
 class RecordGroups:
-    """Groups records: those of an incomplete group are held until it is complete.
+    """Divides the records of batches into groups. The records of an incomplete group wait for the rest.
 
-    ``skipped`` counts records that are not followed; ``damaged`` makes the error of a record.
+    ``skipped`` gets the kind and the number of records that are not followed; ``damaged`` makes the error of a record.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class RecordGroups:
         return self._transaction is not None or self._held is not None
 
     def are_alone(self, values: list[bytes | None]) -> TypeGuard[list[bytes]]:
-        """True if each record of a batch is a group of its own: a change of a partition, or a skipped record."""
+        """True if each record of a batch is a group of its own: a change of a partition, or a NO_OP_RECORD."""
         full = len(values) % SPLIT == 0 and len(values) > 0
         return not full and self._transaction is None and self._held is None and are_quick(values)
 
@@ -86,17 +86,14 @@ class RecordGroups:
         yield from self._divided(offsets, time, values)
 
     def settle(self) -> Iterator[list[Record]]:
-        """The groups of the records held for a decision whose next batch has not come. Raises TraceError."""
+        """The groups of the held records, although the next batch of their decision is missing. Raises TraceError."""
         if self._held is not None:
             offsets, values = self._held
             self._held = None
             yield from self._divided(offsets, self._held_time, values)
 
     def close(self) -> Iterator[list[Record]]:
-        """The group that is still open at the end of the log, if any.
-
-        It is the first record of a transaction that has not ended.
-        """
+        """The BEGIN record of a transaction that has not ended at the end of the log, as a group; none without one."""
         if self._transaction is not None and self._begun is not None:
             yield [self._begun]
 
@@ -107,7 +104,7 @@ class RecordGroups:
         return f"the log ends within a metadata transaction of {len(self._transaction)} records"
 
     def _divided(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> Iterator[list[Record]]:
-        """The groups before a transaction, of the transaction, and after it."""
+        """The groups in these records: each transaction is a group, and so are the records between two transactions."""
         group: list[Record] = []
         for offset, value in zip(offsets, values, strict=True):
             if self._transaction is None and kind(value) != _BEGIN:
@@ -123,9 +120,9 @@ class RecordGroups:
             yield group
 
     def _in_transaction(self, offset: int, time: int, value: bytes) -> list[Record] | None:
-        """Hold the records between BEGIN and END until the transaction ends. An abort discards them.
+        """Hold the records between BEGIN and END. The END returns them as a group, other records return None.
 
-        If another transaction begins before, they are discarded too, and the group is the BEGIN that has not ended.
+        An ABORT discards the held records. So does the BEGIN of another transaction, which returns the first BEGIN.
         """
         key, kept = kind(value), self._transaction
         if key in (_BEGIN, _END, _ABORT):
@@ -157,12 +154,12 @@ class MetadataFollower(Tracker):
     """A ``Tracker`` that reads the batches of a log."""
 
     last_time = 0
-    """The latest append time so far, in ms since the epoch."""
+    """The latest append time so far, in ms since 1970."""
     _epoch: int | None = None
 
     @cached_property
     def groups(self) -> RecordGroups:
-        """The records whose groups are incomplete."""
+        """Divides the log's records into groups, and holds an incomplete group."""
         return RecordGroups(self.reporter.skipped, self.damaged)
 
     # --- batches ------------------------------------------------------------------------------------
@@ -195,6 +192,7 @@ class MetadataFollower(Tracker):
         """Follow changes of partitions, each a decision of its own. Raises TraceError."""
         partitions, changes, no_ops = self.image.partitions, 0, 0
         followed: set[int] = set()
+        histories = self.watch.histories
         for position, value in enumerate(values):
             # The loop does what ``change_of`` and ``Partition.transition`` do, without calls.
             if value[1] != CHANGE:
@@ -218,6 +216,8 @@ class MetadataFollower(Tracker):
                 partition.partition_epoch += transition.changes
                 partition.leader_epoch += transition.bumps
                 changes += transition.changes
+                if histories is not None:
+                    histories.change(partition, transition, offsets[position], time)
                 continue
             observations, places = [Change(change)], [offsets[position]]
             if transition is None and self.follows_directories:
@@ -236,9 +236,10 @@ class MetadataFollower(Tracker):
     def _of_assignment(
         self, partition: Partition, change: bytes, position: int, values: Sequence[bytes]
     ) -> tuple[int, bytes] | None:
-        """The next change of the partition in the batch, which belongs to its assignment to an offline directory.
+        """The change that belongs to a replica's assignment to an offline directory: its position and its content.
 
-        None if the change at ``position`` is no such assignment, or no other change follows.
+        It is the partition's next change in the batch. None if there is none, or if the change at ``position`` is no
+        such assignment.
         """
         if not loses_replica(self.image, self.fields, partition, change):
             return None
@@ -249,9 +250,9 @@ class MetadataFollower(Tracker):
         return None
 
     def written_by(self, epoch: int, offset: int, time: int) -> None:
-        """Note that the controller of this leader epoch wrote the records from an offset and a time on.
+        """Note that the controller with leader epoch ``epoch`` wrote the records from an offset and a time on.
 
-        The time is in ms since the epoch.
+        The time is in ms since 1970.
         """
         before, self._epoch = self._epoch, epoch
         self.report.controllers.elected(epoch, offset, time)
@@ -326,7 +327,7 @@ class MetadataFollower(Tracker):
                 self.automaton()
                 self._elsewhere(pending, offset, value)
             else:
-                if kind(value) != _FEATURE:
+                if self.has_new_features and kind(value) != _FEATURE:
                     self.automaton()
                 self._record(pending, offset, time, value)
         pending.flush()
@@ -334,19 +335,18 @@ class MetadataFollower(Tracker):
         after_group(self, pending, records[-1][1])
 
     def _record(self, pending: Pending, offset: int, time: int, value: bytes) -> None:
-        found = change_of(value)
-        if found is not None:
-            partition = self.image.partitions.get(found[0])
+        if value[1] == CHANGE:
+            partition = self.image.partitions.get(value[KEY])
             if partition is None:
                 pending.elsewhere(offset)
                 self._unknown_partition(offset, time, value)
             else:
-                pending.add(partition, new_tuple(Change, (found[1], None)), offset)
+                pending.change(partition, value[BEFORE_KEY] + value[AFTER_KEY], offset)
             return
         pending.other(offset)
         try:
             key, _ = api_key(value)
-            # A dump names also the records of unknown types.
+            # ``decode`` raises UnknownRecord for a type that only a dump names.
             known = None if key in TYPES and key not in _HANDLERS else decode(value)
         except UnknownRecord as unknown:
             self._unreadable(pending, offset, value, unknown)
@@ -385,7 +385,7 @@ class MetadataFollower(Tracker):
         return None if found is None or topic is None else f"{topic.name}-{found[0]}"
 
     def _undefined(self, pending: Pending, record: LogRecord, wrong: dict[str, tuple[str, int]]) -> None:
-        """Report a record with values that Kafka does not define. It changes nothing."""
+        """Report a record with values that Kafka does not define. The record is not applied."""
         pending.flush()
         name, is_partition = None, record.type == "PARTITION_RECORD"
         if is_partition and (name := self._named_by(record.partition_key)):
@@ -417,7 +417,7 @@ class MetadataFollower(Tracker):
             data = decode(value).data
         except UnknownRecord as unknown:
             self.reporter.skipped_of_partition(f"{unknown.type} version {unknown.version}")
-            # Of a partition that is not known, nothing is reported that could be unreliable.
+            # No line is about an unknown partition, so the doubt concerns no line.
             self.unreadable(unknown, offset, None if number_and_topic(key) is None else ())
             return
         except DamagedRecord as wrong:

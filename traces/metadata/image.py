@@ -92,7 +92,7 @@ class Partition:
         return self.belief.transitions.get(tuple(map(self.binding.symbols.get, contents)))
 
     def advance(self, transition: Transition) -> None:
-        """Take a transition: adopt its belief state, and let the epochs grow."""
+        """Adopt the belief state after a transition, and add the transition's growth to the epochs."""
         self.belief = transition.after
         self.partition_epoch += transition.changes
         self.leader_epoch += transition.bumps
@@ -193,7 +193,7 @@ class Image:
         return [b for b, directory in pairs if not is_online(directory, self.listed(b) or ())]
 
     def flags(self, broker: int) -> Flags:
-        """A broker's registration flags; the flags of an unregistered broker if it has no registration."""
+        """A broker's registration flags; ``Flags()`` if it is not registered."""
         found = self.brokers.get(broker)
         return Flags() if found is None else found.flags
 
@@ -228,7 +228,7 @@ class Image:
         return self.settings(partition.topic, partition.number, replicas)
 
     def effective(self, partition: Partition, replicas: int) -> tuple[int | None, bool | None]:
-        """The effective min ISR (966.2) and unclean election; None for each that the log leaves open."""
+        """The effective min ISR (966.2) and unclean election; each is None if the log does not show it."""
         assert partition.topic is not None
         found = self.settings(partition.topic, partition.number, replicas)
         min_isr = effective_min_isr(found.min_isr[0], replicas) if len(found.min_isr) == 1 else None
@@ -258,7 +258,7 @@ class Image:
         return max(found, key=lambda change: change.position) if cluster is not None else None
 
     def place(self, partition: Partition, before: Brokers) -> None:
-        """Update the index by broker, for a partition whose brokers were ``before``."""
+        """Update ``replicas`` for a partition whose brokers were ``before``."""
         old, new = set(before), set(partition.binding.brokers)
         for broker in old - new:
             self.replicas[broker].pop(partition, None)
@@ -266,7 +266,7 @@ class Image:
             self.replicas.setdefault(broker, {})[partition] = None
 
     def remove(self, partition: Partition) -> None:
-        """Remove a partition from the index by broker."""
+        """Remove a partition from ``replicas``."""
         for broker in partition.binding.brokers:
             self.replicas.get(broker, {}).pop(partition, None)
 
@@ -287,7 +287,7 @@ class Image:
 
 # --- log directories of replicas (KIP-858) ---
 #
-# A replica that stays keeps its directory, and a new one is in its broker's default directory. A broker reports a
+# A replica that stays keeps its directory, and a new replica is in its broker's default directory. A broker reports a
 # move to another directory for one replica at a time.
 
 RULE = "offline_directory_check"
@@ -303,7 +303,7 @@ def placed(
     observations: Sequence[Observation],
     offsets: Sequence[int],
 ) -> tuple[list[Observation], list[int]]:
-    """The observations with ``placed`` filled in, and their offsets. The image takes over the directories.
+    """The observations with ``Change.placed`` set, and their offsets. The image adopts the directories.
 
     A change that puts a replica into an offline directory is followed by an "assigned_offline" of its broker. Raises
     CannotFollow, and the errors of ``fields``.

@@ -20,7 +20,7 @@ from highwater.traces.metadata.sharing import Reach, is_beyond
 from highwater.traces.metadata.tracker import Tracker
 
 Variant = Callable[[Partition], BrokerChange | None]
-"""The form of a broker's event for one partition; None if it does not concern the partition."""
+"""Returns a broker's event as it affects one partition; None if it does not concern the partition."""
 
 
 new_tuple = tuple.__new__
@@ -28,7 +28,7 @@ new_tuple = tuple.__new__
 
 
 class _Explained(NamedTuple):
-    """An explained change, with the offsets of the brokers' records directly before and after it (None: none)."""
+    """An explained change. ``before`` and ``after`` are the offsets of brokers' records next to it (None: none)."""
 
     offset: int
     causes: frozenset[str]
@@ -56,19 +56,22 @@ class Pending:
         self.sets_elr: int | None = None
         """The offset of a record of the level of eligible.leader.replicas.version; None without one."""
 
-    def add(self, partition: Partition, observation: Observation, offset: int) -> None:
-        """Add an observation of a partition."""
+    def change(self, partition: Partition, change: bytes, offset: int) -> None:
+        """Add a change of a partition."""
+        pair = new_tuple(Change, (change, None)), offset
         found = self._observations.get(partition)
         if found is None:
-            self._observations[partition] = [(observation, offset)]
+            self._observations[partition] = [pair]
         else:
-            found.append((observation, offset))
+            found.append(pair)
         if self._first is None:
             self._first = offset
-        if not isinstance(observation, Change):
-            self._first = offset + 1
-        if not isinstance(observation, TopicSettings):
-            self._settings_only = False
+        self._settings_only = False
+
+    def settings(self, partition: Partition, settings: TopicSettings, offset: int) -> None:
+        """Add the possible settings of a partition."""
+        self._observations.setdefault(partition, []).append((settings, offset))
+        self._first = offset + 1
 
     def min_isr(self, topic: str, offset: int) -> None:
         """Note a record that sets min.insync.replicas, for a topic or, with "", for all topics.
@@ -78,7 +81,7 @@ class Pending:
         self._of_min_isr.append((topic, offset))
 
     def uncleared(self) -> list[tuple[str, int]]:
-        """The topics and offsets of the min.insync.replicas records that no record that clears ELRs has followed.
+        """Topic and offset of each min.insync.replicas record that is not followed by a CLEAR_ELR_RECORD.
 
         Empty if the same decision sets the level of ELR: the settings that make ELR safe clear nothing (K15).
         """
@@ -87,7 +90,7 @@ class Pending:
     def cleared(self, topic: str, offset: int) -> bool:
         """Note a record that clears ELRs. Returns True if a min.insync.replicas record required it.
 
-        A decision about a broker begins after it.
+        A decision about a broker can begin only after this record.
         """
         self._first = offset + 1
         self._settings_only = False
@@ -98,9 +101,9 @@ class Pending:
         return False
 
     def clear(self, partition: Partition, observation: Change, offset: int) -> None:
-        """Add the change by which a record clears a partition's ELR, after the first min.insync.replicas setting.
+        """Add the change of a CLEAR_ELR_RECORD, directly after the partition's first min.insync.replicas setting.
 
-        A request writes the records of all its settings before the records that clear ELRs.
+        A request writes all its settings before the records that clear ELRs.
         """
         pairs = self._observations.setdefault(partition, [])
         if any(isinstance(found, Change) for found, _ in pairs):
@@ -113,7 +116,7 @@ class Pending:
         pairs[place:] = [(observation, offset), *((later, offset) for later, _ in pairs[place:])]
 
     def elsewhere(self, offset: int) -> None:
-        """Note the change of a partition that another process follows. It can belong to the present decision."""
+        """Note the change of a partition that is not followed here. It can belong to the present decision."""
         if self._first is None:
             self._first = offset
         self._settings_only = False
@@ -123,7 +126,7 @@ class Pending:
         self._stops.append(offset)
 
     def broker(self, change: BrokerChange, offset: int, variant: Variant | None = None) -> None:
-        """Add a broker's event for all its partitions. ``variant`` gives its form for each; None: one form for all."""
+        """Add a broker's event for all its partitions. ``variant`` gives the event for each; None: it is the same."""
         self._brokers.append((change, offset, variant))
         self._first = offset + 1
         self._settings_only = False
@@ -137,7 +140,7 @@ class Pending:
         self._registrations.append((epoch, offset))
 
     def before_settings(self) -> None:
-        """Flush before a new setting, because earlier observations were decided with the former setting."""
+        """Flush before a new setting: earlier observations were decided under the former setting."""
         if not self._settings_only:
             self.flush()
 
@@ -146,13 +149,14 @@ class Pending:
         observations, self._observations = self._observations, {}
         self._first, self._settings_only = None, True
         tracker, changes, watched = self._tracker, 0, bool(self._brokers)
+        histories = tracker.watch.histories
         self._with_brokers(observations)
         explained: list[_Explained] = []
         for partition, pairs in observations.items():
-            contents = [content(found) for found, _ in pairs]
-            transition = (
-                partition.transition(contents[0]) if len(contents) == 1 else partition.transition_by(contents)
-            )
+            if len(pairs) == 1:
+                transition = partition.transition(content(pairs[0][0]))
+            else:
+                transition = partition.transition_by([content(found) for found, _ in pairs])
             if transition is None or not transition.is_plain or partition.state is not None:
                 found, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
                 followed = tracker.follow(partition, found, offsets, self._time, transition)
@@ -161,6 +165,10 @@ class Pending:
             else:
                 changes += transition.changes
                 partition.advance(transition)
+                if histories is not None and partition.topic is not None:
+                    offsets = [offset for _, offset in pairs]
+                    brokers = partition.binding.brokers
+                    histories.changes(tracker.image, partition, transition, brokers, offsets, self._time)
             if watched and transition is not None and transition.changes:
                 explained += _explained(partition, transition, pairs)
         tracker.report.changes += changes
@@ -219,7 +227,7 @@ class Pending:
     def _reaches(
         self, run: Sequence[_Explained], before: int | None, after: int | None, is_leading: bool
     ) -> None:
-        """Check a sequence of changes from the broker's record outwards: changes of its decision precede all others."""
+        """Check that, from the broker's record outwards, the changes of its decision come before all others."""
         stop, kinds = (after, LEADING) if is_leading else (before, TRAILING)
         kind = next((change.kind for change, offset, _ in self._brokers if offset == stop), None)
         share = self._tracker.share

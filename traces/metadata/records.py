@@ -143,9 +143,9 @@ def at_creation(tracker: Tracker, data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def registered(tracker: Tracker, broker: int, now: BrokerChange) -> Variant | None:
-    """The function that gives the form of a registration for each partition; None if it is the same for all.
+    """A function from a partition to the event of a registration; None if the event is the same for all partitions.
 
-    The form depends on the directory of the partition's replica.
+    The event depends on the log directory of the partition's replica.
     """
     listed = tracker.image.listed(broker) or ()
     named = tracker.image.named.get(broker, set())
@@ -163,7 +163,7 @@ def registered(tracker: Tracker, broker: int, now: BrokerChange) -> Variant | No
 def lost(
     tracker: Tracker, broker: int, known: Broker, listed: tuple[str, ...]
 ) -> tuple[BrokerChange, Variant]:
-    """The event of a broker that lists other directories from now on, and its form for each partition.
+    """The event of a broker that loses log directories, and a function from a partition to its event.
 
     If a broker loses all directories, the registration keeps them.
     """
@@ -221,7 +221,7 @@ def register(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def _store(tracker: Tracker, broker: int, epoch: int, incarnation: str, flags: Flags) -> Broker:
-    """Store a new broker, with the stand-in that follows its registration."""
+    """Store a new broker, with the placeholder partition that tracks its registration."""
     found = tracker.image.brokers[broker] = Broker(epoch, incarnation, flags)
     found.partition = Partition(None, 0, *tracker.automaton().initial(PartitionState((broker,), ()), _WHOLE))
     tracker.image.place(found.partition, ())
@@ -249,7 +249,7 @@ def _same_incarnation(tracker: Tracker, known: Broker, flags: Flags, record: Log
 def _lists_others(
     tracker: Tracker, pending: Pending, record: LogRecord, known: Broker, listed: tuple[str, ...]
 ) -> None:
-    """Handle the directories that the registered incarnation lists again."""
+    """Handle another list of log directories from the registered incarnation."""
     if {*known.directories} != {*listed}:
         known.directories = listed
         if tracker.follows_directories:
@@ -368,7 +368,7 @@ BROKER_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
 
 @contextmanager
 def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]) -> Iterator[None]:
-    """While inside, a setting of these partitions is changed. Afterwards the change is noted and reported."""
+    """Around a change of a setting of these partitions: store the change, and report it to the watch."""
     before = {p: _min_isr(tracker, p) for p in concerned} if record.data["name"] == MIN_ISR else {}
     change = _change(tracker, record)
     yield
@@ -376,7 +376,7 @@ def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]
     for partition in concerned:
         if partition in before:
             _resize(partition, change, before[partition], _min_isr(tracker, partition))
-        if partition.state is not None:
+        if partition.state is not None or tracker.watch.histories is not None:
             in_force = tracker.image.effective(partition, len(partition.belief.observed.replicas))
             tracker.reporter.setting(partition, SettingInForce(change, *in_force))
 
@@ -433,8 +433,7 @@ def remove(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
         tracker.populated(record.offset, -1)
         reporter.close(partition, record.time)
         image.remove(partition)
-        if partition.state is not None:
-            reporter.change(partition, record.offset, record.time, partition.state, None, "delete the topic")
+        reporter.deleted(partition, record.offset, record.time)
 
 
 def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
@@ -476,10 +475,9 @@ def create_partition(tracker: Tracker, pending: Pending, record: LogRecord) -> N
     image.place(partition, ())
     tracker.populated(record.offset, 1)
     reporter.conditions(partition, belief, record.time)
-    if tracker.watch.tracks(partition.name):
-        partition.state = state
-        cause = "snapshot" if tracker.is_loading else "create"
-        reporter.change(partition, record.offset, record.time, None, state, cause)
+    reporter.created(
+        partition, record.offset, record.time, state, "snapshot" if tracker.is_loading else "create"
+    )
 
 
 def _directories(data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -524,7 +522,7 @@ def configure(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
         tracker.watch.on_setting(resource[1] if resource[0] == TOPIC else None)
     for partition in concerned:
         now = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
-        pending.add(partition, now, record.offset)
+        pending.settings(partition, now, record.offset)
 
 
 def _set(tracker: Tracker, resource: tuple[int, str], name: str, value: str | None) -> None:
@@ -603,7 +601,7 @@ def _newer(tracker: Tracker, record: LogRecord) -> None:
 def begin_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """Handle the BEGIN of a transaction that never ends: its records are not followed.
 
-    Other transactions do not come here.
+    The BEGIN of a transaction that ends has no handler.
     """
     pending.flush()
     tracker.doubt("open transaction", "a metadata transaction that does not end", record.offset)
@@ -621,7 +619,7 @@ def end_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> No
 def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """Handle a record that empties the ELR and the last known ELR of a topic's partitions.
 
-    An empty name stands for all topics. The record acts as a change of each partition that has one of the two.
+    An empty name stands for all topics. The record is a change of each partition with an ELR or a last known ELR.
     """
     name, names = record.data["topicName"], tracker.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []

@@ -73,15 +73,15 @@ def _part(batch: RecordBatch, of_settings: bool) -> RecordBatch:
 
 
 Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
-"""Partition (or None), field to (ours, the snapshot's), and True if it is about no partition in particular."""
+"""The partition (or None); by field our value and the snapshot's; True if no single partition is concerned."""
 
 
 def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference]:
-    """The first differences from a snapshot, by the partitions' names, at most ``LIMIT`` + 1. Raises TraceError.
+    """The first ``LIMIT`` + 1 differences from a snapshot, in the order of partitions' names. Raises TraceError.
 
-    Empty if the log lacks its beginning, or the snapshot has an unknown record, which is a doubt.
+    Empty if the log lacks its beginning. It is also empty if the snapshot has an unknown record; then a doubt is added.
     """
-    # A snapshot that is written with ELR off leaves out what partitions still have of it (K9).
+    # With ELR off, a snapshot omits the ELRs that partitions still have (K9).
     has_elr = any("eligible_leader_replicas" in rules for rules in follower.automaton().beliefs.rules)
     found = compare_snapshot(follower.image, snapshot, follower.share, has_elr)
     try:
@@ -94,6 +94,13 @@ def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Differen
         return []
 
 
+def report_differences(follower: MetadataFollower, snapshot: Snapshot, found: Iterable[Difference]) -> None:
+    """Report differences from a snapshot."""
+    for partition, wrong, common in found:
+        what = f"the snapshot {snapshot.path.name}"
+        follower.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
+
+
 def more_than_limit(snapshot: Snapshot) -> str:
     """A note that a snapshot has more differences than are reported."""
     return f"{snapshot.path}: more than {LIMIT} differences"
@@ -104,8 +111,8 @@ def compare_snapshot(
 ) -> Iterator[Difference]:
     """The differences between a snapshot and the records before it. Raises TraceError, and UnknownRecord.
 
-    ``has_elr``: the snapshot has the ELRs. Partitions of other shares, and those that could not be followed, are not
-    compared.
+    ``has_elr`` False: the snapshot omits ELRs. Partitions of other shares, and partitions that could not be followed,
+    are not compared.
     """
     unfollowed = set(image.unfollowed.values())
     topics: dict[str, str] = {}
@@ -215,8 +222,8 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
 
 # --- replay into a report ---
 
-COLLECTED_AFTER = (100_000, 20, 100)
-"""Thresholds of Python's garbage collector during replay: the tables are large, and have no garbage."""
+COLLECTED_AFTER = 1_000_000
+"""The number of new objects after which Python collects garbage during replay: the tables have almost no garbage."""
 PROGRESS_EVERY = 500
 """The number of batches between two calls of the progress function."""
 
@@ -233,9 +240,9 @@ def replay_metadata(
 
     Returns the effective min ISR of the partitions at the end, by name, as far as the log shows it.
 
-    After a KeyboardInterrupt the report has the results so far (``Report.interrupted``); so it does if damage follows
-    readable records (``Report.damage``). Raises TraceError if nothing can be read, LanguageError if the profile or a
-    rule does not exist.
+    After a KeyboardInterrupt the report has the results so far (``Report.interrupted``). The same holds if damage
+    follows readable records (``Report.damage``). Raises TraceError if nothing can be read, LanguageError if the profile
+    or a rule does not exist.
     """
     started = time.perf_counter()
     follower = MetadataFollower(report, profile, switched, watch)
@@ -262,10 +269,10 @@ def replay_metadata(
 
 
 @contextmanager
-def rarely_collected() -> Iterator[None]:
-    """While inside, garbage is collected more rarely. Collection would otherwise take a fifth of the time."""
+def rarely_collected(objects: int = COLLECTED_AFTER) -> Iterator[None]:
+    """While inside, Python collects garbage after ``objects`` new objects. Its default takes a fifth of the time."""
     before = gc.get_threshold()
-    gc.set_threshold(*COLLECTED_AFTER)
+    gc.set_threshold(objects, 20, 100)
     try:
         yield
     finally:
@@ -311,7 +318,7 @@ class Reading:
                 report.notes.append(not_compared(snapshot, sequence.next_offset))
 
     def damage(self, wrong: TraceError) -> Damage:
-        """The damage that an error stands for: its place, and how much of the log is lost with it."""
+        """The place of an error in the log, and how much of the log cannot be read because of it."""
         position: dict[str, int | str] = {"file": wrong.path}
         byte, line, offset = wrong.byte, wrong.line, self._followed_up_to
         if self._taken is not None:
@@ -406,7 +413,5 @@ def compare(snapshot: Snapshot, follower: MetadataFollower) -> None:
     report.figures["snapshots compared"] = report.figures.get("snapshots compared", 0) + 1
     if len(found) > LIMIT:
         report.notes.append(more_than_limit(snapshot))
-    for partition, wrong, common in found[:LIMIT]:
-        what = f"the snapshot {snapshot.path.name}"
-        follower.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
+    report_differences(follower, snapshot, found[:LIMIT])
     follower.publish()

@@ -11,6 +11,7 @@ from highwater.model.rulebook import RULEBOOK
 from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.beliefs.belief_states import BeliefState, Transition, with_brokers
 from highwater.traces.metadata.beliefs.evidence import PROPERTIES, Brokers
+from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.image import Image, Partition
 from highwater.traces.reports.findings import LIMIT, Candidate, Doubt, Finding, Unexplained
 from highwater.traces.reports.observed import (
@@ -227,12 +228,14 @@ class Watch:
     - ``on_change``: each change of a partition whose name ``tracks`` accepts.
     - ``on_setting_in_force``: the name of such a partition, and a setting that changed for it.
     - ``on_setting``: the topic whose min ISR or unclean election is set, for every topic; None for all topics.
+    - ``histories``: records the changes of all partitions of topics.
     """
 
     tracks: Callable[[str], bool] = lambda name: False
     on_change: OnChange | None = None
     on_setting: Callable[[str | None], None] | None = None
     on_setting_in_force: Callable[[str, SettingInForce], None] | None = None
+    histories: Histories | None = None
 
 
 NOBODY = Watch()
@@ -247,6 +250,8 @@ class Reporter:
         self.skipped_of_partitions: dict[str, int] = {}
         """The number of partitions' records that were not followed, by the kind of record."""
         self._lines: list[ReportLine] = []
+        self._named: set[str | None] = set()
+        """The partitions that lines name."""
 
     def drain(self) -> list[ReportLine]:
         """Remove and return the waiting lines, in the order of offsets and partitions."""
@@ -255,6 +260,7 @@ class Reporter:
         return found
 
     def _keep(self, line: Line, own: bool, other: bool = True) -> None:
+        self._named.add(line.partition)
         self._lines.append(((line.position["offset"], line.partition or "", other, own), line))
         self.has_lines = True
 
@@ -314,6 +320,8 @@ class Reporter:
         """
         leader_epoch = partition.leader_epoch - transition.bumps
         partition_epoch = partition.partition_epoch - transition.changes
+        if self._watch.histories is not None and partition.topic is not None:
+            self._watch.histories.changes(self._image, partition, transition, brokers, offsets, time)
         for place, span in enumerate(transition.spans):
             partition_epoch += span.changes
             leader_epoch += span.bumps
@@ -338,9 +346,32 @@ class Reporter:
                     self._keep(finding(name, certain, partition.name, state, offset, time, known), True)
             if is_asked_for:
                 former, partition.state = partition.state, state
-                self.change(partition, offset, time, former, state, span.cause)
+                self._change(partition, offset, time, former, state, span.cause)
 
-    def change(
+    def created(
+        self, partition: Partition, offset: int, time: int, state: PartitionState, cause: str
+    ) -> None:
+        """Report a new partition in this state to the watch."""
+        if self._watch.histories is not None:
+            self._watch.histories.begin(self._image, partition, offset, time, state, cause)
+        if self._watch.tracks(partition.name):
+            partition.state = state
+            self._change(partition, offset, time, None, state, cause)
+
+    def deleted(self, partition: Partition, offset: int, time: int) -> None:
+        """Report the deletion of a partition to the watch.
+
+        The history of a partition without a line is dropped, unless brokers' logs can still lead to one.
+        """
+        cause, histories = "delete the topic", self._watch.histories
+        if histories is not None and (partition.name in self._named or self._watch.on_change is not None):
+            histories.end(partition, offset, time, cause)
+        elif histories is not None:
+            histories.forget(partition)
+        if partition.state is not None:
+            self._change(partition, offset, time, partition.state, None, cause)
+
+    def _change(
         self,
         partition: Partition,
         offset: int,
@@ -362,7 +393,9 @@ class Reporter:
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
         """Report a setting that changed for a partition to the watch."""
-        if self._watch.on_setting_in_force is not None:
+        if self._watch.histories is not None:
+            self._watch.histories.setting(partition, setting)
+        if partition.state is not None and self._watch.on_setting_in_force is not None:
             self._watch.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:

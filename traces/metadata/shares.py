@@ -7,25 +7,26 @@ shares. If a change of one share ends a decision that another followed further, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 from highwater.traces.kafka.metadata_log import MetadataLog, Snapshot
-from highwater.traces.kafka.values import CHANGE, is_creation, kind
+from highwater.traces.kafka.values import CHANGE, kind
 from highwater.traces.metadata import replay
 from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.replay import Reading, rarely_collected
-from highwater.traces.metadata.reporting import (
-    NOBODY,
-    Doubts,
-    Line,
-    OnChange,
-    Watch,
-    disagreement,
-    every_partition,
+from highwater.traces.metadata.reporting import Doubts, Line, OnChange, Watch, disagreement, every_partition
+from highwater.traces.metadata.sharing import (
+    Elsewhere,
+    Share,
+    SharedRecord,
+    Stretch,
+    elsewhere,
+    join_reaches,
 )
-from highwater.traces.metadata.sharing import Elsewhere, Share, SharedRecord, Stretch, join_reaches
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import LIMIT, Finding, Unexplained
 from highwater.traces.reports.report import Report
@@ -45,7 +46,7 @@ class Unreadable(Exception):
 
 @dataclass
 class ShareResult:
-    """The result of following a share: its first lines of each kind with their places; the report counts all lines.
+    """The result of following a share. ``lines`` are the first lines of each kind; ``report`` counts all lines.
 
     ``checks`` are the snapshots with the differences in the share's partitions. ``skipped`` counts records of the
     share's partitions that were not followed. ``error`` is the group and the message of the record that cannot be
@@ -76,7 +77,7 @@ class ShareFollower(MetadataFollower):
         on_line: OnLine | None = None,
     ) -> None:
         report = Report(str(log.path), log.kind, profile or "")
-        watch = NOBODY if on_change is None else Watch(every_partition, on_change)
+        watch = Watch() if on_change is None else Watch(every_partition, on_change)
         super().__init__(report, profile, switched, watch, share)
         self._log, self._own, self._on_line = log, share, on_line
         self.found = ShareResult(share, report)
@@ -109,21 +110,14 @@ class ShareFollower(MetadataFollower):
         """
         self._own.group += 1
         followed: list[SharedRecord] = []
-        known: Elsewhere | None = None
+        of_partition: Elsewhere | None = None
         for offset, time, value in records:
-            if isinstance(value, Elsewhere):
-                continue
-            is_change = kind(value) == CHANGE
-            if not is_change and not is_creation(value):
-                known = None
-            else:
-                elsewhere = Elsewhere.CHANGE if is_change else Elsewhere.CREATION
-                is_first, known = elsewhere is not known, elsewhere
-                if not self._own.owns(value):
-                    if is_first:
-                        followed.append((offset, time, elsewhere))
-                    continue
-            followed.append((offset, time, value))
+            assert isinstance(value, bytes)
+            before, of_partition = of_partition, elsewhere(value)
+            if of_partition is None or self._own.owns(value):
+                followed.append((offset, time, value))
+            elif of_partition is not before:
+                followed.append((offset, time, of_partition))
         if followed:
             super().group(followed)
         self._next()
@@ -142,19 +136,15 @@ class ShareFollower(MetadataFollower):
     def _check(self, snapshot: Snapshot, _: MetadataFollower) -> None:
         self.settle()
         self._own.group += 1
-        for partition, wrong, common in replay.differences(self, snapshot):
-            what = f"the snapshot {snapshot.path.name}"
-            self.reporter.wrong(snapshot.end_offset, None, partition, what, wrong, common)
-        drained = [(place, self.doubts.marked(line)) for place, line in self._drained()]
-        self.found.checks.append((snapshot, drained))
+        replay.report_differences(self, snapshot, replay.differences(self, snapshot))
+        self.found.checks.append((snapshot, self._drained()))
         self._own.group += 1
 
     # --- lines --------------------------------------------------------------------------------
 
     def publish(self) -> None:
         """Report the lines found since the last call, and keep the first ``LIMIT`` of each kind."""
-        for place, unmarked in self._drained():
-            line = self.doubts.marked(unmarked)
+        for place, line in self._drained():
             if self._on_line is not None:
                 self._on_line(line)
             if isinstance(line, Finding):
@@ -170,7 +160,7 @@ class ShareFollower(MetadataFollower):
         group, share = self._own.group, self._own
         share.narrowed += [(group, narrowed) for narrowed in self.agreement.drain()]
         return [
-            ((group, offset, partition, other), line)
+            ((group, offset, partition, other), self.doubts.marked(line))
             for (offset, partition, other, own), line in self.reporter.drain()
             if own or share.is_first
         ]
@@ -194,10 +184,8 @@ def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[
     first, *others = shares
     report = Report(first.report.input, first.report.kind, "", records=first.report.records)
     report.changes = sum(s.report.changes for s in shares)
-    there = 0
-    for _, _, more in sorted(change for s in shares for change in s.share.populations):
-        there += more
-        report.partitions = max(report.partitions, there)
+    populations = sorted(change for s in shares for change in s.share.populations)
+    report.partitions = max(accumulate(more for *_, more in populations), default=0)
     report.skipped = _sum([first.report.skipped, *(s.skipped for s in others)])
     agreed, lines = _agreed(shares)
     notes = []
@@ -236,11 +224,10 @@ def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[
 
 
 def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
+    total = Counter[str]()
     for of in counts:
-        for name, number in of.items():
-            total[name] = total.get(name, 0) + number
-    return total
+        total.update(of)
+    return dict(total)
 
 
 def _agreed(shares: Sequence[ShareResult]) -> tuple[Agreement, Placed]:
@@ -251,8 +238,5 @@ def _agreed(shares: Sequence[ShareResult]) -> tuple[Agreement, Placed]:
         agreed.renew(renewed)
     narrowed = sorted((n for s in shares for n in s.share.narrowed), key=lambda pair: (pair[0], *pair[1][:3]))
     groups: dict[Narrowed, int] = {n: group for group, n in narrowed}
-    lines: Placed = []
-    for found in agreed.settle(n for _, n in narrowed):
-        place = (groups[found.at], found.at.offset, found.at.partition, False)
-        lines.append((place, disagreement(found)))
-    return agreed, lines
+    found = agreed.settle(n for _, n in narrowed)
+    return agreed, [((groups[f.at], f.at.offset, f.at.partition, False), disagreement(f)) for f in found]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from zlib import crc32
 
-from highwater.traces.kafka.values import topic_id
+from highwater.traces.kafka.values import CHANGE, is_creation, kind, topic_id
 from highwater.traces.rules.profiles import Narrowed
 
 Stretch = tuple[int, int | None, int | None, bool]
@@ -40,6 +40,13 @@ def share_of(topic: bytes, count: int) -> int:
     min.insync.replicas for all of them (966.2).
     """
     return crc32(topic) % count
+
+
+def elsewhere(value: bytes) -> Elsewhere | None:
+    """The value that replaces a record in shares that do not own it; None if the record is about no partition."""
+    if kind(value) == CHANGE:
+        return Elsewhere.CHANGE
+    return Elsewhere.CREATION if is_creation(value) else None
 
 
 @dataclass

@@ -29,7 +29,7 @@ from highwater.traces.reports.report import Report
 from highwater.traces.rules.profiles import Agreement, RuleSet, rule_sets
 
 BEFORE = "changes of what was there before the log begins"
-"""The name of the skipped records in a log without its beginning."""
+"""The kind of the records that are skipped because the log lacks its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Tracker:
         self.is_newer = False
         """True once the doubt is reported that the log is newer than every profile."""
         self.is_last = False
-        """True while the last records of a controller are followed that failed in the middle of a decision."""
+        """True while the last records of a controller are followed, if it failed in the middle of a decision."""
         self._astray: list[tuple[Partition, int, frozenset[int]]] = []
 
     @property
@@ -108,7 +108,7 @@ class Tracker:
         since: int | None = None,
     ) -> None:
         """Add a doubt, as ``Doubts.add`` does."""
-        # The offsets of a snapshot are its own: a doubt about it counts from the beginning.
+        # Offsets in a snapshot are no offsets of the log: a doubt about it counts from offset 0.
         self.doubts.add(kind, summary, offset, partitions, 0 if self.is_loading else since)
 
     def damaged(self, offset: int, message: str) -> TraceError:
@@ -196,9 +196,10 @@ class Tracker:
 
         That number can change the topic's effective min.insync.replicas (966.2).
         """
-        replicas = len(partition.belief.observed.replicas)
         topic = partition.topic
-        if topic is None or partition.number or replicas == len(before.observed.replicas):
+        if topic is None or partition.number:
+            return
+        if len(partition.belief.observed.replicas) == len(before.observed.replicas):
             return
         for other in topic.partitions.values():
             if other is not partition:
@@ -214,7 +215,7 @@ class Tracker:
     ) -> None:
         """Note the entries that a transition leaves in the controller's ELR index without a matching ELR member.
 
-        From then on they count for the topic's first partition. ``members`` are the brokers of the slots before the
+        These entries then count for the topic's first partition. ``members`` are the brokers of the slots before the
         transition, ``brokers`` are those of the slots in its spans.
         """
         first = None if partition.topic is None else partition.topic.partitions.get(0)
@@ -231,7 +232,7 @@ class Tracker:
             before, members = span.belief, after
 
     def index(self) -> None:
-        """Add the noted ELR index entries to the first partitions, after the decisions that left them."""
+        """Add ELR index entries that decisions left behind to the first partitions of their topics."""
         beliefs = self.beliefs
         for first, broker, numbers in self._astray:
             before = first.binding.brokers

@@ -110,7 +110,7 @@ class Automaton:
         tags: Iterable[int] | None = None,
         offline: Iterable[int] = (),
     ) -> tuple[BeliefState, Binding]:
-        """The belief state of a partition from its recorded state and its possible settings, and its binding.
+        """The belief state and the binding of a partition with this recorded state and these possible settings.
 
         ``tags`` are the possible sets of rules (None: all), ``offline`` the replicas in offline log directories. Raises
         CannotFollow.
@@ -172,7 +172,7 @@ class Automaton:
             symbols = [self._of(self._content(Binding(brokers), observations[0]), flags)]
         else:
             symbols = [self._symbol(binding, observation) for observation in observations]
-        # A broker that comes into the partition among other observations has flags of its own, which no symbol has.
+        # If another observation adds a broker, the broker's flags matter, and no symbol has them.
         known = [symbol for symbol in symbols if symbol is not None]
         word: Word | None = None
         if len(known) == len(symbols):
@@ -199,7 +199,7 @@ class Automaton:
         return found
 
     def _of(self, content: Any, *more: Any) -> Symbol | None:
-        """The symbol that stands for a content, one object for all equal contents; None if the content is None."""
+        """The symbol of a content, one object for equal contents; None if the content is None."""
         if content is None:
             return None
         key = (content, more)
@@ -209,11 +209,12 @@ class Automaton:
         return found
 
     def _new_brokers(self, binding: Binding, observations: Sequence[Observation]) -> Brokers:
-        """The brokers that a lone change adds to the partition. They get the next slots."""
+        """The brokers that a change adds to the partition, if it is the only observation. They get the next slots."""
         observation = observations[0]
         if len(observations) > 1 or not isinstance(observation, Change) or observation.raw in binding.symbols:
             return ()
-        return tuple(sorted(self._decoded(observation.raw).names.difference(binding.brokers)))
+        names = self._decoded(observation.raw).names
+        return () if names.issubset(binding.slots) else tuple(sorted(names.difference(binding.brokers)))
 
     def _content(self, binding: Binding, observation: Observation) -> Any:
         """The content of an observation, with slots instead of brokers; None if a broker has no slot."""
@@ -260,7 +261,7 @@ class Automaton:
 LIMIT_CANDIDATES = 5
 LIMIT_STATES = 4
 MEASURED = frozenset(p.name for p in CONDITIONS)
-"""Properties that are no findings: the report has for how long they did not hold."""
+"""Properties that make no finding: the report has the times for which they did not hold."""
 ELECTIONS = frozenset({"leader_elected_cleanly", "leader_completeness"})
 """Properties of an election: each election that violates them is a finding of its own."""
 
@@ -277,7 +278,7 @@ class Grounds(NamedTuple):
 class _Boundary:
     """The possible states between two observations, and the brokers of their slots.
 
-    ``causes`` are the actions of the last observation, ``of_change`` those that explain the span's last change.
+    ``causes`` are the actions that explain the last observation, ``of_change`` those that explain the last change.
     """
 
     slots: int
@@ -381,7 +382,7 @@ class Explanation:
         if not states:
             return None
         if isinstance(observation, BrokerChange) and observation.kind == "assigned_offline":
-            # It belongs to the assignment, and no record of a broker goes with it.
+            # The event belongs to the assignment of a directory, and has no record of a broker.
             causes = {"assign_directory"}
         observed = after_evidence(belief.observed, possible[0])
         after = self.beliefs.belief(belief.slots, frozenset(states), observed)
@@ -534,7 +535,7 @@ def _boundary(belief: BeliefState, brokers: Brokers, causes: set[str], of_change
 
 
 def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
-    """Add another way to a boundary: a state fits if it fits on any of the ways."""
+    """Add the states and causes of another way to a boundary."""
     known = reached.setdefault(index, found)
     if known is not found:
         known.states |= found.states

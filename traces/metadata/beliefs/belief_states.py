@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -93,7 +94,8 @@ def merged(
 ) -> Observed:
     """The partition after a change record. The leader epoch grows if the record has a leader.
 
-    ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition.
+    ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition. This is
+    not the model's ``merge``, because it is the same under all rules, and the model's results are compared with it.
     """
     changed: dict[str, Any] = {"bumped": "leader" in record}
     repeated = []
@@ -129,8 +131,9 @@ def _check_members(name: str, members: Slots) -> None:
         raise CannotFollow(f"{name} has a broker that cannot be one")
 
 
+@lru_cache(maxsize=10_000)
 def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
-    """A partition with slots for brokers, and the brokers of the slots. Raises CannotFollow if it is impossible."""
+    """A partition with slots for brokers, and the slots' brokers. Raises CannotFollow for an impossible partition."""
     others = {b for name in SETS for b in getattr(state, name)}
     if state.leader is not None:
         others.add(state.leader)
@@ -155,7 +158,7 @@ def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
 
 
 def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
-    """A partition in slots as one with broker ids, without epochs. Sets are in the order of the replicas."""
+    """The partition with broker ids instead of slots, with epochs 0. Sets are in the order of slots."""
     members: dict[str, Any] = {
         name: tuple([NO_LEADER if s == NO_LEADER else brokers[s] for s in getattr(observed, name)])
         for name in ("replicas", *SETS)
@@ -243,7 +246,7 @@ class Span:
     """A part of a transition: the position of its last observation, and the belief state after it.
 
     ``order`` has the old slot of each new slot; brokers that are new to the partition follow the slots before the
-    transition. ``changes`` is 1 if the span has a record of the partition, ``bumps`` 1 if that ends the leader epoch.
+    transition. ``changes`` is the number of the partition's records in the span, ``bumps`` of those with a leader.
     ``findings`` are properties that stop holding, each with whether that is certain. ``before`` and ``candidates``
     are set if nothing explains the observation.
     """
@@ -268,13 +271,13 @@ class Transition:
     """The change of a belief state by one or more observations, in spans.
 
     ``is_plain``: there is nothing to report, and brokers and the number of replicas stay the same. ``moves``: the
-    slots stand for other brokers afterwards.
+    slots stand for other brokers afterwards. ``step`` is its number in the histories of partitions, -1 if it has none.
     """
 
-    __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans")
+    __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans", "step")
 
     def __init__(self, before: BeliefState, spans: tuple[Span, ...]) -> None:
-        self.spans = spans
+        self.spans, self.step = spans, -1
         self.after = after = spans[-1].belief
         self.changes = sum([s.changes for s in spans])
         self.bumps = sum([s.bumps for s in spans])
@@ -284,7 +287,7 @@ class Transition:
             and all(not s.findings and s.candidates is None for s in spans)
             and before.under_min_isr == after.under_min_isr
             and before.leaderless == after.leaderless
-            # An ELR member that was no replica can become one again: the slots stay, the replicas do not.
+            # If an ELR member becomes a replica again, the slots stay and the replicas change.
             and len(before.observed.replicas) == len(after.observed.replicas)
             and before.tags == after.tags
             and not (before.is_indexed_astray and before.observed.elr != after.observed.elr)
@@ -475,13 +478,8 @@ class BeliefStates:
         observed = belief.observed.renamed(new)
         states = set()
         for tag, state in belief.states:
-            plain = self.actions(tag, belief.slots).decode(state)
-            for name in ("registrations", "elr_entries"):
-                if name in plain:
-                    plain[name] = [plain[name][slot] for slot in order]
-            plain["complete"] = sorted(new[s] for s in plain["complete"] if s in new)
-            plain["partition"] = self._partition(observed, tag)
-            states.add((tag, self.actions(tag, len(order)).encode(plain)))
+            before, after = self.actions(tag, belief.slots), self.actions(tag, len(order))
+            states.add((tag, after.renumbered(before, state, order, self._partition(observed, tag))))
         return self.belief(len(order), frozenset(states), observed)
 
     # --- contents of a belief ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import combinations
@@ -89,6 +89,8 @@ class ControllerStepper(Stepper):
         self._entries = self.place("elr_entries") if protocol.has_index else slice(0)
         first, size = self.place("registrations").start, protocol.t.registration.leaf_count
         self._registrations = [slice(first + size * i, first + size * (i + 1)) for i in range(slots)]
+        self._places = {name: self.place(name) for name in protocol.state.fields}
+        self._encode_complete = encoder(protocol.state.fields["complete"])
         self._epochs = [i for i, path in enumerate(self.paths) if path.endswith("epoch")]
         self._encode_partition = encoder(protocol.t.partition)
         self._has_offline = "offline" in protocol.t.partition.fields
@@ -148,6 +150,27 @@ class ControllerStepper(Stepper):
         """The state with these numbers of index entries."""
         return (*state[: self._entries.start or 0], *entries, *state[self._entries.stop :])
 
+    def renumbered(
+        self, before: ControllerStepper, state: Scalars, order: Sequence[int], partition: Mapping[str, Any]
+    ) -> Scalars:
+        """A state of ``before`` with the old slots in ``order``, and with this partition instead of its own."""
+        scalars: list[int] = []
+        for name, type_ in before.protocol.state.fields.items():
+            own = state[before._places[name]]
+            if name == "registrations":
+                for slot in order:
+                    scalars += state[before._registrations[slot]]
+            elif name == "elr_entries":
+                scalars += [own[slot] for slot in order]
+            elif name == "partition":
+                scalars += self.encode_partition(partition)
+            elif name == "complete":
+                complete = set(type_.decode(own))
+                self._encode_complete([new for new, slot in enumerate(order) if slot in complete], scalars)
+            else:
+                scalars += own
+        return tuple(scalars)
+
     def without_epochs(self, state: Scalars) -> Scalars:
         """The state with its epochs set to 0."""
         after = list(state)
@@ -160,7 +183,7 @@ class ControllerStepper(Stepper):
         return frozenset(p.name for p, holds in zip(PROPERTIES, self._holds(state), strict=True) if not holds)
 
     def _property(self, stated: Invariant, protocol: Controller, s: State) -> Any:
-        """The value of a property in a state; True if it does not exist under these rules, or is not promised."""
+        """The value of a property in a state; True if the rules lack or do not promise it."""
         exists = stated.rule is None or stated.rule in self.rules
         promised = exists and (stated in CONDITIONS or is_promised(stated, self.rules))
         return stated.function(protocol, s) if promised else True
@@ -418,7 +441,7 @@ def likely(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
             yield Hypothesis(evidence.kind, (evidence.slot,))
         case "fence_again":
             yield Hypothesis("fence_again", (evidence.slot,))
-            # Without a rule for it, this is the nearest miss.
+            # Under rules without ``fence_again``, ``fence`` is the nearest miss.
             yield Hypothesis("fence", (evidence.slot,))
         case "assigned_offline":
             yield Hypothesis("lose_directory", (evidence.slot,))

@@ -1,0 +1,154 @@
+"""Histories have the same timelines, compactly, as a watch that collects every change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from highwater.traces import replay as replay_module
+from highwater.traces.kafka.metadata_log import PARTITION, open_metadata_log
+from highwater.traces.kafka.values import encode
+from highwater.traces.metadata import histories
+from highwater.traces.metadata.histories import Histories
+from highwater.traces.metadata.replay import replay_metadata
+from highwater.traces.metadata.reporting import Watch, every_partition
+from highwater.traces.replay import replay
+from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.page import write_page
+from highwater.traces.reports.report import Report, Timeline
+from tests.generation import write_log
+from tests.traces.kafka.made import RECORDED, needs_clusters, needs_clusters_4_2, recorded_name
+from tests.traces.metadata.made_logs import (
+    TOPICS,
+    beginning,
+    change,
+    default,
+    loss,
+    partition,
+    setting,
+    together,
+    write,
+)
+
+GENERATED: dict[str, Any] = {"partitions": 60, "records": 6000, "brokers": 6}
+
+
+def compact(log: Path) -> dict[str, Timeline]:
+    """The timelines of all partitions by one pass with histories."""
+    found, report = Histories(), Report("", "", "")
+    replay_metadata(open_metadata_log(log), report, watch=Watch(histories=found))
+    return found.timelines(found.names)
+
+
+def check_same(log: Path) -> dict[str, Timeline]:
+    """They have all timelines but those of deleted partitions without a line in the report."""
+    report = replay(log, timelines=True)
+    mentioned = {*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)}
+    full = {
+        name: timeline
+        for name, timeline in report.timelines.items()
+        if name in mentioned or timeline.changes[-1].after is not None
+    }
+    found = compact(log)
+    assert list(found) == list(full)
+    for name, timeline in full.items():
+        assert found[name] == Timeline(name, timeline.changes, timeline.total, timeline.settings), name
+    return found
+
+
+@needs_clusters
+@needs_clusters_4_2
+@pytest.mark.parametrize("folder", RECORDED, ids=recorded_name)
+def test_the_timelines_of_recorded_clusters(folder: Path) -> None:
+    assert check_same(folder / PARTITION)
+
+
+@needs_clusters
+@pytest.mark.parametrize("folder", RECORDED[:4], ids=recorded_name)
+def test_the_page_of_a_cluster_with_brokers_logs(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a long log, it shows only partitions that the report mentions."""
+    pages = []
+    full = replay(folder, timelines=True)
+    monkeypatch.setattr(replay_module, "SMALL", 0)
+    for report in (full, replay(folder, timelines=True)):
+        mentioned = {*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)}
+        report.timelines = {name: t for name, t in report.timelines.items() if name in mentioned}
+        report.seconds = 0
+        write_page([report], tmp_path / "page.html")
+        pages.append((tmp_path / "page.html").read_bytes())
+    assert pages[0] == pages[1]
+
+
+@pytest.mark.parametrize(("seed", "elr"), [(1, True), (2, False)])
+def test_the_timelines_of_a_generated_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, elr: bool
+) -> None:
+    write_log(tmp_path, **GENERATED, seed=seed, elr=elr)
+    before = check_same(tmp_path)
+    for module in (histories, replay_module):
+        monkeypatch.setattr(module, "LIMIT_CHANGES", 7)
+    found = compact(tmp_path)
+    assert found == {
+        name: Timeline(name, timeline.changes[:7], timeline.total, timeline.settings[:7])
+        for name, timeline in before.items()
+    }
+    assert max(timeline.total for timeline in found.values()) > 7
+
+
+REMOVED = encode("REMOVE_TOPIC_RECORD", 0, {"topicId": TOPICS["t"]})
+CREATED = encode("TOPIC_RECORD", 0, {"name": "t", "topicId": TOPICS["t"]})
+
+
+def test_a_deleted_partition_with_a_finding_is_kept(tmp_path: Path) -> None:
+    values = [*loss(), REMOVED, CREATED, partition(0), change(0, isr=[0, 2]), default("1")]
+    found = check_same(write(tmp_path, [*beginning(), *values]))["t-0"]
+    assert [change.after is None for change in found.changes].count(True) == 1
+    assert len(found.settings) == 1
+
+
+def test_a_partition_that_is_created_again_has_its_own_history(tmp_path: Path) -> None:
+    values = [
+        change(0, isr=[0, 1]), setting("min.insync.replicas", "3"), REMOVED, default("1"),
+        CREATED, partition(0), change(0, isr=[0, 2]), default("2"), change(0, isr=[0, 1, 2]),
+    ]  # fmt: skip
+    log = write(tmp_path, [*beginning(), *values])
+    found, full = compact(log)["t-0"], replay(log, timelines=True).timelines["t-0"]
+    assert (found.changes, found.settings) == (full.changes[-3:], full.settings[-1:])
+    assert (found.total, full.total) == (3, 6)
+
+
+def test_a_watch_of_changes_keeps_deleted_partitions(tmp_path: Path) -> None:
+    """Brokers' logs can still show a loss."""
+    log = write(tmp_path, [*beginning(), change(0, isr=[0, 1]), REMOVED])
+    found, changes = Histories(), list[PartitionChange]()
+    watch = Watch(every_partition, changes.append, histories=found)
+    replay_metadata(open_metadata_log(log), Report("", "", ""), watch=watch)
+    (deleted,) = (timeline for name, timeline in found.timelines(["t-0"]).items())
+    assert deleted.changes == [change for change in changes if change.name == "t-0"]
+    assert deleted.changes[-1].after is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda: together(*loss()),
+        lambda: [change(0, isr=[0, 1]), default("true", "unclean.leader.election.enable"), *loss()],
+    ],
+)
+def test_several_records_of_a_decision(tmp_path: Path, values: Callable[[], list[Any]]) -> None:
+    check_same(write(tmp_path, [*beginning(), *values()]))
+
+
+def test_offsets_and_times_that_are_far_apart(tmp_path: Path) -> None:
+    """Their differences do not fit into the entries."""
+    folder = write(tmp_path, [*beginning(), change(0, isr=[0, 1])])
+    end = 1 << 40
+    write(folder, [change(0, isr=[0, 1, 2]), change(0, isr=[0, 1])], base=end)
+    found = check_same(folder)["t-0"]
+    assert [c.position for c in found.changes[-2:]] == [end, end + 1]
+    assert [c.time for c in found.changes[-2:]] == [1000 + end, 1001 + end]
