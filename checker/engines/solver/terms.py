@@ -11,7 +11,6 @@ import operator
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -398,7 +397,7 @@ LOOK_SECONDS = 0.1
 
 
 class Stopped(HighwaterError):
-    """The solver stopped without an answer; ``why`` is "seconds", "memory", "interrupted" or "unknown"."""
+    """The solver stopped without an answer; ``why`` is "seconds", "memory" or "unknown"."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)  # passed as an argument, so that the error can cross process boundaries
@@ -428,45 +427,45 @@ class Limits:
             solver.set("timeout", max(1, int(left * 1000)))
         if self.memory_bytes is not None and peak_memory() > self.memory_bytes:
             raise Stopped("memory")
-        try:
-            with self._watched(solver):
-                answer: Any = solver.check(*assumptions)
-        except z3.Z3Exception as wrong:
-            raise Stopped(self._why(str(wrong))) from None
+        answer = self._answer(solver, assumptions)
+        if isinstance(answer, z3.Z3Exception):
+            raise Stopped(self._why(str(answer)))
         if answer == z3.unknown:
             raise Stopped(self._why(solver.reason_unknown()))
         return bool(answer == z3.sat)
 
-    @contextmanager
-    def _watched(self, solver: z3.Solver) -> Iterator[None]:
-        """Context in which another thread stops the solver when memory is full.
+    def _answer(self, solver: z3.Solver, assumptions: Sequence[Term]) -> Any:
+        """The solver's answer, or its exception, from a thread that full memory and Ctrl-C interrupt.
 
-        Z3's own limits do not suffice: some parts of Z3 do not check the time, and the memory limit ends the process.
+        Z3's own means do not suffice: its memory limit ends the process, and its handler of Ctrl-C can lose one.
         """
-        if self.memory_bytes is None:
-            yield
-            return
-        limit, done = self.memory_bytes, threading.Event()
+        found: list[Any] = []
 
-        def watch() -> None:
-            while not done.wait(LOOK_SECONDS):
-                if peak_memory() > limit:
+        def ask() -> None:
+            try:
+                found.append(solver.check(*assumptions))
+            except z3.Z3Exception as wrong:
+                found.append(wrong)
+
+        solver.set("ctrl_c", False)
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(LOOK_SECONDS)
+                if self.memory_bytes is not None and peak_memory() > self.memory_bytes:
                     self._full = True
                     solver.interrupt()
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            done.set()
-            watcher.join()
+        except KeyboardInterrupt:
+            while thread.is_alive():
+                solver.interrupt()
+                thread.join(LOOK_SECONDS)
+            raise
+        return found[0]
 
     def _why(self, reason: str) -> str:
         if self._full:
             return "memory"
-        if "keyboard" in reason or "interrupted" in reason:
-            return "interrupted"
         if "memory" in reason or "memout" in reason:
             return "memory"
         return "seconds" if self.seconds is not None and self.used >= self.seconds * 0.9 else "unknown"
