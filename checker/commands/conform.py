@@ -56,6 +56,8 @@ from highwater.model.versions import versions
 
 _MOST_SHOWN = 5
 """The most kinds of differences that are shown in full."""
+_KAFKA = "kafka_4_2"
+"""The profile with the rules of Kafka 4.2."""
 
 
 @click.command(short_help="Kafka's own controller under the model: every state, every request.")
@@ -239,6 +241,7 @@ class _Run:
         first = sorted(result.examples.values(), key=lambda d: (d.request is None, len(d.path)))
         found = [example(comparison, d, self.bridge) for d in first[:_MOST_SHOWN]]
         self._say(comparison, name, result, found)
+        self._hint(request, bool(result.differences))
         whole = len(states) == len(graph.states) and result.stopped_by is None
         content = self._content(request, whole, of_json(comparison, result, found))
         return self._status(result.stopped_by, whole, bool(result.differences)), content
@@ -280,6 +283,7 @@ class _Run:
                 self.output.say(line)
             wanted = difference.pop("expected"), difference.pop("scenario")
             self._save(number, WalkFile(WALK_FORMAT, wanted[1], difference["path"], wanted[0]))
+        self._hint(request, bool(result.differences))
         whole = not self.sample and result.stopped_by is None
         content = self._content(request, whole, walks_as_json(comparison, result, found))
         return self._status(result.stopped_by, whole, bool(result.differences)), content
@@ -347,6 +351,12 @@ class _Run:
             self._save(number, request_file(comparison, difference))
             for name in ("all", "seen", "others"):
                 difference.pop(name, None)
+
+    def _hint(self, request: Request, differs: bool) -> None:
+        """If there are differences under other rules than Kafka's, print the option that sets Kafka's rules."""
+        if differs and request.profile != _KAFKA:
+            has = "every rule on" if request.profile is None else f"the rules of {request.profile}"
+            self.output.say(f"  {request.scenario.name} has {has}; Kafka 4.2 has those of --profile {_KAFKA}")
 
     def _name_stop(self, result: ConformResult | WalkResult) -> None:
         if self.came is False and result.stopped_by == "interrupted":

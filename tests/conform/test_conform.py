@@ -218,6 +218,14 @@ def test_a_rule_that_kafka_has_otherwise_is_noticed(kafka: Path, tmp_path: Path,
     assert (status, "DIFFERENCES" in output) == (1, True), output
 
 
+def test_differences_under_other_rules_than_kafkas_name_its_profile(kafka: Path, tmp_path: Path) -> None:
+    status, _, output = run(
+        kafka, tmp_path, "replication/controller/small", "--limit-states", "100", "--quiet"
+    )
+    assert status == 1
+    assert output.splitlines()[-1].endswith("Kafka 4.2 has those of --profile kafka_4_2")
+
+
 @slow("a scenario of seventy thousand states")
 def test_a_registration_in_part_leaves_a_lost_directory_offline(kafka: Path, tmp_path: Path) -> None:
     status, found, output = run(kafka, tmp_path, OPERATOR, "--set=failovers=1", "--set=removals=1")
