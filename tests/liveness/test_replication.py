@@ -76,7 +76,7 @@ def test_every_property_holds_in_a_scenario_in_which_it_could_fail() -> None:
 
 @slow("traces the hundreds of models of the liveness page")
 def test_every_scenario_of_liveness_is_on_the_page() -> None:
-    assert re.findall(r"^### ((?:controller/)?live-.*)$", page(), re.M) == [
+    assert re.findall(r"^### ((?:controller/)?liveness-.*)$", page(), re.M) == [
         n.partition("/")[2] for n in SCENARIOS
     ]
 
