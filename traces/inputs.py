@@ -215,7 +215,10 @@ def _without_dumps(found: Sequence[Input]) -> list[Input]:
 
 
 def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Iterator[Input]:
-    """Attach each file in ``logs`` to the metadata logs that share the longest path prefix with the file."""
+    """The inputs ``found``, with each file in ``logs`` attached to the metadata logs or dumps nearest to it.
+
+    Those share the longest path prefix with the file. ``kind`` is the kind of all files in ``logs``.
+    """
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     chosen: dict[Input, list[Path]] = {}
     for log in dict.fromkeys(logs):

@@ -348,7 +348,7 @@ def active_leaders_stay_in_the_isr(m: Controller, before: State, after: State) -
 
 @step_property("K7", rule="min_isr_change_clears_elr")
 def min_isr_changes_clear_the_elr(m: Controller, before: State, after: State) -> Truth:
-    """After a change of min.insync.replicas, ELR, last known ELR and last known leader are empty."""
+    """If the ELR is on, a change of min.insync.replicas leaves ELR, last known ELR and last known leader empty."""
     then = after.partition
     nobody = then.elr.is_empty & then.last_known_elr.is_empty & then.last_known_leader.is_none
     changed = before.min_insync_replicas != after.min_insync_replicas

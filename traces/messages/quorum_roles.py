@@ -203,7 +203,7 @@ class Elections(Leaders):
         self._compare_role(action, node, what)
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
-        """Compare one of the role lines that a vote's turn expects: a new epoch comes first, then the vote."""
+        """Compare a role line of a vote's turn with the model: the first line shows a new epoch, the next the vote."""
         voted, node.voted = node.voted, turn.roles.pop(0)
         if what.voted == voted:
             turn.roles.clear()

@@ -221,7 +221,7 @@ def register(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
 
 
 def _store(tracker: Tracker, broker: int, epoch: int, incarnation: str, flags: Flags) -> Broker:
-    """Store a new broker, with the placeholder partition that tracks its registration."""
+    """Store a new broker and return it. A placeholder partition tracks the broker's registration in the model."""
     found = tracker.image.brokers[broker] = Broker(epoch, incarnation, flags)
     found.partition = Partition(None, 0, *tracker.automaton().initial(PartitionState((broker,), ()), _WHOLE))
     tracker.image.place(found.partition, ())

@@ -262,7 +262,10 @@ def defects() -> Mapping[str, Defect]:
 
 
 def known_defects(profile: str, findings: Iterable[Finding]) -> tuple[Defect, ...]:
-    """The known defects that certain, reliable findings show; empty if the profile has no catalogue of defects."""
+    """The known defects that findings show; empty if the profile has no catalogue of defects.
+
+    Only findings that are both ``certain`` and ``reliable`` count.
+    """
     sure = [f for f in findings if f.certain and f.reliable and "before" in f.facts]
     version = _PAGES.get(profile)
     return tuple(

@@ -297,9 +297,10 @@ class Delayed:
         worker.reset_output()
 
     def resolve(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None], to_expand: int) -> None:
-        """Find the new states among the batch's candidates, and pass them to ``hand_over``. Raises OSError.
+        """Find the new states among the batch's candidates. Raises OSError.
 
-        The next batch expands ``to_expand`` states.
+        Calls ``hand_over`` with each worker whose output holds some of them. ``to_expand`` is the number of states that
+        the next batch expands; it determines the size of the table.
         """
         if not self.table.taken:
             return
