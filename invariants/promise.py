@@ -12,7 +12,7 @@ from highwater.model.promise import Promise
 def what_is_acknowledged_stays(m: Promise, s: State) -> Truth:
     """An acknowledged record stays in the log, unless min.insync.replicas brokers lost data or an election was unclean.
 
-    The field ``void`` records that this has happened.
+    The field ``void`` becomes true when either happens.
     """
     return all_of(implies((s.writes[v] == "ACKNOWLEDGED") & ~s.void, s.log.has(v)) for v in m.value)
 

@@ -304,13 +304,13 @@ STEP_PROPERTIES = (
 DELIVERY = weak(
     either("take_leader_and_isr", "take_update_metadata", "take_stop_replica"), by=["b"], again=False
 )
-"""Requests to a broker that runs arrive."""
+"""Fairness: requests to a running broker arrive."""
 
 LOOKS = weak("read_broker_list")
-"""A controller that is notified of a change of the broker list reads the list."""
+"""Fairness: a controller whose watch reports a change of the broker list reads the list."""
 
 SESSIONS = weak("register_again", "learn_epoch")
-"""A broker that has lost its session registers again, and learns its new broker epoch."""
+"""Fairness: a broker that has lost its session registers again, and learns its new broker epoch."""
 
 
 def _is_live(m: ZooKeeperMode, s: State, b: Number) -> Truth:

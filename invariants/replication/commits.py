@@ -40,7 +40,7 @@ class WaitedFor:
 
 
 def quorums(m: Replication, s: State) -> list[WaitedFor]:
-    """For each broker as leader: whom it waits for now, and after a refusing or an accepting response in flight."""
+    """For each broker as leader, three entries: now, after a refused AlterPartition, and after an accepted one."""
     found = []
     for b in m.broker:
         broker, response = s.brokers[b], s.alter_responses[b]

@@ -35,9 +35,9 @@ def somebody_leads_the_isr(m: Controller, s: State) -> Truth:
 
 @invariant("B8, 966.9")
 def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
-    """Each replica is listed once. Replicas remain without the adding replicas, and without the removing replicas.
+    """Each replica is listed once. At least one replica is not adding, and at least one is not removing.
 
-    So both a cancelled and a completed reassignment leave replicas.
+    So a cancelled or completed reassignment leaves at least one replica.
     """
     p = s.partition
     replicas = m.assigned(p)

@@ -33,7 +33,7 @@ def tolerated(m: Replication) -> dict[str, int]:
 def is_void(m: Replication, s: State) -> Truth:
     """P1. True if the promise no longer applies: too many brokers lost data, or an election can have been unclean.
 
-    Too many are as many as the smallest min ISR of the scenario (``tolerated``).
+    Too many brokers are at least the smallest min ISR of the scenario (``tolerated``).
     A leader from outside ISR and ELR requires an unclean shutdown. The state does not record which election elected
     such a leader. So after the first unclean shutdown the promise is void if the configuration allows unclean
     elections, or if an operator has requested an election that may be unclean.

@@ -353,7 +353,7 @@ def last_known_leaders_led_last(m: Replication, before: State, after: State) -> 
 
 
 STATES = (hwm_reaches_what_the_isr_has, producers_wait_for_leaders_only, former_replicas_keep_no_log)
-"""Invariants."""
+"""The invariants of this module."""
 
 STEPS = (
     truncation_ends_where_both_logs_agree,
@@ -372,4 +372,4 @@ STEPS = (
     partitions_with_active_isr_members_are_led,
     last_known_leaders_led_last,
 )
-"""Step properties."""
+"""The step properties of this module."""

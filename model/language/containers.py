@@ -307,7 +307,7 @@ class SeqValue(Value):
     def tail(self) -> SeqValue:
         """A copy without the first element.
 
-        For an empty sequence the copy has length −1, so a step that writes the copy leaves the type.
+        For an empty sequence the copy has length −1. A step that writes such a copy leaves the type (``Seq``).
         """
         zero = self.type.element.zero()
         later = [self.at(i) for i in range(1, self.type.maximum)] + [zero]
@@ -338,7 +338,7 @@ class SeqValue(Value):
     def __add__(self, other: object) -> SeqValue:
         """This sequence followed by the other sequence.
 
-        If the result is longer than the type's maximum, a step that writes it leaves the type (``Seq``).
+        A step that writes a result longer than the type's maximum leaves the type (``Seq``).
         """
         result, second = self, self.type.lift(other)
         for i in range(self.type.maximum):
@@ -351,7 +351,7 @@ class SeqValue(Value):
     def append(self, value: object) -> SeqValue:
         """A copy with the value added at the end.
 
-        If the copy is longer than the type's maximum, a step that writes it leaves the type (``Seq``).
+        A step that writes a copy longer than the type's maximum leaves the type (``Seq``).
         """
         longer = self._with_length(
             self.length + 1,
@@ -368,7 +368,7 @@ class SeqValue(Value):
         )
 
     def _changed(self, word: str, after: SeqValue) -> SeqValue:
-        """Return ``after``, with a mutant that leaves this sequence unchanged."""
+        """Return ``after``. The mutant, named by ``word``, returns this sequence unchanged instead."""
         return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
 
     def _with_length(self, length: Number, element: Any) -> SeqValue:
@@ -387,9 +387,9 @@ class SeqValue(Value):
 class Seq(Type):
     """The type of sequences of at most ``maximum`` elements.
 
-    A step that makes a sequence longer leaves the type: it is pruned at the scenario's bound ``bound``, or without a
-    bound is an error. ``ascends`` declares that the elements are distinct index values in ascending order. If symmetry
-    reduction renames the index values, it sorts the elements again.
+    A step that writes a longer sequence leaves the type: the step is pruned at the scenario's bound ``bound``. Without
+    ``bound`` the step is an error. ``ascends`` declares that the elements are distinct index values in ascending order.
+    Symmetry reduction then sorts the elements again after it has renamed the index values.
     """
 
     element: Type

@@ -19,7 +19,8 @@ class Lane:
 
     * ``called``: the names of the party in sentences, with ``{}`` for the index value.
     * ``state``: the state field of the party; with an index, an array over the index.
-    * ``outside``: True for a party without state, such as clients. Only pages of runs that name it have its lane.
+    * ``outside``: True for a party without state, such as clients. A page has the lane only if a sentence names the
+      party.
     """
 
     title: str

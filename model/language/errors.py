@@ -76,10 +76,7 @@ def fail(message: str) -> LanguageError:
 
 
 def has_parentheses(mark: str, source: object) -> None:
-    """Raises LanguageError if ``source`` is no text, as after a decorator without parentheses (``@action``).
-
-    ``mark`` is the decorator's name.
-    """
+    """Raises LanguageError if ``source`` is no text: the decorator ``mark`` then lacks parentheses (``@action``)."""
     if not isinstance(source, str):
         raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
 

@@ -644,7 +644,10 @@ def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[s
 
 
 class Budgets:
-    """The budgets that a protocol declares, with their meanings. A scenario can set each budget to at most ``most``."""
+    """Budgets, with their meanings: each limits how often some steps, such as faults, occur in a run.
+
+    A scenario can set each budget to at most ``most``.
+    """
 
     def __init__(self, meanings: Mapping[str, str], *, most: int) -> None:
         self.meanings = dict(meanings)
@@ -668,7 +671,7 @@ class Budgets:
         return Struct("Budgets", **counts).about(**{n: f"left: {said}" for n, said in self.meanings.items()})
 
     def granted(self, p: SimpleNamespace) -> dict[str, int]:
-        """The number that the scenario grants for each budget: the initial value of the state's field ``budgets``."""
+        """Each budget as the scenario sets it: the initial value of the state's field ``budgets``."""
         return {name: getattr(p, name) for name in self}
 
 

@@ -302,7 +302,7 @@ class AuditedSentence:
     * ``how``: how the model simplifies the sentence, or why the model leaves it out.
     * ``at``: the functions of the model that implement the sentence.
     * ``switches``: the rules without which the sentence does not hold.
-    * ``noticed``: properties and scenarios that detect other mistakes in the implementation of the sentence.
+    * ``noticed``: properties and scenarios that detect a mistake in these functions, besides a switched-off rule.
     """
 
     proposal: str

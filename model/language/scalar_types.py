@@ -140,7 +140,7 @@ class Index(NumberType):
         return self.size - 1
 
     def goes_with(self, other: Type | None) -> bool:
-        """False for an enumeration or an index with another name; otherwise true."""
+        """True if ``other`` is an index with the same name, or neither an index nor an enumeration."""
         return not isinstance(other, (Enum, Index)) or self.name == other.name
 
     def __str__(self) -> str:

@@ -271,7 +271,7 @@ class Ranks(NamedTuple):
         return -1 if value < self.values[0] else bisect_left(self.values, value)
 
     def value(self, rank: int) -> int:
-        """The number with this rank: -1 for rank -1, and past the end the greatest number plus 1."""
+        """The number with this rank: −1 for rank −1, and the greatest number plus 1 for a rank past the end."""
         if rank < 0:
             return -1
         return self.values[rank] if rank < len(self.values) else self.values[-1] + 1

@@ -92,7 +92,7 @@ class Trace:
     when: Node = graph.TRUE
     """The condition that all enclosing ``when`` blocks apply."""
     branches: list[Node | None] = field(default_factory=lambda: [None])
-    """For each open block, the condition that a branch of its last ``when`` chain applied; None: no chain."""
+    """For each open block: the condition that a branch of its last ``when`` chain applies; None if it has no chain."""
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None
     """The implementation of the language's function ``enabled``; None in actions."""
     script: tuple[int, ...] = ()

@@ -93,8 +93,8 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     """A member learns the leader of an epoch, from BeginQuorumEpoch or from another member's response.
 
     Precondition: the epoch is later than the member's epoch, or it is the member's epoch and the member knows no leader
-    in it. The member then follows the elected leader, and fetches parked with the member end. A former leader leads
-    until this step, and members fetch from it.
+    in it. The member then follows the elected leader, and fetches parked with the member end. Until this step
+    a former leader leads, and members fetch from it.
     """
     me, leader = s.members[m], s.elected[epoch]
     require("another member was elected in the epoch", leader.is_some & ~leader.is_(m))

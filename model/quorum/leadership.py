@@ -300,7 +300,7 @@ def truncation(q: Cluster, leader: StructValue, fetch: StructValue, plain: Struc
 def may_park(q: Cluster, leader: Number, remote: OptionValue, hwm: Number) -> Truth:
     """1166.2, 1166.4. True if a leader with HWM ``hwm`` may park a fetch for which it has no new record.
 
-    ``remote`` is the member's HWM in the fetch. The leader must answer a fetch with a smaller HWM. A missing field
+    ``remote`` is the HWM in the fetch. If it is below ``hwm``, the leader must answer the fetch. A missing field
     counts as the greatest HWM: the sender has an older version, and the leader parks its fetch as before KIP-1166.
     """
     if q.is_older(leader) or not q.on("behind_is_answered"):

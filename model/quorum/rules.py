@@ -123,4 +123,4 @@ PROFILES = {
     "kafka_4_2": Profile.of("Kafka 4.2.1 as it is", *_1166, *_VOTES, *_KAFKA),
     "before_kip_1166": Profile.of("before KIP-1166: a leader does not know which HWM a replica has", *_BEFORE),
 }  # fmt: skip
-"""A new rule is on only in profiles that name it."""
+"""The profiles by name. A rule is on only in profiles that name it."""

@@ -205,7 +205,7 @@ def change_min_isr(m: Cluster, s: State, value: int) -> None:
     """The operator changes min.insync.replicas (966.8).
 
     If the ISR has at least the new min ISR, the HWM may advance (966.1) without the ELR members. So the controller
-    empties the ELR in the same step. With ``min_isr_change_clears_elr`` (K7) it does so at every change.
+    empties the ELR in the same step. With ``min_isr_change_clears_elr`` (K7) the controller does so at every change.
     """
     spend(s, "min_isr_changes")
     s.next.min_insync_replicas = value

@@ -182,7 +182,7 @@ def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="broker {b} stops in order, and the controller does not hear of it", b="broker")
 def stop_unseen(m: Cluster, s: State, b: Number) -> None:
-    """A broker stops in order without the controller's permission: its shutdown timed out, or no controller answers.
+    """A broker stops cleanly, without the controller's permission: its shutdown timed out, or no controller answers.
 
     The broker still flushes its log and writes its CleanShutdownFile (966.12). The controller sees the session end, as
     after a crash, and learns of the clean stop from the next registration.
@@ -257,7 +257,7 @@ def flush_log(m: Cluster, s: State, b: Number) -> None:
 
 
 def stop(m: Cluster, s: State, b: Number, clean: bool = True) -> None:
-    """A broker's process stops in order: it flushes its log and, if ``clean``, writes its CleanShutdownFile.
+    """A broker's process stops without a crash: it flushes its log and, if ``clean``, writes its CleanShutdownFile.
 
     Without ``file_after_flush`` the flush does not finish, and the unflushed records are lost.
     """

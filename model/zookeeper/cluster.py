@@ -112,7 +112,7 @@ PROFILES = {
         "controller epoch and leader epoch are compared, broker epochs do not exist", *_BEFORE
     ),
 }  # fmt: skip
-"""A new rule is on only in profiles that name it."""
+"""The profiles by name. A rule is on only in profiles that name it."""
 
 
 # The state: ZooKeeper's nodes, controllers with the state that they have read, brokers, and requests in flight.

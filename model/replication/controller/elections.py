@@ -81,8 +81,8 @@ def elect(t: ControllerTypes, election: Number, partition: StructValue, among: E
     4. uncleanly, the first acceptable replica in replica order (UNCLEAN only),
     5. uncleanly, the last known leader.
     With ``last_known_leader_first`` (K1), 5 comes before 4. With ``unclean_recovery``, neither is elected. The first
-    three lose nothing; the last two trade records for availability. If the rules let any replica win, 3 and 4 are
-    ``t.picked``.
+    three lose nothing; the last two trade records for availability. With the rule
+    ``clean_election_picks_any``, 3 prefers ``t.picked``; with ``unclean_election_picks_any``, 4 does.
     """
     node = t.partition.fields["leader"]
     assert isinstance(node, Option)

@@ -494,9 +494,10 @@ def _after_min_isr_change(now: ControllerContext) -> StructValue:
 
 
 def change_elr_level(now: ControllerContext) -> Handled:
-    """584.1. The controller handles a change of eligible.leader.replicas.version: it changes no partition.
+    """584.1. The controller handles a change of eligible.leader.replicas.version.
 
-    With ``level_change_empties_elr`` it empties the ELR, the last known ELR and the last known leader.
+    Only with ``level_change_empties_elr`` the partition changes: its ELR, last known ELR and last known leader
+    become empty.
     """
     empties = now.t.on("level_change_empties_elr")
     return unchecked(cleared(now.t, now.partition) if empties else now.t.record.zero())

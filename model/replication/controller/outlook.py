@@ -59,7 +59,7 @@ class RegistrationEffect:
     """The effect of a broker's registration on the partition.
 
     - ``record``: the partition's change; empty if there is none.
-    - ``again``: how often the controller repeats the record; None if its index cannot differ from the ELR.
+    - ``again``: how often the controller repeats the record; None if its index of ELR members is always right.
     - ``counts_as_clean``: the controller takes the preceding shutdown for a clean one.
     """
 

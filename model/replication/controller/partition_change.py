@@ -299,7 +299,7 @@ def last_known_elr(
     unclean_shutdown: SetValue,
     min_isr: Number,
 ) -> SetValue:
-    """966.10. The ELR members that left by an unclean shutdown since the ISR last had at least min ISR members.
+    """966.10. The last known ELR: ELR members that shut down uncleanly since the ISR last had min ISR members.
 
     966.18: while the ELR is off, the set is empty. Without ``elr_off_forgets_last_known`` (Kafka) it keeps its value.
     """
@@ -319,9 +319,9 @@ def last_known_leader(
     """966.11. The last known leader: set to the leader when the ISR becomes empty, cleared when a leader is elected.
 
     With ``last_known_leader_kept`` off, a partition without a leader sets NO_LEADER when its last ISR member leaves,
-    and so forgets the previous value. With ``last_known_leader_by_leader`` it is set when the leader field is written
-    as none.
-    966.18: while the ELR is off, it is empty. Without ``elr_off_forgets_last_known`` (Kafka) it keeps its value.
+    and so forgets the previous value. With ``last_known_leader_by_leader`` the last known leader is set when the
+    record's leader field is written as none.
+    966.18: while the ELR is off, the result is none or, without ``elr_off_forgets_last_known`` (Kafka), unchanged.
     """
     before = partition.last_known_leader
     if not t.on("last_known_leader"):

@@ -225,24 +225,24 @@ IN_ISR, IN_ELR, LEADERLESS = (
 BROKER, IN_DIRECTORY = "the broker", "partitions with a replica in the directory"
 
 FENCING_BATCH = (IN_ISR, BROKER)
-"""B8. Fencing: the partitions, then the broker."""
+"""B8. The records of a fencing, in order: partitions with the broker in the ISR, then the broker."""
 
 UNFENCING_BATCH = (BROKER, LEADERLESS)
-"""966.5. Unfencing: the broker, then the partitions without a leader."""
+"""966.5. The records of an unfencing, in order: the broker, then the partitions without a leader."""
 
 CONTROLLED_SHUTDOWN_BATCH = (BROKER, IN_ISR)
-"""841.5. Controlled shutdown: the broker, then the partitions that it leaves."""
+"""841.5. The records of a controlled shutdown, in order: the broker, then the partitions whose ISR it leaves."""
 
 REGISTRATION_BATCH = (IN_ISR, IN_ELR, BROKER)
-"""966.5. Unclean registration: partitions with the broker in the ISR, those with it in the ELR, then the broker.
-A clean registration has the order of fencing.
+"""966.5. The records of an unclean registration, in order: partitions with the broker in the ISR, partitions with it
+in the ELR, then the broker. A clean registration has the order of fencing.
 """
 
 REMOVAL_BATCH = (IN_ISR, IN_ELR, BROKER)
-"""B8. Removal from the cluster: partitions with the broker in the ISR, those with it in the ELR, then the broker."""
+"""B8. The records of a removal, in order: partitions with the broker in the ISR, in the ELR, then the broker."""
 
 DIRECTORY_LOSS_BATCH = (IN_DIRECTORY, BROKER)
-"""858.1. Loss of a log directory: the partitions of each lost directory, then the broker with its remaining ones."""
+"""858.1. The records of a lost log directory, in order: its partitions, then the broker with its other directories."""
 
 FAILURE_IS_ANSWERED = frozenset({"alterPartitionReassignments"})
 """Kafka 4.2. Requests that answer a failure with UNKNOWN_SERVER_ERROR. Any other failing decision makes the
