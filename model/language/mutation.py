@@ -78,7 +78,7 @@ class Mutants:
 
         Each replacement that changes the result gets a number, as a mutant. A constant result is replaced by another
         constant only with ``always``, because a Python ``if`` may depend on it. Operations outside a protocol's source
-        have no mutants.
+        have no mutants. ``kind`` and ``name`` are fields of the ``Mutant``; ``frame`` is its place in the source.
         """
         known = all(n.is_const for n in said)
         if (known and not self.constants) or not _is_text(frame):
@@ -191,7 +191,7 @@ _ORDERED: dict[str, dict[str, Binary]] = {
 
 
 def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> Node:
-    """The result of an operation on two scalars, with its mutants.
+    """The result of ``operation`` on two scalars, with the mutants of the operator ``sign``.
 
     ``depth`` is the number of calls between the protocol's source and this function.
     """
@@ -262,12 +262,12 @@ def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
 
 
 def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
-    """The result ``said`` of a method that returns a changed copy of a value; its mutant returns ``before``."""
+    """The result ``said`` of method ``sign``, a changed copy of a value; its mutant returns ``before``."""
     return offered("operation", said, {f"{sign}: dropped": lambda: before}, depth + 1)
 
 
 def offered(kind: str, said: Nodes, others: Others, depth: int = 2) -> Nodes:
-    """The result ``said`` of an operation, with the replacements ``others`` as mutants."""
+    """The result ``said`` of an operation, with the replacements ``others`` as mutants of this kind."""
     if active is None:
         return said
     return active.choose(kind, said, others, sys._getframe(depth))

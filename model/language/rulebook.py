@@ -37,6 +37,7 @@ class TomlTables:
         """The file's content as plain data.
 
         Raises LanguageError if the file cannot be read, is not TOML, or has a key outside ``keys``.
+        ``kind`` names the file's kind in the message.
         """
         try:
             plain = tomllib.loads(self.text())

@@ -647,7 +647,7 @@ def _joined(
 ) -> Truth:
     """Join conditions by ``all_of`` or ``any_of``, with mutants.
 
-    If the conditions are a list, each mutant drops one condition. Otherwise a mutant swaps ``all_of`` and ``any_of``.
+    If the conditions are a list, each mutant drops one condition. Otherwise the mutants use the functions in ``wrong``.
     """
     nodes = tuple([as_bool(i).node for i in items])
     said: tuple[Node, ...] = (join(nodes),)

@@ -278,7 +278,7 @@ def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
 
 
 def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructValue) -> Truth:
-    """True if voter ``v`` grants the vote or pre-vote that candidate ``c`` requests in the voter's epoch.
+    """True if voter ``v`` grants the request ``asks`` of candidate ``c``: a vote or pre-vote in the voter's epoch.
 
     A pre-vote does not bind: a voter can grant several pre-votes, also after its vote. A voter in contact with a leader
     denies pre-votes. A voter votes for one candidate in an epoch, and for none while it leads or follows a leader.

@@ -291,6 +291,7 @@ def truncation(q: Cluster, leader: StructValue, fetch: StructValue, plain: Struc
     """The leader's response to a fetch whose log diverges.
 
     The response has the last epoch that both logs can share, and the end offset of this epoch in the leader's log.
+    All other fields are those of the response ``plain``.
     """
     end = logs.end_offset_for_epoch(leader.log, fetch.last_epoch.value)
     end_epoch = where(end > 0, q.some_epoch.some(logs.epoch_before(leader.log, end)), None)

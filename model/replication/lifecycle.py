@@ -44,7 +44,8 @@ def crash_broker(m: Cluster, s: State, b: Number) -> None:
 def crash_and_lose(m: Cluster, s: State, b: Number, keep: int) -> None:
     """A broker's machine fails, and an unflushed suffix of its log is lost.
 
-    Committed records can be in that suffix. They survive on other replicas while fewer than min ISR brokers lose data.
+    The first ``keep`` records remain. The others can be committed: they survive on other replicas while fewer than min
+    ISR brokers lose data.
     """
     spend(s, "lossy_crashes")
     broker = s.brokers[b]
@@ -230,8 +231,8 @@ def replace_disk(m: Cluster, s: State, b: Number) -> None:
 def restore_disk(m: Cluster, s: State, b: Number, keep: int) -> None:
     """An operator restores an older copy of a broker's disk while the broker is down (966.12).
 
-    The copy is a prefix of the log. Its CleanShutdownFile has the broker epoch before the registered one. The model
-    does not check if the broker ever stopped cleanly in that epoch.
+    The copy has the first ``keep`` records of the log. Its CleanShutdownFile has the broker epoch before the registered
+    one. The model does not check if the broker ever stopped cleanly in that epoch.
     """
     require("there are older copies of disks", m.p.old_disks)
     spend(s, "disk_losses")

@@ -43,7 +43,10 @@ def diverges(log: SeqValue, fetch_offset: Number, last_fetched_epoch: OptionValu
 
 
 def truncation_offset(log: SeqValue, diverging_epoch: OptionValue, diverging_end: Number) -> Number:
-    """B3. The offset to truncate to: the largest offset at which both logs can still agree."""
+    """B3. The offset to truncate to: the largest offset at which both logs can still agree.
+
+    ``diverging_epoch`` and ``diverging_end`` come from the leader's response.
+    """
     own_end = where(diverging_epoch.is_some, end_offset_for_epoch(log, diverging_epoch.value), 0)
     return least(own_end, diverging_end)
 

@@ -104,6 +104,7 @@ def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: b
 
     The broker refuses a stale broker epoch, controller epoch or leader epoch. The leader epoch alone does not protect:
     a new generation of the broker knows no leader epoch, so it would obey a request for its former generation.
+    ``arrives`` explains ``position`` and ``again``.
     """
     request = arrives(m, s, b, position, Kind.LEADER_AND_ISR, again)
     broker = s.brokers[b]
@@ -142,6 +143,7 @@ def take_update_metadata(m: Cluster, s: State, b: Number, position: int, again: 
     """A broker takes an UpdateMetadata and reports its content to clients. The broker compares no leader epochs.
 
     The last request to arrive therefore wins: a late copy can send clients to a former leader.
+    ``arrives`` explains ``position`` and ``again``.
     """
     require("UpdateMetadata is part of the exploration", m.p.metadata)
     request = arrives(m, s, b, position, Kind.UPDATE_METADATA, again)
@@ -164,6 +166,7 @@ def take_stop_replica(m: Cluster, s: State, b: Number, position: int, again: boo
     A controlled shutdown ends with a StopReplica. If a restarted broker obeys a late StopReplica, it stops a replica
     that the controller considers live, and no request starts the replica again. Or it deletes the log of a replica
     that was added again.
+    ``arrives`` explains ``position`` and ``again``.
     """
     request = arrives(m, s, b, position, Kind.STOP_REPLICA, again)
     broker = s.brokers[b]

@@ -79,7 +79,8 @@ def sent(
     """Send a batch of requests: StopReplica, LeaderAndIsr and UpdateMetadata, in this order.
 
     * ``known``: the controller's broker list, with the broker epochs for the requests (380.2).
-    * ``stop``: the condition that broker ``stopped`` gets a StopReplica.
+    * ``leadership``: the leader and leader epoch for the requests.
+    * ``stop``: the condition that broker ``stopped`` gets a StopReplica; with ``deletes`` it also deletes the log.
     * ``leader_and_isr``: the brokers whose replicas get a LeaderAndIsr.
     * ``update_metadata``: the condition that all brokers in ``known`` get an UpdateMetadata.
     * ``of_all``: the brokers that are new to the controller; their LeaderAndIsr is about all partitions.

@@ -456,8 +456,9 @@ def feature_checks(
 def min_isr_checks(
     t: ControllerTypes, resource: Number, removes: Truth, valid: Truth | bool = True
 ) -> Checks:
-    """KIP-966 in Kafka 4.2. The checks of a change of min.insync.replicas; ``valid``: the value is a number above 0.
+    """KIP-966 in Kafka 4.2. The checks of a change of min.insync.replicas.
 
+    ``removes``: the change removes the value. ``valid``: the value is a number above 0.
     The controller computes the ELR from the value, and the leader advances the HWM by it. If one broker had its own
     value, controller and leader could use different values. The ELR could then have members that lack committed
     records.

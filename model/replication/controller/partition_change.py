@@ -210,6 +210,7 @@ def writes_leader(
     """B8, step 5. True if the record contains the leader: the leader changes, or the leader epoch must end.
 
     A new leader epoch makes followers fetch anew. The leader then ignores the fetches of a removed replica.
+    ``assigned`` and ``isr`` are the replicas and the ISR after the change.
     """
     writes = elected.leader != partition.leader
     if t.on("reassignment_bumps_leader_epoch"):
