@@ -18,7 +18,7 @@ _PLACES = ("first", "second")
 
 
 def _of_both(stated: Invariant) -> Invariant:
-    """The invariant that holds if ``stated`` holds for both partitions; it keeps the name."""
+    """The invariant that holds if ``stated`` holds for both partitions, under the name of ``stated``."""
 
     @wraps(stated.function)
     def holds(m: Topic, s: State) -> Truth:

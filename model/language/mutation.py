@@ -32,8 +32,8 @@ class Mutant:
     """A mutant: the place of an operation in the source, and the change there.
 
     * ``place``: the ``file:line`` where the operation starts; ``last``: its last line.
-    * ``columns``: its start in the first line, and its end in the last line.
-    * ``within``: the function that contains it.
+    * ``columns``: the operation's start in the first line, and its end in the last line.
+    * ``within``: the function that contains the operation.
     * ``kind``: guard, check, write, branch or operation.
     * ``change``: the replacement.
     * ``name``: the name of the guard or check; in a loop, several names can have one place.

@@ -266,8 +266,8 @@ def upgrade(m: Cluster, s: State) -> None:
     """The operator upgrades the metadata version; the ELR feature begins (966.18).
 
     The ELR starts empty (``elr_begins_empty``), because the controller did not record which replicas held all committed
-    records. With ``leftover_elr_elects`` (Kafka 4.2) an upgrade needs no budget: the level can rise after each
-    lowering.
+    records. With ``leftover_elr_elects`` (Kafka 4.2) an upgrade needs no budget: the version can rise again after
+    each downgrade.
     """
     require("the version changes", features.level_changes(m.p))
     if not m.on("leftover_elr_elects"):

@@ -90,7 +90,7 @@ def remembers_whole(m: FeatureCluster) -> bool:
 
 
 def has_elr(m: FeatureCluster, s: State) -> Truth:
-    """966.18. True if the metadata version and the flag turn the ELR on; without a state field each counts as on.
+    """966.18. True if the metadata version and the flag turn the ELR on; either counts as on if the state lacks it.
 
     Under ELR_RULES the controller then records the ELR, and the ISR may become empty.
     """

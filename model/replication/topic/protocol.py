@@ -194,7 +194,7 @@ class Topic(Controller):
         written="written_choice",
     )
     def register_in_part(self, s: State, broker: Number, clean: Truth, written: tuple[int, ...]) -> None:
-        """K14. The controller writes a registration's changes of the ``written`` partitions, and not the registration."""
+        """K14. The controller writes a registration's changes of ``written`` partitions, but not the registration."""
         require("the controller fails", bool(self.p.failovers))
         views = self.views_in_one_step(s)
         effects = [self.registration(view, broker, clean) for view in views]
