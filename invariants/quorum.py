@@ -115,7 +115,7 @@ def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
 def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
     """A leader's HWM, once known, is past every committed record of earlier epochs.
 
-    Clients read the HWM from leaders, so it does not move back for them after an election.
+    Clients read the HWM from leaders, so for clients the HWM does not move back after an election.
     """
     return all_of(
         implies(

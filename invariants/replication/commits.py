@@ -30,8 +30,8 @@ from highwater.model.replication.logs import gate_is_open, same_record
 class WaitedFor:
     """The replicas that a leader waits for before it commits, now or after the AlterPartition response in flight.
 
-    ``commits`` is false if broker ``leader`` does not lead, if no such response is in flight, or if the HWM may not
-    advance (966.1).
+    ``commits`` is false if broker ``leader`` does not lead, if the HWM may not advance (966.1), or if the entry is about
+    a response that is not in flight.
     """
 
     leader: Number
@@ -40,7 +40,7 @@ class WaitedFor:
 
 
 def quorums(m: Replication, s: State) -> list[WaitedFor]:
-    """For each broker as leader, three entries: now, after a refused AlterPartition, and after an accepted one."""
+    """The replicas that each broker waits for as leader: now, after a refused and after an accepted AlterPartition."""
     found = []
     for b in m.broker:
         broker, response = s.brokers[b], s.alter_responses[b]

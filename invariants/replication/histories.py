@@ -96,7 +96,7 @@ def histories_match(m: Replication, s: State) -> Truth:
 
 @helper("B1")
 def records_are_their_leaders(m: Replication, s: State) -> Truth:
-    """While the leader of a record's epoch leads in it, the leader's log holds the record.
+    """While the leader of an epoch leads in that epoch, its log holds every record of the epoch.
 
     A leader that does not know of its election has written nothing in its epoch.
     """
@@ -136,7 +136,7 @@ def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Trut
 def fetches_tell_the_log(m: Replication, s: State) -> Truth:
     """A fetch in flight has its sender's LEO and last epoch at the time of sending.
 
-    The sender's log still has its last record of that time, unless the sender crashed. In the fetch's leader epoch the
+    The sender's log still has the record that was last then, unless the sender crashed. In the fetch's leader epoch the
     sender's log has not grown, and a response starts at the log's end. A record of the fetch's epoch came from the
     epoch's leader, which has the record while it leads.
     """

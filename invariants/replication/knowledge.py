@@ -275,8 +275,8 @@ def _is_former(s: State, answer: StructValue, broker: StructValue, b: Number) ->
 def a_proposal_waits_for_its_answer(m: Replication, s: State) -> Truth:
     """A pending proposal has its request or response in flight, unless the controller has changed the partition since.
 
-    So a retry without a request in flight has an old partition epoch and is refused, and every member that joins the
-    ISR is in the leader's maximal ISR.
+    So if neither is in flight, a retry has an old partition epoch and is refused. Every member that joins the ISR is in
+    the leader's maximal ISR.
     """
     known = []
     for b in m.broker:

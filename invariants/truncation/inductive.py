@@ -228,11 +228,10 @@ def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
 
 @invariant("B7, B8", rule=RULE)
 def later_isrs_are_within(m: Truncation, s: State) -> Truth:
-    """An ISR to which no leader can have added a member includes every later ISR.
+    """An ISR includes every later ISR while none of its members has reached a later epoch.
 
-    This applies to a leader's own ISR, and to the first ISR of an epoch until the epoch's leader has taken it, while
-    no member of the ISR has reached a later epoch. Only the leader of the last epoch adds members, and it is a member
-    itself.
+    This applies to a leader's own ISR, and to the first ISR of an epoch until the epoch's leader has taken it. Only the
+    leader of the last epoch adds members, and that leader is a member itself.
     """
     within = []
     for epoch in m.epoch:

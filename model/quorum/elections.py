@@ -174,7 +174,7 @@ def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool 
 
 @action("996.1, 595.7", rule="votes_travel", says="the fetch timer of voter {c} expires", c="voter")
 def stand(q: Cluster, s: State, c: Number) -> None:
-    """The timer of a voter that does not lead expires: it lost contact with its leader, or its election failed.
+    """The timer of a voter that does not lead expires: the voter lost contact with its leader, or lost its election.
 
     With pre-votes the voter stays in its epoch, keeps its leader and requests pre-votes. Without pre-votes it becomes
     a candidate. Each expiry spends the budget of elections, even if the election fails, so the budget limits the

@@ -102,7 +102,7 @@ def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None
 def decide_alter_partition(m: Cluster, now: ControllerContext, b: Number, sent: StructValue) -> Handled:
     """B8. The result of the controller's handler for an AlterPartition from broker ``b``, in the state ``now``.
 
-    The request keeps the leader, unless its change completes a reassignment.
+    The leader changes only if the request completes a reassignment.
     """
     request = m.t.alter_partition(
         version=where(is_the(b, m.p.old_proposer), 2, 3),

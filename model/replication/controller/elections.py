@@ -47,7 +47,7 @@ class Electorate:
 
 @dataclass(frozen=True)
 class Elected:
-    """The result of an election: the leader, if any, and whether it was no candidate for a clean election."""
+    """The result of an election: the leader, if any, and whether the election was unclean."""
 
     leader: OptionValue
     unclean: Truth

@@ -148,7 +148,7 @@ class Controller(ControllerBase):
         clean="clean_choice",
     )
     def register_in_part(self, s: State, broker: Number, clean: Truth) -> None:
-        """The controller writes a registration's partition changes, and fails before the registration (K14).
+        """The controller writes a registration's partition changes, and fails before it writes the registration (K14).
 
         The broker registers again.
         """

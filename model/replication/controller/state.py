@@ -219,8 +219,8 @@ class ControllerBase(Protocol):
     def controllers_min_isr(self, s: State) -> Number:
         """966.2. The effective min ISR that the controller uses.
 
-        Kafka's controller uses the replica count of the topic's first partition. After a reassignment it can differ
-        from this partition's replica count.
+        Kafka's controller uses the replica count of the topic's first partition. After a reassignment that count can
+        differ from this partition's.
         """
         of_first = effective_min_isr(s.min_insync_replicas, s.first_partition_replicas)
         return where(s.first_partition_replicas > 0, of_first, self.min_isr(s))
@@ -322,7 +322,7 @@ class ControllerBase(Protocol):
         """Update the index of ELR members for the change to ``new``.
 
         Entries that go astray (``elr_index_entries``) move to the topic's first partition; if this partition is not the
-        first, they leave its part of the index.
+        first, the entries leave this partition's part of the index.
         """
         for b in self.t.broker:
             was_member, is_member = s.partition.elr.has(b), new.elr.has(b)
