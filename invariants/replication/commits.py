@@ -30,8 +30,8 @@ from highwater.model.replication.logs import gate_is_open, same_record
 class WaitedFor:
     """The replicas that a leader waits for before it commits, now or after the AlterPartition response in flight.
 
-    ``commits`` is false if broker ``leader`` does not lead, if the HWM may not advance (966.1), or if the entry is about
-    a response that is not in flight.
+    ``commits`` is false if broker ``leader`` does not lead, if the HWM may not advance (966.1), or if the entry is
+    about a response that is not in flight.
     """
 
     leader: Number

@@ -200,8 +200,8 @@ def send_alter_partition(
     """B7, B8. A leader sends an AlterPartition; at most one is in flight.
 
     ``epochs`` has the broker epochs of the proposed members (903.3). With two requests in flight, the leader could not
-    know which one the controller accepts. The request carries the leader and
-    partition epochs that the leader knows: the controller rejects it if the partition has changed since.
+    know which one the controller accepts. The request carries the leader and partition epochs that the leader knows:
+    the controller rejects it if the partition has changed since.
     With ``late_proposals`` the leader can abandon a request, which may still arrive.
     """
     old = s.alter_requests[leader]

@@ -322,7 +322,7 @@ def expire(m: Cluster, s: State, b: Number) -> None:
 def register_again(m: Cluster, s: State, b: Number) -> None:
     """A broker whose session expired registers again: a new generation that does not know its broker epoch yet.
 
-    Until then, requests for the new generation carry a higher broker epoch than the broker knows. The broker obeys
+    Until it learns that epoch, requests for the new generation carry a higher broker epoch than the broker knows. The broker obeys
     these requests if the rule ``newer_epoch_is_obeyed`` is on.
     """
     require("sessions can expire while brokers run", bool(m.p.expirations))

@@ -198,8 +198,8 @@ def elects_no_replica(t: ControllerTypes, partition: StructValue, elected: Elect
 def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
     """966.3, step 4. True if the record contains the ISR. An empty ISR needs the rule ``isr_may_become_empty``.
 
-    If the ISR may not become empty, its last member stays in it while down. That member leads when it returns, even if it
-    has lost records.
+    If the ISR may not become empty, its last member stays in it while down. That member leads when it returns, even if
+    it has lost records.
     """
     return changes if t.on("isr_may_become_empty") else changes & ~isr.is_empty
 
