@@ -202,9 +202,9 @@ def has_whole_elr(m: Replication, s: State) -> Truth:
 def enough_are_electable(m: Replication, s: State) -> Truth:
     """Checks ISR and ELR as the controller reads them. Each registration after an unclean shutdown excuses one member.
 
-    The property applies only if the initial ISR has min.insync.replicas members and unclean election is disabled, while
-    ``has_whole_elr`` holds, and until an operator changes min.insync.replicas or requests an election. Replicas that a
-    reassignment adds do not count for min ISR.
+    The property applies only if the initial ISR has min.insync.replicas members and unclean election is disabled. It
+    applies while ``has_whole_elr`` holds, until an operator changes min.insync.replicas or requests an election.
+    Replicas that a reassignment adds do not count for min ISR.
     """
     unspent = all_of(
         getattr(s.budgets, name) == getattr(m.p, name) for name in ("min_isr_changes", "elections")

@@ -30,8 +30,8 @@ from highwater.model.replication.logs import gate_is_open, same_record
 class WaitedFor:
     """The replicas that a leader waits for before it commits, now or after the AlterPartition response in flight.
 
-    ``commits`` is false if broker ``leader`` does not lead, if the HWM may not advance (966.1), or if the entry is
-    about a response that is not in flight.
+    ``commits`` is false if broker ``leader`` does not lead, if the HWM may not advance (966.1), or if the entry's
+    response is not in flight.
     """
 
     leader: Number
@@ -114,7 +114,7 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
 def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
     """A leader that can commit waits for all electable brokers, or for a replica that has moved to a later epoch.
 
-    An electable broker that the leader does not wait for has also moved to a later epoch: it joined a later leader's
+    An electable broker that the leader does not wait for has also moved to a later epoch. It joined a later leader's
     ISR after a fetch in that epoch.
     """
     waits = []
@@ -178,9 +178,9 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
 def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
     """A leader that can commit a record holds all records committed before it.
 
-    A leader also holds all committed records while no replica that it waits for has moved to a later epoch, or while
-    an electable broker has not moved on. In the current leader epoch, each committed record is before the leader's
-    LESO, or the leader committed it.
+    A leader also holds all committed records in two cases: no replica that it waits for has moved to a later epoch, or
+    some electable broker has not. In the current leader epoch, each committed record is before the leader's LESO, or the
+    leader committed it.
     """
     held = []
     for quorum in quorums(m, s):
@@ -226,8 +226,8 @@ def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
 def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Truth:
     """While no log is lost, all replicas that a leader waits for hold and keep the records below its HWM.
 
-    They truncate only to the log of a leader that holds these records, too: a later leader, or an earlier one that
-    some of the replicas still follow.
+    They truncate only to the log of a leader that holds these records, too. It is a later leader, or an earlier one
+    that some of the replicas still follow.
     """
     held, whole = [], nothing_is_lost(m, s)
     for leader in m.broker:

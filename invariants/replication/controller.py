@@ -148,8 +148,9 @@ def elr_within_replicas(m: Controller, s: State) -> Truth:
 def electable_completeness(m: Controller, s: State) -> Truth:
     """Checks that every electable broker is in ``complete``, because this protocol has no logs.
 
-    A broker enters ``complete`` when it joins the ISR with the leader's whole log. It leaves ``complete`` when it loses
-    its log, when it is outside the ISR while the HWM may advance, and when another broker is elected uncleanly.
+    A broker enters ``complete`` when it joins the ISR with the leader's whole log. A broker leaves ``complete`` in
+    three cases: it loses its log, it is outside the ISR while the HWM may advance, or another broker is elected
+    uncleanly.
     """
     can_be_elected = electable(_promised(m, s))
     if m.p.elr_changes:

@@ -151,9 +151,9 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
     """ISR, ELR and last known ELR together never fall below min ISR, unless an ISR member registers uncleanly.
 
     A Balanced recovery waits for the members of these sets. Operator choices are exempt: a change of min ISR or
-    replicas, Aggressive, a risky election request and, without unclean recovery, any election from outside ISR and
-    ELR. An ISR member that loses its log and registers before it is fenced enters none of the three sets: 966.10
-    covers ELR members only.
+    replicas, the strategy Aggressive, and a risky election request. Without unclean recovery any election from outside
+    ISR and ELR is exempt, too. An ISR member that loses its log and registers before it is fenced enters none of the
+    three sets: 966.10 covers ELR members only.
     """
     old, new = before.partition, after.partition
     chosen = favours_availability(m, before) | is_risked(m, before, after)

@@ -239,8 +239,8 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
 
     Precondition: the fetch is for this leader and its epoch. If the logs diverge, the leader stores no offset. The
     order matters: the response to a fetch that advances the HWM carries the new HWM. 1166.3: if the HWM advances, the
-    leader answers the parked fetches of all other members; otherwise they would learn the new HWM only when the park
-    timer fires.
+    leader answers the parked fetches of all other members. Without this rule those members would learn the new HWM only
+    when the park timer fires.
     """
     request, me = s.requests[f], s.members[leader]
     require("a fetch is under way", request.is_some)

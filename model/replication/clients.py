@@ -1,8 +1,8 @@
 """Producers (B6): records with acks 0, 1 and all, and their acknowledgement.
 
 The protocol promises that an acknowledged acks=all record survives while fewer than min ISR brokers lose data.
-Consumers have no actions: ``committed`` holds all records that they can have read, and ``high_watermark.tells_end``
-says when a leader gives them the end of the log.
+Consumers have no actions. ``committed`` holds all records that they can have read. ``high_watermark.tells_end`` is true
+if a leader may give them the end of the log.
 """
 
 from __future__ import annotations

@@ -83,9 +83,9 @@ def unfence_broker(m: Cluster, s: State, b: Number) -> None:
 def handle_alter_partition(m: Cluster, s: State, b: Number, again: bool) -> None:
     """The controller handles an AlterPartition; the first failing check determines the response.
 
-    The leader's view may be stale: a proposed member can be fenced or shutting down (841.2), or can have registered
-    again, possibly with a shorter log (903.4). So the controller checks each member and may refuse the request.
-    With ``again`` the network delivers the request a second time (F1).
+    The leader's view may be stale. A proposed member can be fenced or shutting down (841.2). It can also have
+    registered again, possibly with a shorter log (903.4). So the controller checks each member and may refuse the
+    request. With ``again`` the network delivers the request a second time (F1).
     """
     require("a request is under way", s.alter_requests[b].is_some)
     require("no answer is under way", s.alter_responses[b].is_none)

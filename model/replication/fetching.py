@@ -212,7 +212,7 @@ def take_fetch_answer(m: Cluster, s: State, f: Number) -> None:
 
     Precondition: the response has the follower's leader epoch and the offset that it fetched from. The follower drops
     any other response, because a former leader's record can differ from the current leader's record at that offset.
-    K18: the follower appends no record with a later leader epoch than the response: such a record shows that the
+    K18: the follower appends no record with a later leader epoch than the response. Such a record shows that the
     sender's log changed after the sender answered.
     HWM := min(leader's HWM, own LEO).
     """

@@ -54,8 +54,8 @@ def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> No
 def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
     """B4, 966.1. The HWM of a leader after it advances as far as allowed; it never decreases.
 
-    The HWM stays the same when a replica with a smaller LEO joins the ISR, and while the ISR is under min ISR:
-    consumers have read the records below it.
+    The HWM stays the same when a replica with a smaller LEO joins the ISR, and while the ISR is under min ISR.
+    Consumers have already read the records below the HWM.
     """
     no_further = 0
     may_reach = where(may_advance(m, b, leader), least_leo(m, b, leader), no_further)
@@ -65,8 +65,8 @@ def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
 def tells_end(m: Cluster, leader: StructValue) -> Truth:
     """207.1. True if a leader may answer consumers with its HWM as the end of the log.
 
-    A new leader's HWM may be below the end that the previous leader gave: a follower learns the HWM one response
-    later, and a checkpoint after a crash is older. Once the HWM has reached the LESO, all records that earlier leaders
+    A new leader's HWM may be below the end that the previous leader gave. A follower learns the HWM one response later,
+    and a checkpoint after a crash is older. Once the HWM has reached the LESO, all records that earlier leaders
     committed are below the HWM.
     """
     return under("end_waits_for_epoch_start", end_is_told(leader.hwm, leader.leso))
@@ -75,8 +75,8 @@ def tells_end(m: Cluster, leader: StructValue) -> Truth:
 def may_advance(m: Cluster, b: Number, leader: StructValue) -> Truth:
     """966.1. True if the HWM may advance: the committed ISR has at least min ISR members, whatever the records' acks.
 
-    Without this condition (the gate), the last replica standing loses records: the only ISR member commits alone,
-    crashes, loses its unflushed tail, is elected again, and the followers truncate to its log.
+    Without this condition (the gate), the last replica standing loses records. The only ISR member commits alone,
+    crashes, loses its unflushed tail and is elected again. The followers then truncate to its log.
     While the HWM may not advance, replicas that left the ISR hold all committed records and stay electable: they are
     the ELR. A proposed member does not count, because the controller may refuse it. Older brokers have no gate.
     """
@@ -114,8 +114,8 @@ def waits_for(m: Cluster, leader: StructValue) -> SetValue:
 def is_caught_up(leader: StructValue, f: Number) -> Truth:
     """K3. True if replica ``f``, in the ISR or not, is caught up and eligible; the HWM then waits for it.
 
-    If it did not, under steady writes the HWM would stay ahead of a replica that is about to join the ISR, and the
-    replica would never join. An ineligible replica must not hold up the HWM.
+    Otherwise, under steady writes, the HWM would stay ahead of a replica that is about to join the ISR, and the replica
+    would never join. An ineligible replica must not hold up the HWM.
     """
     known, view = leader.followers[f], leader.view
     eligible = view.active.has(f) & (known.broker_epoch == view.epochs[f])

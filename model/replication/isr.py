@@ -39,7 +39,7 @@ def propose_expand(m: Cluster, s: State, leader: Number, f: Number) -> None:
 
     Preconditions: the leader has no pending proposal, and the follower is an eligible replica outside the ISR.
     B7: the HWM waits for the proposed member immediately. The controller may accept the proposal and elect that member
-    before the leader learns of it; the new leader must hold all records committed in between.
+    before the leader learns of it. The new leader must hold all records committed in between.
     """
     broker = s.brokers[leader]
     require("the broker believes that it leads", m.leads(leader, broker))

@@ -331,9 +331,9 @@ class Truncation(Protocol):
         """A broker takes a LeaderAndIsr request that names another leader, and truncates its log.
 
         Precondition: the request is newer than the broker's leader epoch. The named leader may be in an earlier or a
-        later epoch than the request; the broker then computes the truncation offset from the wrong log. KIP-320
-        therefore requires that the named leader is in the request's epoch. With ``divergence_on_fetch`` the broker
-        does not truncate in this step but when it fetches.
+        later epoch than the request. In that case the broker computes the truncation offset from the wrong log. KIP-320
+        therefore requires that the named leader is in the request's epoch. With ``divergence_on_fetch`` the broker does
+        not truncate in this step but when it fetches.
         """
         request, hwm = s.requests[epoch], s.replicas[replica].hwm
         leader = request.leader.value

@@ -102,9 +102,9 @@ def take(
 def take_leader_and_isr(m: Cluster, s: State, b: Number, position: int, again: bool) -> None:
     """A broker takes a LeaderAndIsr: its replica becomes leader or follower.
 
-    The broker refuses a stale broker epoch, controller epoch or leader epoch. The leader epoch alone does not protect:
-    a new generation of the broker knows no leader epoch, so it would obey a request for its former generation.
-    ``arrives`` explains ``position`` and ``again``.
+    The broker refuses a stale broker epoch, controller epoch or leader epoch. The check of the leader epoch alone does
+    not suffice. A new generation of the broker knows no leader epoch, so it would obey a request for its former
+    generation. ``arrives`` explains ``position`` and ``again``.
     """
     request = arrives(m, s, b, position, Kind.LEADER_AND_ISR, again)
     broker = s.brokers[b]
@@ -322,8 +322,8 @@ def expire(m: Cluster, s: State, b: Number) -> None:
 def register_again(m: Cluster, s: State, b: Number) -> None:
     """A broker whose session expired registers again: a new generation that does not know its broker epoch yet.
 
-    Until it learns that epoch, requests for the new generation carry a higher broker epoch than the broker knows. The broker obeys
-    these requests if the rule ``newer_epoch_is_obeyed`` is on.
+    Until it learns that epoch, requests for the new generation carry a higher broker epoch than the broker knows. The
+    broker obeys these requests if the rule ``newer_epoch_is_obeyed`` is on.
     """
     require("sessions can expire while brokers run", bool(m.p.expirations))
     require("the session has expired", s.zookeeper.registrations[b].is_none)

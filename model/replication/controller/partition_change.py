@@ -280,7 +280,7 @@ def eligible_leader_replicas(
     """966.4. The ELR for a proposed ISR.
 
     If the proposed ISR has at least ``min_isr`` members, the ELR is empty. Otherwise the ELR keeps its members and
-    gains the members that leave the ISR: no record was committed without them, so they hold all records below the HWM.
+    gains the members that leave the ISR. No record was committed without them, so they hold all records below the HWM.
     966.5: a broker with an unclean shutdown leaves the ELR. 966.9: only replicas stay after a reassignment.
     966.18: while the feature is off, the ELR is empty. With ``leftover_elr_elects`` the recorded ELR still serves the
     election of this change.

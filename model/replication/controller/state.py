@@ -321,7 +321,7 @@ class ControllerBase(Protocol):
     def index(self, s: State, new: StructValue) -> None:
         """Update the index of ELR members for the change to ``new``.
 
-        Entries that go astray (``elr_index_entries``) move to the topic's first partition; if this partition is not the
+        Entries that go astray (``elr_index_entries``) move to the topic's first partition. If this partition is not the
         first, the entries leave this partition's part of the index.
         """
         for b in self.t.broker:
