@@ -179,8 +179,8 @@ def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
     """A leader that can commit a record holds all records committed before it.
 
     A leader also holds all committed records in two cases: no replica that it waits for has moved to a later epoch, or
-    some electable broker has not. In the current leader epoch, each committed record is before the leader's LESO, or the
-    leader committed it.
+    some electable broker has not. In the current leader epoch, each committed record is before the leader's LESO, or
+    the leader committed it.
     """
     held = []
     for quorum in quorums(m, s):
