@@ -138,8 +138,8 @@ def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
 def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
     """An electable broker holds every record that a leader can commit without a further fetch of that broker.
 
-    So does a later leader and, while no log is lost, every broker that has fetched the record. If an electable broker,
-    or one that has fetched the record, truncates its log, it keeps the record.
+    A later leader holds the record, too. While no log is lost, so does every broker that has fetched the record. If an
+    electable broker, or one that has fetched the record, truncates its log, it keeps the record.
     """
     held = []
     for quorum in quorums(m, s):
@@ -163,7 +163,7 @@ def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
 def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
     """An electable broker holds every committed record, and keeps them all when it truncates.
 
-    This does not apply to a broker that is down after a crash if some crash has lost records.
+    Exception: once some crash has lost records, a broker that is down after a crash need not hold them.
     """
     held = []
     for b in m.broker:
@@ -226,8 +226,8 @@ def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
 def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Truth:
     """While no log is lost, all replicas that a leader waits for hold and keep the records below its HWM.
 
-    They truncate only to the log of a leader that holds these records, too. It is a later leader, or an earlier one
-    that some of the replicas still follow.
+    The replicas truncate only to the log of a leader that holds these records, too. That leader is a later one, or an
+    earlier one that some of the replicas still follow.
     """
     held, whole = [], nothing_is_lost(m, s)
     for leader in m.broker:

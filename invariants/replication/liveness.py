@@ -61,7 +61,7 @@ def proposals_are_settled(m: Replication, s: State) -> Truth:
 def proposals_come_to_rest(m: Replication, s: State) -> Truth:
     """Infinitely often no leader has an AlterPartition to send: no leader repeats a rejected proposal forever.
 
-    Followers may stay fenced: their fetches reach the leader, but their heartbeats do not reach the controller.
+    The property assumes no heartbeats: a follower may stay fenced although its fetches reach the leader.
     """
 
     def may_join(b: Number, f: Number) -> Truth:

@@ -417,9 +417,9 @@ class Cluster(Protocol):
 
 
 def deliverable(channel: SeqValue, position: int) -> Truth:
-    """True if the channel has a request at this position, which can arrive next.
+    """True if the channel has a request at this position, and the request can arrive next.
 
-    No earlier request, except late copies, is on the same connection.
+    All earlier requests on its connection must be late copies.
     """
     request = channel.at(position)
     before = [channel.at(earlier) for earlier in range(position)]
