@@ -39,7 +39,7 @@ def overrides(config: pytest.Config) -> Overrides:
 
 
 def fitted(config: pytest.Config, request: Request, engine: str | None = None) -> Request:
-    """The request; for the interpreter, which cannot use symmetry, without symmetry and expected counts."""
+    """The request; for the interpreter, changed by ``without_symmetry``."""
     return request.without_symmetry() if _engine(config, engine) == "interpreter" else request
 
 
@@ -240,8 +240,8 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
     """A fixture: a function that explores a protocol or a scenario.
 
     The test fails if a limit ends the search, or if the violated properties are not exactly those of ``violated``. If
-    ``violated`` is None, the scenario's ``[expect]`` must be met (no violation, if other arguments override the
-    scenario). ``engine`` and the limits override the options of the command line; the other arguments are as for
+    ``violated`` is None, the scenario's ``[expect]`` must be met; if other arguments override the scenario, no property
+    may be violated. ``engine`` and the limits override the options of the command line; the other arguments are as for
     ``protocol``. Returns the Result.
     """
 
