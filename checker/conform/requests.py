@@ -402,7 +402,7 @@ class _Table:
     # --- sessions ---------------------------------------------------------------------------------------
 
     def sessions(self) -> Iterator[KafkaRequest]:
-        """Heartbeats with every combination of flags, caught up and behind, and sessions that end."""
+        """Heartbeats with every combination of flags, of brokers caught up or behind, and ends of sessions."""
         for broker in self.brokers:
             yield self.session_ends(broker, "fence", "fence_again")
             if self.p.on("fenced_broker_has_session"):
@@ -414,7 +414,7 @@ class _Table:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
     def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
-        """The end of a broker's session, as action ``name``. Its effect is ``fence`` or, on a fenced broker, ``other``."""
+        """The end of a session, as action ``name``. It fences the broker; a fenced broker gets action ``other``."""
         broker = self.t.broker.lift(number)
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
@@ -649,7 +649,7 @@ class _Table:
     # --- settings ---------------------------------------------------------------------------------------
 
     def settings(self) -> Iterator[KafkaRequest]:
-        """Changes of min.insync.replicas (some refused), unclean election, ELR level and the first partition's replicas."""
+        """Changes of min.insync.replicas (some refused), unclean election, ELR level, first partition's size."""
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
             op = {"name": "changeMinIsr", "value": value}

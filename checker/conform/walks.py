@@ -276,7 +276,7 @@ class WalkComparison:
         return {"scenario": self.setup, "operations": [o or {"name": "none"} for o in self.operations]}
 
     def plain(self, state: int) -> Plain:
-        """The state of this number as plain values."""
+        """The state with this number, as plain values."""
         if state not in self._plain:
             self._plain[state] = self.model.decode(self.graph.scalars(state))
         return self._plain[state]
@@ -374,7 +374,7 @@ class WalkComparison:
         return range(self._offsets[state], self._offsets[state + 1])
 
     def _tree(self, blocked: set[int]) -> dict[int, int]:
-        """For each state that is reachable without blocked steps, the last step of a shortest such path to it.
+        """For each state reachable without blocked steps, the last step of a shortest path without blocked steps.
 
         For the initial state: -1. States with shorter paths come first.
         """
@@ -391,8 +391,8 @@ class WalkComparison:
     def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
         """Yield ``count`` paths: a shortest path to a random state, followed by up to ``length`` random steps.
 
-        If the shortest path has a blocked step, the random steps start in the initial state. Steps that were taken less
-        often are preferred.
+        If the shortest path has a blocked step, the random steps start in the initial state. Each random step is one of
+        the steps that were taken least often.
         """
         choose, times = random.Random(seed), Counter[int]()
         for _ in range(count):

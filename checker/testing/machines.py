@@ -70,7 +70,7 @@ class Burst:
 
 @st.composite
 def _steps(draw: st.DrawFn) -> Burst:
-    """Draw the next steps of the running machine. A step is taken when it is drawn, because the next depends on it."""
+    """Draw the next steps of the running machine. Each step is taken when drawn, because the next depends on it."""
     running: ModelMachine = draw(st.runner())
     taste, orders = draw(bursts if running.swarm else plain_bursts)
     return Burst(running.go(taste, orders))

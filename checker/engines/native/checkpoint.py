@@ -79,7 +79,7 @@ class Checkpoint(CheckpointDirectory):
             raise self.unusable(wrong) from None
 
     def verify(self, name: str, size: int, checksum: int) -> None:
-        """Read a whole data file. Raises InputError unless it has this size and checksum, those of the manifest."""
+        """Read a data file. Raises InputError unless it has this size and checksum (from the manifest)."""
         found = self.files.fullmatch(name)
         if found is None:
             raise self.damaged(MANIFEST)
@@ -113,7 +113,7 @@ def model_of(run: SearchState) -> dict[str, Any]:
 
 
 def content_of(run: SearchState) -> str:
-    """A digest of the model, its LLVM text and its initial states. A search is restored only if its digest is equal."""
+    """A digest of the model, its LLVM text and its initial states. Only a search with an equal digest is restored."""
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)
@@ -301,7 +301,7 @@ class Checkpointer:
         return file
 
     def _save_states(self, closing: ExitStack) -> DataFile:
-        """Write the states of the last level and, if states of the level before are unexpanded, that level too."""
+        """Write the last level's states, and those of the level before it if that level has unexpanded states."""
         file, run = self._begun("states", closing), self._run
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in run.levels[-2:] if run.items else run.levels[-1:]:
@@ -490,7 +490,7 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """The handle of an array in ``file``: moved there from ``store``, unless a file of the checkpoint has the array."""
+    """Move an array from ``store`` to ``file``, if it is in no saved file yet. Returns the saved array's handle."""
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))

@@ -221,7 +221,7 @@ class NativeLevels(SearchState):
             self.search.end(MEMORY)
 
     def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
-        """Expand the states of a part. States that are left over return to the queue."""
+        """Expand the states of a part. If the search pauses or stops, unexpanded states return to the queue."""
         chunk, first, end = part
         start = first
         try:
@@ -329,7 +329,7 @@ class NativeLevels(SearchState):
         self._check_limits()
 
     def _save(self, *, over: bool = False) -> None:
-        """Write a checkpoint, if the options request one. A failure stops the search, unless it is ``over``."""
+        """Write a checkpoint, if the options request one. A failure stops the search, unless the search is ``over``."""
         if self.checkpointer is None or self.lost:
             return
         self.seconds = self.search.seconds

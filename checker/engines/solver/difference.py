@@ -25,7 +25,7 @@ from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")
 SHORT = 64
-"""The largest difference of a scalar's bounds for which each value is tried, the nearest to the wanted value first."""
+"""If a scalar's bounds differ by at most this number, all its values are tried, the nearest to the wanted one first."""
 
 
 @dataclass(frozen=True)

@@ -320,7 +320,7 @@ def helpers(definition: Definition) -> Helpers:
 
 
 def with_helpers(request: Request) -> Request:
-    """The request without goals, whose properties are followed by the protocol's helpers.
+    """The request without goals, and with the protocol's helpers added to its properties.
 
     Helpers that do not exist under the request's rules are left out.
     """

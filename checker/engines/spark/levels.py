@@ -93,7 +93,7 @@ class Found:
 class LevelTask:
     """A level to expand: the checkpoint's directory, the search's identity, and the number of the level.
 
-    ``known`` are the properties violated so far. ``table_bytes`` is the memory for fingerprint tables.
+    ``known`` has the properties violated so far, as bit masks. ``table_bytes`` is the memory for fingerprint tables.
     """
 
     directory: str
@@ -122,7 +122,7 @@ def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
 
 
 def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
-    """A record batch: a report for the first bucket, and an empty row for each other bucket, so that its task runs."""
+    """A record batch: a report for the first bucket, and an empty row for each other bucket, so that all tasks run."""
     listed = list(buckets)
     texts = [json.dumps(report), *[None] * (len(listed) - 1)]
     columns = [pa.array(listed, pa.int32()), pa.array(texts, pa.string())]
@@ -146,7 +146,7 @@ def reports_of(texts: Iterable[str]) -> pa.RecordBatch:
 
 
 def refusal(wrong: BaseException) -> Report:
-    """The part of a report that makes the driver raise this error again, as InternalError or EngineError."""
+    """A report of an error, which the driver raises again as InternalError or EngineError."""
     if isinstance(wrong, OSError):
         place = f"{wrong.filename}: " if wrong.filename else ""
         return {"failure": f"{place}{wrong.strerror or wrong}"}
@@ -366,7 +366,7 @@ def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa
 
 
 def keep_new(task: LevelTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The task function of the second stage: write the candidates that no level has, and check their properties.
+    """The task function of the second stage: write the candidates that are in no level yet, and check their properties.
 
     Yields reports.
     """

@@ -89,7 +89,7 @@ class VisitedRuns:
                 yield run, start, end
 
     def _shared(self, tasks: Iterable[Task], work: Callable[[Room, Task], int]) -> Sequence[int]:
-        """Distribute the tasks to the threads. Returns, for each thread, the sum of the results."""
+        """Distribute the tasks to the threads. Returns, for each thread, the sum of its tasks' results."""
         waiting = deque(tasks)
         failed = threading.Event()
 

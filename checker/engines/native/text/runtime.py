@@ -220,7 +220,7 @@ class Runtime:
         cuts: str | None = None,
         error: str | None = None,
     ) -> str:
-        """Write code that expands a state. Returns the end of the candidates.
+        """Write code that expands a state. Returns the address after the last candidate.
 
         By default, ``counts``, ``cuts`` and ``error`` are those of the context.
         """
