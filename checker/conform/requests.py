@@ -109,7 +109,7 @@ class KafkaRequest:
 
 
 def requests_of(protocol: Protocol) -> list[KafkaRequest]:
-    """All requests of a protocol. Raises InputError unless it is one of the controller's protocols."""
+    """All requests of a protocol. Raises InputError unless the protocol is one of Kafka's controller."""
     if not isinstance(protocol, Controller):
         raise InputError(
             "conform compares scenarios of replication, replication.controller and replication.topic, "
@@ -402,7 +402,7 @@ class _Table:
     # --- sessions ---------------------------------------------------------------------------------------
 
     def sessions(self) -> Iterator[KafkaRequest]:
-        """Heartbeats with every combination of flags, of brokers caught up or behind, and ends of sessions."""
+        """Heartbeats with every combination of flags, from brokers caught up or behind; ends of sessions."""
         for broker in self.brokers:
             yield self.session_ends(broker, "fence", "fence_again")
             if self.p.on("fenced_broker_has_session"):

@@ -284,7 +284,7 @@ def _broken(result: Result, violated: frozenset[str] | None) -> Sequence[str]:
 def replay() -> Replay:
     """A fixture: a function that replays a path.
 
-    The test fails if a part of the input does not conform or is damaged, or if there is a violation or a caveat that
+    The test fails if a part of the input does not conform or is damaged. It also fails at a violation or caveat that
     ``allow`` does not name. ``allow`` has names of properties and kinds of caveats (docs/replay-reference.md). The
     other arguments are as for ``highwater.traces.replay.replay``. Returns the Report. An unreadable input is an error
     of the test.

@@ -242,7 +242,7 @@ def nearest_state(
 def _nearest(leaf: Leaf, wanted: int) -> list[int]:
     """The values of a scalar, ordered by distance from ``wanted``. If the interval is long, only ``wanted`` itself.
 
-    The distance of two sets is the number of different members.
+    The distance of two sets is the number of members that only one of them has.
     """
     if leaf.high - leaf.low > SHORT:
         return [wanted]
