@@ -316,7 +316,7 @@ class KafkaComparison:
         result.not_compared.update(by_kind)
 
     def _check_steps(self, block: NDArray[Any], then: Numbers) -> None:
-        """Raises InternalError if a graph step leads to another observation than ``then`` has for the step's request."""
+        """Raises InternalError if a graph step leads to another observation than ``then`` has for its request."""
         graph = self.graph
         places = np.concatenate([np.arange(graph.offsets[s], graph.offsets[s + 1]) for s in block])
         rows = np.repeat(np.arange(len(block)), graph.offsets[block + 1] - graph.offsets[block])

@@ -252,8 +252,8 @@ class ExpectedAnswers:
         - The error of each request, and True if the model describes the reaction: (requests, states) each.
         - The observation after each request: (requests, states, words).
 
-        The rows of all requests come first. Then the requests of ``two_events`` come twice: in the second order, and with
-        both events decided on the state before the request.
+        The rows of all requests come first. Then the requests of ``two_events`` come twice: in the second order,
+        and with both events decided on the state before the request.
         """
         table = np.stack([c.astype(np.int64, copy=False) for part in self._parts for c in part(states)])
         now = table[self._now].T

@@ -109,7 +109,7 @@ class KafkaRequest:
 
 
 def requests_of(protocol: Protocol) -> list[KafkaRequest]:
-    """All requests of a protocol. Raises InputError unless the protocol is one of Kafka's controller."""
+    """All requests of a protocol. Raises InputError unless the protocol is a ``Controller``."""
     if not isinstance(protocol, Controller):
         raise InputError(
             "conform compares scenarios of replication, replication.controller and replication.topic, "
@@ -682,7 +682,7 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A change of min.insync.replicas that the controller refuses while the ELR is on; not compared otherwise."""
+        """A change of min.insync.replicas that is refused while the ELR is on. While the ELR is off, it is not compared."""
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 

@@ -68,7 +68,7 @@ class ConformanceMachine(RuleBasedStateMachine):
             raise self._shortest(self.mismatch).with_traceback(None)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Carry out one operation for each order of preference (``bursts``), up to a mismatch. Returns their names."""
+        """Carry out one operation for each order of preference (``bursts``), up to a mismatch. Returns the names."""
         called: list[str] = []
         for order in filter(None, orders):
             if self.mismatch is not None:
