@@ -125,7 +125,7 @@ class KafkaComparison:
         return [[n for n in row if n >= 0] + end for row, end in zip(rows, ends, strict=True)]
 
     def other_steps(self) -> NDArray[np.int64]:
-        """For each state, a step to it from another state that is not the last of its stored path; -1 without one."""
+        """For each state, a step to it that is neither a loop nor the last step of its stored path; -1 without one."""
         graph, found = self.graph, np.full(len(self.graph.states), -1, dtype=np.int64)
         targets = graph.targets.astype(np.int64)
         off = (graph.parents[targets] != graph.sources) | (graph.parent_instances[targets] != graph.instances)

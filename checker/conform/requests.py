@@ -252,7 +252,7 @@ class _Table:
         doubled: bool = False,
         recovering: bool = False,
     ) -> KafkaRequest:
-        """An AlterPartition for an ISR. ``stale``: a member with its former epoch; ``more``: added to epochs."""
+        """An AlterPartition request for an ISR. ``more`` is added to epochs; member ``stale`` has its former epoch."""
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
         def proposal(p: Controller, s: Any) -> StructValue:
@@ -682,7 +682,7 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A change of min.insync.replicas that is refused while the ELR is on. While the ELR is off, it is not compared."""
+        """A change of min.insync.replicas that is refused while the ELR is on. Without the ELR, it is not compared."""
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 

@@ -109,7 +109,7 @@ class _Walk:
         self.numbers = {id(instance): i for i, instance in enumerate(model.instances)}
 
     def go(self, depth: int, deadlock: bool) -> None:
-        """Walk until a violation, a state without an unpruned step, or the state number ``depth``."""
+        """Walk until a violation, a state without an unpruned step, or ``depth`` states."""
         state = initial = self.dice.choice(self.model.initial)
         path: list[int] = []
         broken: list[str] = []

@@ -38,7 +38,8 @@ from highwater.checker.engines.state_graph import Words
 GROUP = 1 << 18
 """The most states that are expanded together.
 
-A row group of a file is read as a whole. It has this number to twice this number of states; the last can have fewer.
+A row group of a file is read as a whole. It has at most twice as many states, and, unless it is the last, at least as
+many.
 """
 Fingerprints = Callable[[Words], Words]
 """Computes the fingerprints of packed states."""

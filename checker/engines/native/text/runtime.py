@@ -237,7 +237,7 @@ class Runtime:
         fingerprint: Callable[[str], str],
         beside: Callable[[str], list[str]] = lambda home: [],
     ) -> Iterator[tuple[str, str]]:
-        """Context in which added code runs for each state or row from start to end. Yields its index and its slot.
+        """Context in which added code runs for each state or row from start to end. Yields index and slot.
 
         ``fingerprint`` writes code for the fingerprint at an index. If the table lacks the fingerprint, the field
         ``lost`` becomes 1 + index. Slots, and the addresses that ``beside`` returns for a slot, are prefetched.
