@@ -1,4 +1,4 @@
-"""Compare the model and Kafka in every state of a scenario, and their answers to every request there, as arrays."""
+"""Compare the model with Kafka in every state of a scenario: the state, and the answer to every request, as arrays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class KafkaDifference:
     request: int | None
     """The number of the request; None if the states differ."""
     kinds: tuple[str, ...]
-    """The differing parts: ``error``, and fields of the observation, without the index in brackets."""
+    """The parts that differ: ``error``, and names of observed fields without their index in brackets."""
 
 
 @dataclass
@@ -54,13 +54,14 @@ class ConformResult:
     not_compared: Counter[str] = field(default_factory=Counter)
     """Requests that were not compared, by kind."""
     outcomes: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
-    """Compared requests, by kind, expected error, and True if the request changes something."""
+    """Numbers of compared requests, by kind, expected error, and True if the request changes something."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
     """Differences by the request's kind and the differing parts."""
     decided_together: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
-    """Requests with two events whose result fits neither order: Kafka decides both on the state before the request.
+    """Numbers of requests with two events for which Kafka decides both events on the state before the request.
 
-    The keys are the request's kind and the fields that differ from the first order.
+    Their result fits neither order of the events. The keys are the request's kind and the fields that differ from the
+    result of the first order.
     """
     examples: dict[tuple[str, tuple[str, ...]], KafkaDifference] = field(default_factory=dict)
     """The first difference found for each key of ``differences``."""
@@ -103,7 +104,7 @@ class KafkaComparison:
     def paths(self, states: NDArray[Any], last: NDArray[Any] | None = None) -> list[list[int]]:
         """For each state, the numbers of the requests on a shortest path to it.
 
-        ``last`` has a graph step for each state, or -1 for none. The path to the state then ends with this step.
+        ``last`` has the number of a graph step to each state, or -1. If there is one, the path ends with this step.
         """
         graph = self.graph
         ends: list[list[int]] = [[] for _ in states]
@@ -124,7 +125,7 @@ class KafkaComparison:
         return [[n for n in row if n >= 0] + end for row, end in zip(rows, ends, strict=True)]
 
     def other_steps(self) -> NDArray[np.int64]:
-        """For each state, a graph step from another state to it that is not on its shortest path; -1 without one."""
+        """For each state, a step to it that is neither a loop nor the last step of its stored path; -1 without one."""
         graph, found = self.graph, np.full(len(self.graph.states), -1, dtype=np.int64)
         targets = graph.targets.astype(np.int64)
         off = (graph.parents[targets] != graph.sources) | (graph.parent_instances[targets] != graph.instances)
@@ -143,10 +144,10 @@ class KafkaComparison:
         interrupted: Callable[[], bool] = lambda: False,
         result: ConformResult | None = None,
     ) -> ConformResult:
-        """Compare these states in order. After an interruption the result has the comparisons so far.
+        """Compare the model with Kafka in these states, in order. An interruption ends the run with the result so far.
 
-        ``last`` is the graph step that ends the path to each state, as in ``paths``. If ``result`` is given, the counts
-        are added to it.
+        ``last`` has the graph step that ends the path to each state, as in ``paths``. If ``result`` is given, the
+        counts are added to it.
         """
         result = result or ConformResult()
         started = time.perf_counter() - result.seconds
@@ -183,13 +184,14 @@ class KafkaComparison:
         return result
 
     def _codes(self, bridge: Bridge) -> Numbers:
-        """Kafka's number for each error of the model; NO_SUCH_ERROR for an error that Kafka does not have."""
+        """Kafka's code for each error of the model; NO_SUCH_ERROR for an error that Kafka does not have."""
         return np.array([bridge.errors.get(name, NO_SUCH_ERROR) for name in Error.members], dtype=np.int64)
 
     def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
-        """Three arrays from an answer of the bridge.
+        """Three arrays from the bridge's answer about several states.
 
-        They are each state's packed observation, each request's error, and the packed observation after the request.
+        They are the packed observation of each state, and for each request and state the error and the packed
+        observation after the request.
         """
         seen = self.expectation.observations.pack(np.array(answer["seen"], dtype=np.int64))
         rows = np.array(answer["answers"], dtype=np.int64).reshape(-1, 1 + 2 * len(self.requests))
@@ -236,9 +238,10 @@ class KafkaComparison:
         codes: Numbers,
         result: ConformResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """The expectations, with one of the ``orders`` of each request with two events: Kafka's, or the first.
+        """Choose one expectation for each request with two events: the first that Kafka's answer fits, else the first.
 
-        In ``result``, this counts the answers that fit neither order, but fit both events decided on the state before.
+        Returns the arrays of ``expected`` with one row for each request. Counts in ``result`` the answers that fit
+        only if both events are decided on the state before the request.
         """
         before, seen_errors, seen = answers
         now, errors, described, then = expected
@@ -263,7 +266,7 @@ class KafkaComparison:
     def _grouped(
         self, numbers: NDArray[Any], bits: Numbers
     ) -> Iterator[tuple[tuple[str, tuple[str, ...]], int, int]]:
-        """Groups of requests with the same kind and differing fields: the key, the first place, and the count.
+        """Group requests by kind and differing fields. Yields each group's key, first index in ``numbers``, and size.
 
         In ``bits``, bit 0 stands for the error, and bit n + 1 for field n.
         """
@@ -313,10 +316,7 @@ class KafkaComparison:
         result.not_compared.update(by_kind)
 
     def _check_steps(self, block: NDArray[Any], then: Numbers) -> None:
-        """Check that each step of the graph leads where its request's expectation leads.
-
-        Raises InternalError otherwise.
-        """
+        """Raises InternalError if a graph step leads to another observation than ``then`` has for its request."""
         graph = self.graph
         places = np.concatenate([np.arange(graph.offsets[s], graph.offsets[s + 1]) for s in block])
         rows = np.repeat(np.arange(len(block)), graph.offsets[block + 1] - graph.offsets[block])

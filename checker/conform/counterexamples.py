@@ -24,16 +24,16 @@ from highwater.model.replication.protocol import Replication
 
 @dataclass(frozen=True)
 class Reproduction:
-    """How Kafka's code executed a counterexample."""
+    """The result of a counterexample that Kafka's code executed."""
 
     violated: str
     """The violated property."""
     sentences: tuple[str, ...]
     """A sentence for each step."""
     differences: tuple[tuple[str, ...], ...]
-    """For each step the fields in which Kafka's state then differs from the model's."""
+    """For each step, the fields in which Kafka's state after the step differs from the model's state."""
     stopped_at: int | None = None
-    """The number of the first step that Kafka does not take, from 1; None if Kafka takes all steps."""
+    """The number (from 1) of the first step that Kafka does not take; None if Kafka takes all steps."""
     fails: tuple[str, ...] = ()
     """Requests that make Kafka's controller throw in the last state, each with the exception."""
     lost: tuple[int, ...] | None = None
@@ -44,7 +44,7 @@ class Reproduction:
 
     @property
     def reproduced(self) -> bool:
-        """True if Kafka takes every step, and then is in the model's state or has lost an acknowledged record."""
+        """True if Kafka takes every step, and at the end is in the model's state or has lost an acknowledged record."""
         if self.stopped_at is not None:
             return False
         return not self.differences[-1] or bool(self.lost)
@@ -79,9 +79,9 @@ class Reproduction:
 
 
 def reproduce(model: Model, run: ViolatingRun, bridge: Bridge) -> Reproduction:
-    """Run a counterexample by Kafka's code.
+    """Execute a counterexample with Kafka's code, and return the differences from the model.
 
-    Raises InputError if Kafka has no step for an action, or if the bridge does not support the protocol.
+    Raises InputError if the bridge has no operation for an action, or does not support the protocol.
     """
     protocol = model.protocol
     if isinstance(protocol, Replication):

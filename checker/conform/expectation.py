@@ -32,7 +32,7 @@ For the guard about candidates, Kafka throws. The guard about leaders belongs to
 which no version of Kafka has.
 """
 _WORD = 60
-"""The number of bits of an observation in one word."""
+"""The number of bits that an observation uses in each word."""
 _COMPILED_AT_ONCE = 64
 """The most expressions in one compiled function: compile time grows faster than the function."""
 
@@ -60,7 +60,7 @@ def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
             add(f"{prefix}partition.replicas" + (f"[{number - 1}]" if number else ".length"), node)
         for name in ("adding", "removing", "isr", "elr"):
             add(f"{prefix}partition.{name}", getattr(one, name))
-        forgotten = graph.const(-3, INT)  # a last known ELR, which this Kafka version does not keep
+        forgotten = graph.const(-3, INT)  # a last known ELR, which this Kafka version does not store
         leader, elr = one.last_known_leader.nodes[0], one.last_known_elr.is_empty.node
         add(f"{prefix}partition.last_known_leader", graph.select(elr, leader, forgotten))
         offline = one.offline & known if p.on("offline_directory_check") else p.t.brokers.zero()
@@ -87,10 +87,10 @@ def observed(p: Controller, s: State) -> list[tuple[str, Node]]:
 
 @dataclass(frozen=True)
 class Traced:
-    """A request traced on symbolic values.
+    """A request traced on symbolic values, as expressions of the state before the request.
 
-    ``error`` is the number of the ``Error``, ``described`` is true if the model describes the reaction, and ``after``
-    has the observed fields after the request.
+    ``error`` is the number of the ``Error``. ``described`` is true if the model describes the controller's reaction.
+    ``after`` has the observed fields after the request.
     """
 
     error: Node
@@ -252,8 +252,8 @@ class ExpectedAnswers:
         - The error of each request, and True if the model describes the reaction: (requests, states) each.
         - The observation after each request: (requests, states, words).
 
-        The rows of all requests come first. Then come the requests of ``two_events`` in the second order, and last the
-        same requests with both events decided on the state before.
+        The rows of all requests come first. Then the requests of ``two_events`` come twice: in the second order,
+        and with both events decided on the state before the request.
         """
         table = np.stack([c.astype(np.int64, copy=False) for part in self._parts for c in part(states)])
         now = table[self._now].T

@@ -1,6 +1,6 @@
-"""A difference as a test for Kafka's sources: JUnit 5, in the package of the control managers.
+"""A difference as a JUnit 5 test for Kafka's sources, in the package of Kafka's control managers.
 
-The test sends the path and the request through the Java program of ``java/``, whose sources it needs beside it.
+The test sends the path and the request through the bridge, so it needs the bridge's sources (``java/``).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ public class {name} {{
 
 
 class JunitFile:
-    """The file of ``--junit``, written once. Raises InputError if the file's name is no name of a Java test."""
+    """The Java test of ``--junit``. Raises InputError if the file's name is no name of a Java test."""
 
     def __init__(self, target: Path, output: JsonOutput) -> None:
         if target.suffix != ".java" or not _NAME.fullmatch(target.stem):
@@ -62,7 +62,7 @@ class JunitFile:
         raise InputError("--junit: the control managers alone cannot repeat a walk of a whole cluster")
 
     def write(self, file: RequestFile | WalkFile) -> None:
-        """Write the test of the first difference only. Raises InputError for a walk of a whole cluster."""
+        """Write a test of this difference, if none is written yet. Raises InputError for a walk of a whole cluster."""
         if isinstance(file, WalkFile):
             self.refuse_walks()
         elif not self.written:

@@ -1,4 +1,4 @@
-"""A comparison with Kafka as text and as JSON, and a difference in the form of a counterexample."""
+"""A comparison with Kafka as text and as JSON; a difference with its path, and the files that repeat differences."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ExpectedOutcome(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The file that repeats a difference: a path, a request, and the expected result."""
+    """The content of a file that repeats a difference: a path, a request, and the expected outcome."""
 
     format: str
     scenario: dict[str, Any]
@@ -49,13 +49,13 @@ class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
     expected: ExpectedOutcome
     fields: list[str]
     or_expected: list[ExpectedOutcome] = []
-    """Other allowed outcomes of two events: in the other order, and both decided on the state before."""
+    """For a request with two events: the outcomes of the second order, and of both decided on the state before."""
 
 
 def of_json(
     comparison: KafkaComparison, result: ConformResult, examples: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The counts and differences of a comparison, as plain data."""
+    """The counts and differences of a comparison, as plain data. ``examples`` are results of ``example``."""
     return {
         "states": result.states,
         "transitions": result.transitions,
@@ -126,7 +126,7 @@ def _flags(said: str) -> str:
 
 
 def example(comparison: KafkaComparison, difference: KafkaDifference, bridge: Bridge) -> dict[str, Any]:
-    """A difference in full: the path, the request, the answers of the model and of Kafka, and the model's guards."""
+    """A difference as plain data: path, request, answers of the model and of Kafka, guards that refuse the action."""
     operations = [comparison.requests[n].operation for n in difference.path]
     request = None if difference.request is None else comparison.requests[difference.request]
     operation = {"name": "failover"} if request is None else request.operation
@@ -184,7 +184,7 @@ def _sentences(comparison: KafkaComparison, difference: KafkaDifference) -> list
 
 
 def lines_of_difference(found: dict[str, Any]) -> Iterator[str]:
-    """The lines about a difference: the path, the request, and both answers side by side."""
+    """The lines about a difference (from ``example``): the path, the request, and both answers side by side."""
     yield ""
     yield paragraph(f"{found['kind']}: the model and Kafka differ in {', '.join(found['differs'])}")
     for number, sentence in enumerate(found["sentences"], 1):
@@ -211,11 +211,11 @@ def _side_by_side(model: dict[str, Any], kafka: dict[str, Any], title: str = "mo
         yield f"    {name:{longest}}  {value!s:>22}  {kafka[name]!s:>22}"
 
 
-# --- files that repeat one --------------------------------------------------------------------------------------
+# --- files that repeat a difference ---------------------------------------------------------------------------
 
 
 def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestFile:
-    """The content of the file that repeats a difference."""
+    """The content of the file that repeats a difference. ``found`` is the result of ``example``."""
     model = found["model"]
     return RequestFile(
         FORMAT,
@@ -244,7 +244,7 @@ def read_request_file(path: Path) -> RequestFile | WalkFile:
 
 
 def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Repeat a difference. Raises InputError if the request cannot be repeated.
+    """Repeat the difference of a file (at ``place``). Raises InputError if its request cannot be repeated.
 
     Returns a pair: True if Kafka now answers as the file expects; the expected and Kafka's answer as lines of text.
     """

@@ -1,7 +1,7 @@
 """The requests and events of Kafka's controller, each as an operation of the bridge and as the model's expectation.
 
 An expectation is a function in the model's language. It calls the model's handlers and actions, writes the state after
-the request, and returns the sender's error. This module states no rule.
+the request, and returns the error for the sender. This module adds no rule to the model's.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _WRITTEN = frozenset({
 
 Expect = Callable[[Controller, State], ExpectedAnswer]
 Event = Callable[[Controller, State, State], ExpectedAnswer]
-"""An event that is decided on the first state and carried out on the second."""
+"""An event that is decided on the first State and changes the second State. It returns the expected answer."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class KafkaRequest:
     needs: frozenset[str] = frozenset()
     """Guards of the action that must hold for the request to be sent."""
     second: Event | None = None
-    """Another event of the same request."""
+    """The second event of a request with two events (a heartbeat that also reports a failed directory)."""
 
     @property
     def kind(self) -> str:
@@ -109,7 +109,7 @@ class KafkaRequest:
 
 
 def requests_of(protocol: Protocol) -> list[KafkaRequest]:
-    """All requests of a protocol. Raises InputError unless it is one of the controller's protocols."""
+    """All requests of a protocol. Raises InputError unless the protocol is a ``Controller``."""
     if not isinstance(protocol, Controller):
         raise InputError(
             "conform compares scenarios of replication, replication.controller and replication.topic, "
@@ -119,7 +119,7 @@ def requests_of(protocol: Protocol) -> list[KafkaRequest]:
 
 
 def setup_of(protocol: Controller) -> dict[str, Any]:
-    """How the bridge sets up a controller: the protocol's initial state."""
+    """The bridge's settings for a controller in the protocol's initial state."""
     (initial,) = protocol.initial()
     partitions = [initial["partition"], *([initial["second"]["partition"]] if "second" in initial else [])]
     return {
@@ -137,7 +137,7 @@ def _key(value: Any) -> Any:
 
 
 def instance_key(name: str, parameters: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
-    """An action instance in the form of ``KafkaRequest.action``, to compare it with requests."""
+    """The action ``name`` with these parameters, in the form of ``KafkaRequest.action``."""
     return name, tuple(_key(value) for value in parameters.values())
 
 
@@ -146,13 +146,13 @@ _TASKS: dict[str, Task] = {
     "PREFERRED": handlers.maybe_balance_leader,
     "UNCLEAN": handlers.maybe_elect_unclean_leader,
 }
-"""The periodic task of each election type. In a topic, an election of one partition stands for the task."""
+"""The model's periodic task for each election type."""
 
 
 class _Table:
     """All requests of a protocol, made kind by kind.
 
-    An operation has the form of a recorded operation, without the fields whose value is that of the current state.
+    An operation is as in a recording, but without fields such as epochs: the bridge adds their current values.
     """
 
     def __init__(self, protocol: Controller) -> None:
@@ -185,7 +185,7 @@ class _Table:
         described: Callable[[Any], Truth] = lambda s: as_bool(True),
         **decision: Callable[[Any], Any],
     ) -> KafkaRequest:
-        """A request about a partition whose answer ``handle`` decides.
+        """A request about a partition. ``handle`` decides the answer.
 
         ``decision`` gives further fields of the model's ``Decision``, each as a function of the state.
         """
@@ -218,7 +218,7 @@ class _Table:
     # --- the leader -------------------------------------------------------------------------------------
 
     def leader(self, place: Place) -> Iterator[KafkaRequest]:
-        """AlterPartition requests for every ISR: as the leader would send it, and each with one deviation from that."""
+        """AlterPartition requests for every ISR: as the leader would send them, and with one deviating field each."""
         for isr in self.subsets:
             op = {"name": "alterPartition", "newIsr": isr}
             yield self.alter(place, op, isr, action=("alter_partition", (tuple(isr), None)))
@@ -252,7 +252,7 @@ class _Table:
         doubled: bool = False,
         recovering: bool = False,
     ) -> KafkaRequest:
-        """An AlterPartition request for an ISR, with the fields that the arguments change."""
+        """An AlterPartition request for an ISR. ``more`` is added to epochs; member ``stale`` has its former epoch."""
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
         def proposal(p: Controller, s: Any) -> StructValue:
@@ -342,7 +342,7 @@ class _Table:
     # --- elections and reassignments ------------------------------------------------------------------------
 
     def elections(self, place: Place) -> Iterator[KafkaRequest]:
-        """Requests for an election, of each type. In a topic, each request also stands for the type's periodic task."""
+        """Requests for an election of each type. In a topic, they also stand for the periodic task in one partition."""
         for kind in ("PREFERRED", "UNCLEAN"):
             election = getattr(ElectionType, kind)
 
@@ -402,7 +402,7 @@ class _Table:
     # --- sessions ---------------------------------------------------------------------------------------
 
     def sessions(self) -> Iterator[KafkaRequest]:
-        """Heartbeats with every combination of flags, caught up and behind, and sessions that end."""
+        """Heartbeats with every combination of flags, from brokers caught up or behind; ends of sessions."""
         for broker in self.brokers:
             yield self.session_ends(broker, "fence", "fence_again")
             if self.p.on("fenced_broker_has_session"):
@@ -414,7 +414,7 @@ class _Table:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
     def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
-        """A broker's session ends: action ``name``. The effect is ``fence``, or ``other`` if the broker is fenced."""
+        """The end of a session, as action ``name``. It fences the broker; a fenced broker gets action ``other``."""
         broker = self.t.broker.lift(number)
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
@@ -506,7 +506,7 @@ class _Table:
         return found
 
     def others_active(self, s: State, number: int) -> Truth:
-        """True if another broker is active. As in ``next_state``, no broker has reported a metadata offset."""
+        """True if a broker other than this one is active."""
         others = self.t.active(s.registrations).without(self.t.broker.lift(number))
         found: Truth = ~others.is_empty
         return found
@@ -514,10 +514,10 @@ class _Table:
     def next_state(
         self, number: int, flags: tuple[bool, bool, bool], was: str, leads: bool, others: bool
     ) -> str:
-        """The name of the broker state after a heartbeat, computed by the model's rule on a constant state.
+        """The name of the broker state after a heartbeat, by the model's rule. No broker has sent a metadata offset.
 
         ``flags``: the broker wants to be fenced, wants to shut down, has not replayed its registration. ``was`` is the
-        broker's state before. ``leads`` is True if the broker leads, ``others`` if another broker is active.
+        broker's state before the heartbeat. ``leads``: it leads a partition. ``others``: another broker is active.
         """
         fence, stop, behind = flags
         t = ControllerTypes(len(self.brokers), self.p.rules_on)  # without bounds on offsets
@@ -559,7 +559,7 @@ class _Table:
     # --- registrations ----------------------------------------------------------------------------------
 
     def registering(self) -> Iterator[KafkaRequest]:
-        """Registrations: clean, unclean, in a session, in part, of the same incarnation, of old software; removals."""
+        """Registrations (clean or not, in a session, in part, repeated, by old software), and removals of brokers."""
         for broker in self.brokers:
             for clean in (False, True):
                 yield self.register(broker, clean)
@@ -649,7 +649,7 @@ class _Table:
     # --- settings ---------------------------------------------------------------------------------------
 
     def settings(self) -> Iterator[KafkaRequest]:
-        """Changes of min.insync.replicas (some refused), unclean election, ELR level and first partition's size."""
+        """Changes of min.insync.replicas (some refused), unclean election, ELR level, first partition's size."""
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
             op = {"name": "changeMinIsr", "value": value}
@@ -682,7 +682,7 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A change of min.insync.replicas that the controller refuses while the ELR is on; not compared otherwise."""
+        """A change of min.insync.replicas that is refused while the ELR is on. Without the ELR, it is not compared."""
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 

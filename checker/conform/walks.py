@@ -33,7 +33,7 @@ Seen = list[tuple[str, int | None]]
 
 _PATHS_IN_A_LINE = 16
 _LONGEST = 200
-"""The most steps of a path that is extended to untaken steps nearby."""
+"""A path with fewer steps than this is extended to the nearest untaken step."""
 _RANDOM = 20
 """Random steps after the path to a random state."""
 _NEAR = 400
@@ -59,11 +59,11 @@ _OF_CLUSTER = frozenset({
     "crash_and_lose", "lose_disk", "start_broker", "start_broker_in_part", "begin_shutdown", "finish_shutdown",
     "stop_unseen", "stop_before_registration", "flush_log", "replay_metadata", "send_metadata",
 })  # fmt: skip
-"""Actions that the bridge carries out by the same name."""
+"""Actions that the bridge carries out as operations of the same name."""
 
 
 def operation_of(instance: Instance) -> Plain | None:
-    """The operation by which the bridge takes an action instance; None if the bridge cannot."""
+    """The bridge's operation for an action instance; None if the bridge has none."""
     name, parameters = instance.action.name, dict(instance.parameters)
     if name in _OF_CONTROLLER:
         return {"name": "controller", "op": _OF_CONTROLLER[name](parameters)}
@@ -73,7 +73,7 @@ def operation_of(instance: Instance) -> Plain | None:
 
 
 def setup_of(model: Model) -> Plain:
-    """How the bridge sets up a cluster: the model's initial state. Raises InputError if the model has several."""
+    """The bridge's settings for a cluster in the model's initial state. Raises InputError if there are several."""
     protocol = model.protocol
     assert isinstance(protocol, Replication)
     if len(model.initial) != 1:
@@ -139,7 +139,7 @@ def _controller(protocol: Replication, state: Plain) -> Seen:
     one, brokers = state["partition"], range(protocol.p.brokers)
     found: Seen = [(f"partition.{n}", _or(one[n])) for n in ("leader", "leader_epoch", "partition_epoch")]
     found += [("partition.leader_recovery_state", None), ("partition.replicas", len(one["replicas"]))]
-    found += [("", None) for _ in brokers]  # replicas in order: no rule may depend on it
+    found += [("", None) for _ in brokers]  # the order of the replicas is not compared: no rule depends on it
     found += [(f"partition.{n}", _mask(one[n])) for n in ("adding", "removing", "isr", "elr")]
     found += [("partition.last_known_leader", _or(one["last_known_leader"], -2)), ("", None)]
     found += [("", None) for _ in brokers]
@@ -276,13 +276,13 @@ class WalkComparison:
         return {"scenario": self.setup, "operations": [o or {"name": "none"} for o in self.operations]}
 
     def plain(self, state: int) -> Plain:
-        """The state of this number as plain values."""
+        """The state with this number, as plain values."""
         if state not in self._plain:
             self._plain[state] = self.model.decode(self.graph.scalars(state))
         return self._plain[state]
 
     def reason(self, state: int, instance: int) -> str | None:
-        """The reason why no path can take a step; None if a path can."""
+        """The reason why no path can take the step of ``instance`` from ``state``; None if a path can take it."""
         name = self.model.instances[instance].action.name
         if self.operations[instance] is None:
             return f"{name}: the bridge has no such event"
@@ -300,7 +300,10 @@ class WalkComparison:
         return None
 
     def judged(self, state: int, instance: int, outcome: int, fields: tuple[str, ...]) -> str | None:
-        """The known reason why a step differs in Kafka; None if the difference is not a known one."""
+        """The reason for a known difference of a step; None if the difference is not known.
+
+        ``outcome`` is the bridge's answer, and ``fields`` are the names of the differing fields.
+        """
         step, plain = self.model.instances[instance], self.plain(state)
         name, parameters = step.action.name, step.parameters
         if name == "retry_alter_partition" and outcome == _NOTHING:
@@ -371,7 +374,7 @@ class WalkComparison:
         return range(self._offsets[state], self._offsets[state + 1])
 
     def _tree(self, blocked: set[int]) -> dict[int, int]:
-        """For each state that is reachable without blocked steps, the last step of a shortest such path to it.
+        """For each state reachable without blocked steps, the last step of a shortest path without blocked steps.
 
         For the initial state: -1. States with shorter paths come first.
         """
@@ -388,8 +391,8 @@ class WalkComparison:
     def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
         """Yield ``count`` paths: a shortest path to a random state, followed by up to ``length`` random steps.
 
-        If the shortest path has a blocked step, the random steps start in the initial state. Steps that were taken less
-        often are preferred.
+        If the shortest path has a blocked step, the random steps start in the initial state. Each random step is one of
+        the steps that were taken least often.
         """
         choose, times = random.Random(seed), Counter[int]()
         for _ in range(count):
@@ -545,9 +548,9 @@ class WalkComparison:
 
 
 def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
-    """The names of the fields that differ.
+    """The names of the fields in which an expected observation differs from the seen one.
 
-    If the lengths differ, only the first name, or ``length``: later fields do not correspond to each other.
+    If the lengths differ, returns only the first name, or ``length``: later fields do not correspond to each other.
     """
     found = []
     for (name, value), other in zip(wanted, seen, strict=False):
@@ -613,7 +616,7 @@ def lines_of_walks(name: str, comparison: WalkComparison, result: WalkResult, ve
 def step_example(
     comparison: WalkComparison, key: tuple[str, tuple[str, ...]], found: StepDifference
 ) -> Plain:
-    """A step that differs, in full: the path in the protocol's words, and the fields of both sides."""
+    """A difference as plain data: its path, the differing fields of model and Kafka, and the content of a WalkFile."""
     instances = comparison.model.instances
     wanted = comparison.expected(comparison.graph.scalars(found.state))
     pairs = [(n, v, s) for (n, v), s in zip(wanted, found.seen, strict=False) if v is not None and v != s]
@@ -632,7 +635,7 @@ def step_example(
 
 
 class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The file that repeats a difference of a walk: a path, and the observation that the model expects after it."""
+    """The content of a file that repeats a difference: a path, and the model's observation after the path."""
 
     format: str
     scenario: Plain
@@ -641,7 +644,7 @@ class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def repeated_walk(file: WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Repeat a walk. Returns a pair: True if the cluster has the expected observation; the walk as lines of text."""
+    """Repeat the walk of a file. Returns a pair: True if Kafka's cluster ends as the file expects; lines of text."""
     bridge.ask({"scenario": file.scenario, "operations": file.path})
     answer = bridge.ask({"walk": [list(range(len(file.path)))]})
     walk = answer["walks"][0]

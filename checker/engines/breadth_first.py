@@ -1,8 +1,8 @@
 """Breadth-first search, level by level, for every store of visited states.
 
 ``Visited`` is an engine's store: fingerprints in memory, sorted runs on disk, or Parquet. ``BreadthFirst`` is the
-loop around it. The loop ends after the last level, at a limit, at an interruption, or if the violations found suffice
-(``decided``).
+loop around it. The loop ends after the last level, at a limit, at an interruption, or when it has found the violations
+that the options request (``decided``).
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class Visited(Protocol):
         """Find the next level: the new successors of the frontier. The search may stop within the level."""
 
     def finish(self) -> None:
-        """Save the search at its end, if it has a checkpoint."""
+        """Write the final checkpoint of the search, if the options request checkpoints."""
 
     def totals(self, search: BreadthFirst) -> Totals:
         """The counts of the search so far."""
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The index of a state's predecessor in the level before, and the number of the step's instance.
+        """The step to state ``index`` of a level: its source's index in the level before, and its instance's number.
 
         For level 0: the index of the initial state, and 0.
         """
@@ -108,7 +108,7 @@ class BreadthFirst:
 
     @property
     def known(self) -> tuple[int, int]:
-        """Bit masks of the properties violated so far: one of the invariants, one of the step properties."""
+        """Two bit masks: the invariants violated so far, and the step properties violated so far."""
         found = self.visited.found
         return _bits(self.names, found), _bits(self.step_names, found)
 
@@ -132,13 +132,13 @@ class BreadthFirst:
         return not missing_verdicts(wanted, self.visited.found, self.options)
 
     def end(self, why: str) -> None:
-        """Stop the search for this reason. An earlier reason stays."""
+        """Stop the search with the reason ``why``, unless it has a reason already."""
         self.stop = self.stop or why
 
     def check_limits(self, distinct: int) -> bool:
         """Stop the search if it exceeds a limit; ``distinct`` is the number of states found.
 
-        Returns True if the search stops, also for an earlier reason.
+        Returns True if the search is stopped, by this limit or for an earlier reason.
         """
         states, seconds = self.options.limit_states, self.options.limit_seconds
         if states is not None and distinct > states:

@@ -38,7 +38,7 @@ Explore = Callable[[Model, SearchOptions, ProgressCallback | None], "Explored"]
 
 @dataclass(frozen=True)
 class Engine:
-    """The engine of an exhaustive search: its name, Spark's master, and the checkpoint."""
+    """The engine of an exhaustive search: its name, the URL of Spark's master, and the checkpoint's directory."""
 
     name: str
     spark_master: str | None = None
@@ -57,9 +57,9 @@ class Engine:
         return None
 
     def in_memory(self) -> None:
-        """Raises InputError for a checkpoint option, unless the engine is Spark.
+        """Raises InputError if an engine other than Spark has a checkpoint option.
 
-        For commands that build the explored graph in memory.
+        For commands in which all engines but Spark build the explored graph in memory.
         """
         if self.name != "spark" and (self.checkpoint or self.resume):
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
@@ -79,7 +79,7 @@ class Engine:
     def _kept(
         self, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
     ) -> SearchResult:
-        """Run the native search with a checkpoint."""
+        """Run the search of this engine (native) with the checkpoint."""
         kept = replace(options, checkpoint=self.checkpoint, resume=self.resume)
         return search(self.name)(model, kept, progress)
 
@@ -117,7 +117,7 @@ def _search(
 
 
 def explore(name: str) -> Explore:
-    """The function of an engine that builds the explored graph. Raises InputError if the engine has none."""
+    """The engine's function that builds an explored graph. Raises InputError if the engine has none."""
     function: Explore = _load(name, "explore")
     return function
 
@@ -148,7 +148,7 @@ def _refuse_checkpoint(checkpoint: str | None, resume: bool, scenarios: int) -> 
 
 
 def simulate(name: str) -> Simulate:
-    """The function of an engine that walks at random. Raises InputError if the engine has none."""
+    """The engine's function for random walks. Raises InputError if the engine has none."""
     function: Simulate = _load(name, "simulate")
     return function
 

@@ -2,8 +2,8 @@
 
 The content is not trusted. The cache does not read a directory or file that another user owns or can write. A file
 starts with its key and a digest of its content. A damaged file is removed, and its content is computed again. Several
-processes can use a directory: a file is written under another name and renamed. If the cache fails, the command
-compiles.
+processes can use a directory: a file is written under another name and renamed. If the cache cannot be used, the
+command compiles and traces the model again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ VARIABLE = "HIGHWATER_CACHE"
 """The environment variable that names the directory of the cache, or turns the cache off (OFF)."""
 OFF = "off"
 MOST_BYTES = 256 << 20
-"""The most bytes in a directory. The standard scenarios take an eighth of it."""
+"""The most bytes in a directory. The standard scenarios take an eighth of this size."""
 _LOOKS = 32
-"""A process measures the directory again after it has written 1/32 of the most bytes."""
+"""A process measures the size of the directory again after it has written 1/32 of the most bytes."""
 
 _FORMAT = b"highwater code 1\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -43,7 +43,7 @@ class Cache:
 
     def __init__(self, directory: Path, most_bytes: int = MOST_BYTES) -> None:
         self.directory, self._most = directory, most_bytes
-        # The bytes written since the directory was last measured. The first write measures it.
+        # The bytes written since the directory was last measured. The initial value makes the first write measure.
         self._put = most_bytes
 
     def get(self, key: bytes) -> bytes | None:

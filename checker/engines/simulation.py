@@ -1,9 +1,9 @@
 """Random walks: options and results of a simulation, and the interpreter's simulation.
 
-A walk starts in an initial state. In each state it takes one of the enabled steps with equal probability; steps that
-are pruned at a bound do not count. The walk ends after ``depth`` states, without such a step, or at a violation. The
-walk's random numbers depend only on the seed and the walk's number. The interpreter's simulation ends with the first
-walk that finds a violation.
+A walk starts in an initial state. In each state it takes one of the enabled steps that are not pruned at a bound, all
+with equal probability. It ends after ``depth`` states, in a state without such a step, or at a violation. The walk's
+random numbers depend only on the seed and the walk's number. The interpreter's simulation ends with the first walk
+that finds a violation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SimulationResult(SearchResult):
 
     ``walks`` is the number of walks begun, ``depth`` the number of states in the longest walk. ``seed`` reproduces
     the walks. The run of a violation is the first walk that found it, not a shortest run. For a step property,
-    ``premises`` counts over all unpruned steps of the states that a walk tries to leave.
+    ``premises`` counts all unpruned steps from the states that a walk leaves, not only the steps that it takes.
     """
 
     walks: int = 0
@@ -109,7 +109,7 @@ class _Walk:
         self.numbers = {id(instance): i for i, instance in enumerate(model.instances)}
 
     def go(self, depth: int, deadlock: bool) -> None:
-        """Walk until ``depth`` states, a state whose steps are all disabled or pruned, or a violation."""
+        """Walk until a violation, a state without an unpruned step, or ``depth`` states."""
         state = initial = self.dice.choice(self.model.initial)
         path: list[int] = []
         broken: list[str] = []

@@ -44,11 +44,11 @@ SETTINGS = settings(
     phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)],
 )
 """The initial ``TestCase.settings``: 1,000 runs of at most 6 bursts, 96 steps. Runs are shrunk and printed here, so
-Hypothesis neither shrinks nor prints them."""
+Hypothesis neither shrinks nor prints runs."""
 
 
 class Violated(AssertionError):
-    """A run that violates a property. The message is the run as text; ``counterexample`` and ``violation`` have it.
+    """A run that violates a property. The message and the attributes ``counterexample`` and ``violation`` have the run.
 
     Each property has its own subclass, so that Hypothesis reports every violated property.
     """
@@ -70,7 +70,7 @@ class Burst:
 
 @st.composite
 def _steps(draw: st.DrawFn) -> Burst:
-    """Draw the next steps of the running machine. A step is taken when it is drawn, because the next depends on it."""
+    """Draw the next steps of the running machine. Each step is taken when drawn, because the next depends on it."""
     running: ModelMachine = draw(st.runner())
     taste, orders = draw(bursts if running.swarm else plain_bursts)
     return Burst(running.go(taste, orders))
@@ -108,7 +108,7 @@ class ModelMachine(RuleBasedStateMachine):
     def go(self, taste: int, orders: bytes) -> list[str]:
         """Take one step for each order of preference, up to a violation or a state without steps.
 
-        Returns the names of the steps.
+        ``taste`` and ``orders`` are an element of ``bursts``. Returns the names of the steps.
         """
         called: list[str] = []
         for order in filter(None, orders):
@@ -335,8 +335,8 @@ class Preferences:
         return among[0] if len(among) == 1 else min(among, key=self._instances(order).__getitem__)
 
     def _order_of_actions(self, order: int) -> dict[str, float]:
-        # Exponential variables are each divided by their weight: each is the least with a probability in proportion
-        # to its weight.
+        # ``action`` divides these exponential variables by the weights. An action then comes first with a probability
+        # in proportion to its weight.
         dice = random.Random(f"actions {order}")
         return {name: -math.log(1 - dice.random()) for name in self._names}
 

@@ -39,7 +39,7 @@ def overrides(config: pytest.Config) -> Overrides:
 
 
 def fitted(config: pytest.Config, request: Request, engine: str | None = None) -> Request:
-    """The request; for the interpreter, which cannot use symmetry, without symmetry and expected counts."""
+    """The request; for the interpreter, changed by ``without_symmetry``."""
     return request.without_symmetry() if _engine(config, engine) == "interpreter" else request
 
 
@@ -240,8 +240,8 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
     """A fixture: a function that explores a protocol or a scenario.
 
     The test fails if a limit ends the search, or if the violated properties are not exactly those of ``violated``. If
-    ``violated`` is None, the scenario's ``[expect]`` must be met (no violation, if other arguments override the
-    scenario). ``engine`` and the limits override the options of the command line; the other arguments are as for
+    ``violated`` is None, the scenario's ``[expect]`` must be met; if other arguments override the scenario, no property
+    may be violated. ``engine`` and the limits override the options of the command line; the other arguments are as for
     ``protocol``. Returns the Result.
     """
 
@@ -284,7 +284,7 @@ def _broken(result: Result, violated: frozenset[str] | None) -> Sequence[str]:
 def replay() -> Replay:
     """A fixture: a function that replays a path.
 
-    The test fails if a part of the input does not conform or is damaged, or if there is a violation or a caveat that
+    The test fails if a part of the input does not conform or is damaged. It also fails at a violation or caveat that
     ``allow`` does not name. ``allow`` has names of properties and kinds of caveats (docs/replay-reference.md). The
     other arguments are as for ``highwater.traces.replay.replay``. Returns the Report. An unreadable input is an error
     of the test.

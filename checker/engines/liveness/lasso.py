@@ -22,8 +22,8 @@ class Confirmed:
     ``due`` is the number (from 0) of the state in which the premise holds and from which on the goal is never
     reached. ``fairness`` has, for each fair group, the reason why the loop is fair to the group.
 
-    If the goal must hold forever, ``missed`` has, for each alternative of the goal, the number of a loop state in
-    which the alternative does not hold. ``due`` is then the least of these numbers.
+    If the goal must hold forever, ``missed`` has a number for each alternative of the goal: a loop state in which the
+    alternative does not hold. ``due`` is then the least of these numbers.
     """
 
     due: int

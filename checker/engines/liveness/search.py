@@ -271,7 +271,7 @@ def search_with_liveness(
     options: SearchOptions,
     progress: ProgressCallback | None = None,
 ) -> SearchResult:
-    """Search a model, then check its liveness properties on the explored graph, and add the results to the search's.
+    """Search a model, check its liveness properties on the explored graph, and return all results together.
 
     The time limit applies to the search and the building of the graph together. The graph comes from the search if the
     engine builds a graph, else from ``explore``. If the search was interrupted or stopped at its first violation, no

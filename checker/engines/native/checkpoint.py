@@ -37,9 +37,9 @@ class Checkpoint(CheckpointDirectory):
     files = re.compile(r"(visited|predecessors|states)-([0-9]{6,12})\.data")
 
     def __init__(self, directory: str, *, resume: bool) -> None:
-        """Lock the directory: for a new search or, with ``resume``, for the search that it holds.
+        """Lock the directory: for a new search or, with ``resume``, for the search whose checkpoint it has.
 
-        Raises InputError if another process has locked it, or its content contradicts ``resume``.
+        Raises InputError if another process has locked the directory, or its content contradicts ``resume``.
         """
         super().__init__(directory)
         self._number = 0
@@ -79,7 +79,7 @@ class Checkpoint(CheckpointDirectory):
             raise self.unusable(wrong) from None
 
     def verify(self, name: str, size: int, checksum: int) -> None:
-        """Read a whole data file. Raises InputError unless it has this size and checksum, those of the manifest."""
+        """Read a data file. Raises InputError unless it has this size and checksum (from the manifest)."""
         found = self.files.fullmatch(name)
         if found is None:
             raise self.damaged(MANIFEST)
@@ -113,7 +113,7 @@ def model_of(run: SearchState) -> dict[str, Any]:
 
 
 def content_of(run: SearchState) -> str:
-    """A digest of the model, its LLVM text and its initial states. A search is restored only if its digest is equal."""
+    """A digest of the model, its LLVM text and its initial states. Only a search with an equal digest is restored."""
     options = run.options
     digest = hashlib.sha256()
     key = model_key(run.program.model, options.symmetry, options.deadlock)
@@ -173,9 +173,10 @@ def _not_in_table(run: SearchState) -> int:
 
 
 def _not_on_disk(run: SearchState) -> int:
-    """The result of ``unvisited`` for a visited set on disk. At a duplicate, the count ends.
+    """The result of ``unvisited`` for a visited set on disk.
 
-    The empty table takes the restored states as candidates, one batch after another.
+    Batches of restored fingerprints are put into the table, and looked up in the sorted runs. A duplicate in a batch
+    ends the count with a positive number.
     """
     delayed, table, missing = run.delayed, run.table, 0
     assert delayed is not None
@@ -300,7 +301,7 @@ class Checkpointer:
         return file
 
     def _save_states(self, closing: ExitStack) -> DataFile:
-        """Write the states of the last level and, if states of the level before are unexpanded, that level too."""
+        """Write the last level's states, and those of the level before it if that level has unexpanded states."""
         file, run = self._begun("states", closing), self._run
         source = SavedFile(self._checkpoint.directory / str(file.name))
         for level in run.levels[-2:] if run.items else run.levels[-1:]:
@@ -312,7 +313,7 @@ class Checkpointer:
     def _visited(self, closing: ExitStack) -> list[SortedRun]:
         """The sorted runs with the fingerprints of all visited states; empty for a finished search.
 
-        If the visited set is in memory, this writes the run.
+        If the visited set is in memory, it is written as one run first.
         """
         run = self._run
         if not run.levels[-1].size and not run.items:
@@ -327,7 +328,7 @@ class Checkpointer:
     def _level(self, number: int) -> dict[str, Any]:
         """The manifest's entry for a level.
 
-        In all levels but the last two, this also joins chunks whose predecessors are adjacent in a file.
+        If the level is not one of the last two, this also joins its chunks whose predecessors are adjacent in a file.
         """
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
@@ -385,7 +386,7 @@ class Checkpointer:
     def _level_of(self, plain: dict[str, Any]) -> Level:
         """The level that an entry of the manifest describes.
 
-        Without states, the level has one chunk for each part of its predecessors.
+        If the entry has no states, the level has one chunk for each part of a file with its predecessors.
         """
         words = self._run.program.layout.words
         size, before = int(plain["size"]), plain["predecessors"]
@@ -458,7 +459,7 @@ class Checkpointer:
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
         """Load the runs into the table.
 
-        If they fill more than three quarters of its largest size and the disk may be used, keep them on disk.
+        If they need more than three quarters of the table's largest size and the disk may be used, keep them on disk.
         """
         run = self._run
         if not runs:
@@ -489,7 +490,7 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """The handle of an array in ``file``: moved there from ``store``, unless a file of the checkpoint has the array."""
+    """Move an array from ``store`` to ``file``, if it is in no saved file yet. Returns the saved array's handle."""
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))
@@ -498,7 +499,7 @@ def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> 
 
 
 def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
-    """Parts of files, with adjacent arrays joined. A part is (file, offset in bytes, first index, count)."""
+    """The arrays' places as (file, offset in bytes, first index, count). Adjacent arrays of a file are joined."""
     parts: list[list[Any]] = []
     end: tuple[str, int] | None = None
     for chunk, kept in chunks:

@@ -74,8 +74,8 @@ _AT_ONCE, _MOST = 1 << 20, 1 << 27
 def initial_words(model: Model, layout: Layout) -> Words:
     """The packed initial states of a model without duplicates, in the order of ``Model.initial``.
 
-    Raises EngineError if there are too many, or the condition on initial states cannot be compiled. Raises
-    LanguageError if there is none.
+    Raises EngineError if there are too many initial states, or the condition on them cannot be compiled. Raises
+    LanguageError if there is no initial state.
     """
     start = model.start
     if start is None or start.candidates < 64:
@@ -100,8 +100,8 @@ def initial_words(model: Model, layout: Layout) -> Words:
 def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
     """Yield the states of a family in blocks. The last free part changes fastest.
 
-    Each free part has its own bits. A state is the family's fixed bits, with one bit pattern of each part. A block is
-    a product of the patterns of the last parts.
+    Each free part has its own bits. A state has the family's fixed bits, and one bit pattern (choice) for each free
+    part. A block has all combinations of choices of the last free parts.
     """
     patterns = [_patterns(part, layout) for part in family.parts]
     fixed = layout.pack(family.scalars) & ~np.bitwise_or.reduce(

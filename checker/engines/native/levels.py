@@ -123,7 +123,7 @@ class NativeLevels(SearchState):
         return Totals(self.distinct, self.generated, *counts, found=self.found, seconds=search.seconds)
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The index of a state's predecessor in the level before, and the number of the step's instance."""
+        """The step to state ``index`` of a level: its source's index in the level before, and its instance's number."""
         chunk = self.levels[level].chunk_of(index)
         packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
         before, instance = divmod(packed, 1 << PREDECESSOR_BITS)
@@ -221,7 +221,7 @@ class NativeLevels(SearchState):
             self.search.end(MEMORY)
 
     def _expand_part(self, worker: Worker, part: Part, following: Level) -> None:
-        """Expand the states of a part. States that are left over return to the queue."""
+        """Expand the states of a part. If the search pauses or stops, unexpanded states return to the queue."""
         chunk, first, end = part
         start = first
         try:
@@ -304,7 +304,7 @@ class NativeLevels(SearchState):
     # --- disk and checkpoints ---------------------------------------------------------------------
 
     def _go_to_disk(self, level: Level) -> None:
-        """Continue with the visited states on disk, because the table is full."""
+        """Continue with the visited states on disk, because the table is full. ``level`` is being expanded."""
         try:
             self.use_disk()
             assert self.delayed is not None
@@ -329,7 +329,7 @@ class NativeLevels(SearchState):
         self._check_limits()
 
     def _save(self, *, over: bool = False) -> None:
-        """Write a checkpoint, if the options request one. A failure stops the search, unless it is ``over``."""
+        """Write a checkpoint, if the options request one. A failure stops the search, unless the search is ``over``."""
         if self.checkpointer is None or self.lost:
             return
         self.seconds = self.search.seconds

@@ -1,8 +1,8 @@
 """Simulation: seeded random walks with the compiled kernels, for models that are too large to explore.
 
-A walk depends only on the seed and the walk's number, not on the machine or the number of workers. Every round of
-walks is finished, so results are reproducible. Only a time limit or Ctrl-C makes the number of rounds depend on the
-machine.
+A walk depends only on the seed and the walk's number, not on the machine or the number of workers. The workers share
+the walks of a round, and the simulation ends only after a whole round, so results are reproducible. Only a time limit
+or Ctrl-C makes the number of rounds depend on the machine.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
 ) -> Iterator[tuple[BreadthFirst, GraphLevels]]:
-    """Context with a search, ready to run, that keeps its table in memory and all its states, for the graph."""
+    """Context with a search that is ready to run. For the graph, it keeps all states, and its table in memory."""
     program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
@@ -350,7 +350,7 @@ class Linking:
 
 
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
-    """Explore a model exhaustively, and build the explored graph if the options request it without a checkpoint.
+    """Explore a model exhaustively. Build the explored graph if the options request a graph and no checkpoint.
 
     The first Ctrl-C ends the search with the result so far. Raises BoundError if a step leaves a type without a
     declared bound. Raises EngineError if the engine does not support the model or the machine. Raises InputError if

@@ -196,9 +196,9 @@ class Buffers:
         self["judging"] = int(judging)
 
     def broken(self) -> list[tuple[int, int]]:
-        """The first violations of step properties that were found since the last call of this method.
+        """The recorded violations of step properties, which this call removes from the buffer.
 
-        A pair has the candidate's predecessor field, and the bits of the violated properties.
+        A pair has the violating candidate's predecessor field, and the bits of the properties that it violates first.
         """
         found: list[tuple[int, int]] = [
             tuple(pair) for pair in self.broken_steps[: self["broken_count"]].tolist()

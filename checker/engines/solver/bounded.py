@@ -194,7 +194,7 @@ LISTED = 64
 
 
 def listed(model: Model) -> list[Scalars] | None:
-    """The initial states if they have at most LISTED candidates, or if the model has only a list; otherwise None."""
+    """The initial states, if the model lists them or its families have at most LISTED candidates; otherwise None."""
     if model.start is None or model.start.candidates <= LISTED:
         return model.initial
     return None

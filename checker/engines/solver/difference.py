@@ -25,7 +25,7 @@ from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")
 SHORT = 64
-"""The largest difference of a scalar's bounds for which each value is tried, the nearest to the wanted value first."""
+"""If a scalar's bounds differ by at most this number, all its values are tried, the nearest to the wanted one first."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ def nearest_state(
 def _nearest(leaf: Leaf, wanted: int) -> list[int]:
     """The values of a scalar, ordered by distance from ``wanted``. If the interval is long, only ``wanted`` itself.
 
-    The distance of two sets is the number of different members.
+    The distance of two sets is the number of members that only one of them has.
     """
     if leaf.high - leaf.low > SHORT:
         return [wanted]

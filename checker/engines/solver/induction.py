@@ -70,7 +70,7 @@ class InductionResult:
     stopped_by: str | None = None
     seconds: float = 0.0
     never: list[str] = field(default_factory=list)
-    """Actions that no state which satisfies the invariants enables."""
+    """Actions that are disabled in every state that satisfies the invariants."""
 
     @property
     def failures(self) -> list[Preserved]:
@@ -140,7 +140,7 @@ def prove(
 class _Decided:
     """A failing step for each property that an action does not preserve, and the time in seconds.
 
-    ``possible`` is False if no state that satisfies the invariants enables the action.
+    ``possible`` is False if the action is disabled in every state that satisfies the invariants.
     """
 
     failures: dict[str, _Step]
@@ -159,7 +159,7 @@ class _Step:
 
 
 class _Question:
-    """The constraints that the checks of all actions share."""
+    """The checks of a proof, with the constraints that all of them share."""
 
     def __init__(self, model: Model, known: Iterable[Invariant], limits: Limits, first: bool) -> None:
         self.model, self.limits, self.first = model, limits, first
@@ -193,7 +193,7 @@ class _Question:
         return found
 
     def _initial_without(self, prop: Property) -> Scalars | None:
-        """An initial state that violates an invariant; None if there is none. For a model with many initial states."""
+        """An initial state that violates ``prop``, found by the solver; None if there is none."""
         state = self.variables[: len(self.model.leaves)]
         solver = z3.SolverFor(self.logic) if self.logic else z3.Solver()
         solver.add(self.in_types)
@@ -320,7 +320,7 @@ def helpers(definition: Definition) -> Helpers:
 
 
 def with_helpers(request: Request) -> Request:
-    """The request without goals, whose properties are followed by the protocol's helpers.
+    """The request without goals, and with the protocol's helpers added to its properties.
 
     Helpers that do not exist under the request's rules are left out.
     """

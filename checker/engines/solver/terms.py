@@ -326,11 +326,11 @@ def _from_integer(term: Term, leaf: Leaf) -> Term:
 
 
 BEYOND = 1 << 80
-"""The value of parameters that bound epochs and offsets in a proof for all of them. Kafka's have 32 and 64 bits."""
+"""The value of parameters that bound epochs and offsets in a proof for all of them. Kafka's have at most 64 bits."""
 
 
 APART = 40
-"""``unbounded`` raises a scenario's bounds by this number to check that they affect only intervals."""
+"""``unbounded`` raises a scenario's bounds by this number, to check that the bounds affect only intervals."""
 
 
 def unbounded(

@@ -1,7 +1,7 @@
 """The levels of a search on disk: Parquet files of states, and a manifest for each level.
 
     run.json                the identity of the search, and the number of buckets
-    level-00012.json        the manifest of a level: written last, under its name in one step
+    level-00012.json        the manifest of a level: written last, and renamed into place
     level-00012/*.parquet   the states of a level: fingerprint, predecessor, instance, word_0, word_1, …
     lock                    locked by the driver until its process ends
 
@@ -36,9 +36,10 @@ from highwater.checker.engines.native.text.kernels import PREDECESSOR_BITS, WORD
 from highwater.checker.engines.state_graph import Words
 
 GROUP = 1 << 18
-"""The least number of states in a row group of a file, except the last; the most states that are expanded together.
+"""The most states that are expanded together.
 
-A row group is read as a whole, and has at most twice this number.
+A row group of a file is read as a whole. It has at most twice as many states, and, unless it is the last, at least as
+many.
 """
 Fingerprints = Callable[[Words], Words]
 """Computes the fingerprints of packed states."""
@@ -49,8 +50,8 @@ _INSTANCE = (1 << PREDECESSOR_BITS) - 1
 class LevelFile:
     """A file of a level: ``count`` states from index ``base`` of the level on.
 
-    ``bucket`` is the bucket of the file's states; None if the level is not divided. ``bytes`` is the file's size,
-    ``checksum`` its CRC-32C.
+    ``bucket`` is the bucket of the file's states; None if the level is not divided into buckets. ``bytes`` is the
+    file's size, ``checksum`` its CRC-32C.
     """
 
     bucket: int | None
@@ -262,7 +263,7 @@ class SparkCheckpoint(CheckpointDirectory):
             return np.asarray(column.to_numpy(), dtype=np.uint64)
 
     def origin(self, number: int, level: CommittedLevel, index: int) -> tuple[int, int]:
-        """The index of a state's predecessor in the level before, and the number of the step's instance."""
+        """The step to state ``index`` of level ``number``: its source's index in the level before, and its instance."""
         if not 0 <= index < level.size:
             raise self.damaged(_manifest(number))
         part = level.part_of(index)

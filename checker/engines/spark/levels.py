@@ -3,12 +3,12 @@
     range of tasks ── mapInArrow(expand) ── repartitionById(bucket) ── mapInArrow(keep_new) ── reports
 
 ``expand`` reads its share of the frontier from Parquet and runs the native kernels over it. A bucket holds the
-fingerprints with the same remainder; Spark's shuffle brings all candidates of a bucket to one task. ``keep_new`` has
-a table with the fingerprints of its bucket in all levels (the visited side of an anti-join). It drops the candidates
-that the table has, and writes the others as Parquet. A small level goes the same way within the driver.
+fingerprints with the same remainder modulo the number of buckets. Spark's shuffle brings all candidates of a bucket to
+one task. ``keep_new`` has a table with the fingerprints of its bucket in all levels (the visited side of an anti-join).
+It drops the candidates that the table has, and writes the others as Parquet. The driver handles small levels itself.
 
-Each task reports its counts as a row of the job's result, so a task that failed or ran twice counts once. A task's
-result does not depend on where or how often it runs: of several steps to a state the least predecessor counts.
+Each task reports its counts as a row of the job's result, so a task that is repeated counts once. A task's result
+does not depend on where or how often it runs: of several steps to a state, the step with the least predecessor is kept.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _MOST_HELD_BYTES = 1 << 28
 
 Report = dict[str, Any]
 Known = tuple[int, int]
-"""Bit masks of the properties violated so far: one of the invariants, one of the step properties."""
+"""Two bit masks: the invariants violated so far, and the step properties violated so far."""
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Found:
 class LevelTask:
     """A level to expand: the checkpoint's directory, the search's identity, and the number of the level.
 
-    ``known`` are the properties violated so far. ``table_bytes`` is the memory for fingerprint tables.
+    ``known`` has the properties violated so far, as bit masks. ``table_bytes`` is the memory for fingerprint tables.
     """
 
     directory: str
@@ -122,7 +122,7 @@ def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
 
 
 def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
-    """A record batch: a report for the first bucket, and an empty row for each other bucket, so that its task runs."""
+    """A record batch: a report for the first bucket, and an empty row for each other bucket, so that all tasks run."""
     listed = list(buckets)
     texts = [json.dumps(report), *[None] * (len(listed) - 1)]
     columns = [pa.array(listed, pa.int32()), pa.array(texts, pa.string())]
@@ -130,7 +130,7 @@ def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
 
 
 def arrived(batches: Iterable[pa.RecordBatch], width: int) -> Iterator[tuple[int, str | None, Words]]:
-    """Yield what the shuffle brought to a task: the bucket, a report or None, and rows of ``width`` words."""
+    """Yield each row of the shuffle that a task received: bucket, report or None, and candidates of ``width`` words."""
     for batch in batches:
         blocks = batch.column("rows")
         texts = batch.column("report").to_pylist()
@@ -146,7 +146,7 @@ def reports_of(texts: Iterable[str]) -> pa.RecordBatch:
 
 
 def refusal(wrong: BaseException) -> Report:
-    """The part of a report that makes the driver raise this error again, as InternalError or EngineError."""
+    """A report of an error, which the driver raises again as InternalError or EngineError."""
     if isinstance(wrong, OSError):
         place = f"{wrong.filename}: " if wrong.filename else ""
         return {"failure": f"{place}{wrong.strerror or wrong}"}
@@ -204,7 +204,7 @@ def successors(
 
 
 def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
-    """Write the rows ``new``, which ``buffers`` yields. Add their file, premises and violations to ``report``."""
+    """Write the row arrays ``new``, which come from ``buffers``. Add file, premises and violations to ``report``."""
     places: dict[str, int] = {}
     for rows in new:
         for name, index in buffers.violated():
@@ -228,7 +228,7 @@ def share(
 ) -> Iterator[tuple[int, Words]]:
     """Yield the states of a level that belong to a bucket (None: all states), in groups, each with its first index.
 
-    In a level that is not divided into buckets, each bucket has a range. Raises InputError if a file is damaged.
+    If the level is not divided into buckets, each bucket gets a range of states. Raises InputError for a damaged file.
     """
     for part in level.parts:
         start, end = 0, part.count
@@ -366,7 +366,7 @@ def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa
 
 
 def keep_new(task: LevelTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The task function of the second stage: write the candidates that no level has, and check their properties.
+    """The task function of the second stage: write the candidates that are in no level yet, and check their properties.
 
     Yields reports.
     """
@@ -561,7 +561,7 @@ class ParquetLevels:
         return self._last
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The index of a state's predecessor in the level before, and the number of the step's instance."""
+        """The step to state ``index`` of a level: its source's index in the level before, and its instance's number."""
         return self.checkpoint.origin(level, self.committed[level], index)
 
     def initial(self, index: int) -> Scalars:

@@ -157,7 +157,7 @@ class RowBuffers(Buffers):
         return self.rows[:count]
 
     def violated(self) -> Iterator[tuple[str, int]]:
-        """The invariants first violated in the last yielded rows, each with the index of the violating row."""
+        """Yield each invariant first violated in the last yielded rows, with the index of the violating row."""
         for index, bits in self.violations[: self["violation_count"]].tolist():
             for number, prop in enumerate(self.program.model.properties):
                 if bits >> number & 1:

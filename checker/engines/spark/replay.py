@@ -113,7 +113,7 @@ class SparkReplay:
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
         """The metadata log of an input that is worth dividing into shares; None if one task should replay the input.
 
-        Raises InputError if ``out`` is given for anything but a metadata log without other logs.
+        Raises InputError if ``out`` is given, but the input is not a metadata log alone.
         """
         if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps or one.request_logs:
             if out is not None:

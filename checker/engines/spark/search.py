@@ -101,7 +101,7 @@ def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProg
 
 
 def _committed(checkpoint: SparkCheckpoint) -> list[CommittedLevel]:
-    """The committed levels from which to resume. Files of no level are removed. Raises InputError for damaged files."""
+    """The committed levels from which to resume. Removes files of other levels. Raises InputError for damaged files."""
     try:
         levels = checkpoint.levels()
         checkpoint.verify(levels)

@@ -99,7 +99,8 @@ class Mismatch(AssertionError):
 class Lockstep:
     """One run of an implementation and the model together, from the model's first initial state.
 
-    ``states`` are the model's states that fit the observations. ``operations`` are the numbers of the instances taken.
+    ``states`` are the model's states that fit the observations. ``operations`` are the numbers of the
+    instances carried out so far.
     """
 
     model: Model
@@ -122,7 +123,7 @@ class Lockstep:
         self._keep([initial], "initial state", None)
 
     def possible(self) -> tuple[list[int], list[int]]:
-        """The operations to try: those with the verdict TAKES in some state, and those that no state takes.
+        """Two lists of operations to try: those with the verdict TAKES in some state, and those that no state takes.
 
         Operations with the verdict CUT or SENSELESS in some state are left out.
         """

@@ -197,7 +197,7 @@ class PipeAdapter(Adapter):
 
 
 def serve(adapter: Adapter, source: IO[str], target: IO[str], implementation: str = "unnamed") -> None:
-    """Serve an adapter written in Python as the process of a pipe: answer requests to the end of the input."""
+    """Run an adapter written in Python as the process behind a PipeAdapter: answer requests until ``source`` ends."""
     for line in source:
         request = json.loads(line)
         answer: dict[str, Any] = {"id": request.get("id")}

@@ -29,7 +29,7 @@ from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 
 REFUSED_ONE_IN = 4
-"""One drawn operation in this number is an operation that the model refuses, if there is any."""
+"""One in this number of drawn operations is an operation that the model refuses, if there is any."""
 
 
 @st.composite
@@ -68,7 +68,7 @@ class ConformanceMachine(RuleBasedStateMachine):
             raise self._shortest(self.mismatch).with_traceback(None)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Carry out one operation for each order of preference, up to a mismatch. Returns the operations' names."""
+        """Carry out one operation for each order of preference (``bursts``), up to a mismatch. Returns the names."""
         called: list[str] = []
         for order in filter(None, orders):
             if self.mismatch is not None:
@@ -95,7 +95,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @classmethod
     def _again(cls, operations: Sequence[int]) -> Mismatch | None:
-        """Start again, and carry out the operations that are possible. Returns the mismatch, or None."""
+        """Start a run, and carry out the possible ones among these operations. Returns the mismatch, or None."""
         lockstep = cls._new()
         try:
             lockstep.start()
@@ -108,7 +108,7 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @classmethod
     def _shortest(cls, found: Mismatch) -> Mismatch:
-        """A mismatch with as few operations as possible, found by repeated runs of the implementation."""
+        """Shrink a mismatch by repeated runs of the implementation, and return the shorter mismatch."""
         if cls.best is None or len(found.operations) <= len(cls.best):
 
             def attempt(operations: Sequence[int]) -> Sequence[int] | None:

@@ -30,7 +30,7 @@ class Code:
         machine = Machine(text(), Effort.FULL)
         self._machine = machine
         self.tidy: Any = machine.function("tidy", 3)
-        """``tidy(table, start, end)``: sort each sequence of taken slots; no sequence crosses an end."""
+        """``tidy(table, start, end)``: sort each sequence of taken slots; none may cross ``start`` or ``end``."""
         self.extract: Any = machine.function("extract", 5, result=True)
         """``extract(table, start, end, marks, out)``: copy unmarked fingerprints to ``out``; returns their number."""
         self.pack: Any = machine.function("pack", 3, result=True)

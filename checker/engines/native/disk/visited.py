@@ -89,7 +89,7 @@ class VisitedRuns:
                 yield run, start, end
 
     def _shared(self, tasks: Iterable[Task], work: Callable[[Room, Task], int]) -> Sequence[int]:
-        """Distribute the tasks to the threads. Returns, for each thread, the sum of the results."""
+        """Distribute the tasks to the threads. Returns, for each thread, the sum of its tasks' results."""
         waiting = deque(tasks)
         failed = threading.Event()
 
@@ -111,7 +111,7 @@ class VisitedRuns:
         return [future.result() for future in futures]
 
     def add(self, table: Table, marks: Words | None) -> SortedRun:
-        """Write the unmarked fingerprints of a sorted table as a new run, and return it. An empty run is closed."""
+        """Write the unmarked fingerprints of a sorted table as a run, and return it. Close the run if it is empty."""
         run = written_run(self._new_file("visited"), in_order(table, marks))
         if run.count:
             self.runs.append(run)

@@ -37,7 +37,7 @@ class Output:
 def _by_guard(
     instances: list[tuple[int, Instance]], depth: int
 ) -> Iterator[tuple[Node | None, list[tuple[int, Instance]]]]:
-    """Group instances by their guard at index ``depth``, in order of first appearance. Guard None: no guard is left."""
+    """Group instances by their guard at index ``depth``, in order of first appearance. Guard None: no further guard."""
     groups: dict[int, tuple[Node | None, list[tuple[int, Instance]]]] = {}
     for number, instance in instances:
         guard = instance.guards[depth].node if depth < len(instance.guards) else None
@@ -105,7 +105,7 @@ class Kernels:
     def _successors(self) -> str:
         """Write ``@successors(state, index, out, counts, cuts, error, …)``, which expands a state.
 
-        It writes candidates to ``out``, and returns the end of the candidates. ``counts`` has a counter for each
+        It writes candidates to ``out``, and returns the address after the last one. ``counts`` has a counter for each
         instance, ``cuts`` for each bound. If a step leaves a type without a declared bound, ``error`` becomes 1 +
         instance * 2**16 + check. ``enabled`` becomes 1 if the guards of a step hold, even if the step is pruned.
         ``premises`` counts the steps whose premise holds, for each step property, after the invariants' counters.
@@ -131,7 +131,7 @@ class Kernels:
         depth: int,
         output: Output,
     ) -> str:
-        """Write code for instances whose first ``depth`` guards hold. Returns the end of the candidates.
+        """Write code for instances whose first ``depth`` guards hold. Returns the address after the last candidate.
 
         Instances with the same next guard share a branch, so a guard that does not hold skips all of them.
         """
@@ -155,7 +155,7 @@ class Kernels:
     def _take(
         self, f: FunctionText, scope: ValueScope, number: int, instance: Instance, output: Output
     ) -> str:
-        """Write code for an instance whose guards hold. Returns the end of the candidates."""
+        """Write code for an instance whose guards hold. Returns the address after the last candidate."""
         f.store(1, "%enabled")
         done = f.fresh("taken")
         arrivals: list[tuple[str, str]] = []
@@ -246,7 +246,7 @@ class Kernels:
         return f.op(f"icmp ne i64 {found}, 0")
 
     def _asked_apart(self, number: int) -> str:
-        """Write ``@judge_step_N(before, after, premises)``: 0, or the bit of step property N if a step violates it."""
+        """Write ``@judge_step_N(before, after, premises)``: it returns step property N's bit if violated, else 0."""
         f = FunctionText(
             f"internal i64 @judge_step_{number}(ptr %before, ptr %after, ptr %premises) noinline"
         )
@@ -311,9 +311,9 @@ def refuse_asymmetry(model: Model) -> None:
 
 
 def canonical(model: Model, layout: Layout) -> str:
-    """The LLVM text of ``@canonical(words)``: the fingerprint of the least renaming of a state.
+    """The LLVM text of ``@canonical(words)``, which returns the fingerprint of a state's least renaming.
 
-    Renamings are compared word by word.
+    A renaming is a symmetric state. Renamings are compared word by word.
     """
     f = FunctionText("internal i64 @canonical(ptr %words)")
     words = [f.load(f.at("%words", w)) for w in range(layout.words)]

@@ -220,7 +220,7 @@ class Runtime:
         cuts: str | None = None,
         error: str | None = None,
     ) -> str:
-        """Write code that expands a state. Returns the end of the candidates.
+        """Write code that expands a state. Returns the address after the last candidate.
 
         By default, ``counts``, ``cuts`` and ``error`` are those of the context.
         """
@@ -237,9 +237,9 @@ class Runtime:
         fingerprint: Callable[[str], str],
         beside: Callable[[str], list[str]] = lambda home: [],
     ) -> Iterator[tuple[str, str]]:
-        """Context in which added code runs for each index from start to end, with the slot of the index's fingerprint.
+        """Context in which added code runs for each state or row from start to end. Yields index and slot.
 
-        ``fingerprint`` writes code for the fingerprint of an index. If the table lacks the fingerprint, the field
+        ``fingerprint`` writes code for the fingerprint at an index. If the table lacks the fingerprint, the field
         ``lost`` becomes 1 + index. Slots, and the addresses that ``beside`` returns for a slot, are prefetched.
         """
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
