@@ -35,8 +35,11 @@ def scenario(
     - a Scenario or, without ``settings``, a Request.
 
     ``settings`` override the subject's own, like the command-line options: ``parameters`` and ``rules`` by name,
-    ``profile``, ``properties``, ``deadlock``, ``symmetry``, ``outside``. Without ``properties``, a scenario's own
-    properties are checked, and all properties of a protocol. A protocol of Highwater is then checked without liveness.
+    ``profile``, ``properties``, ``deadlock``, ``symmetry``, ``outside``. Without ``properties``, these are checked:
+
+    - for a scenario: the properties that the scenario lists, or all if it lists none;
+    - for a built-in protocol: all properties except liveness;
+    - for any other protocol: all properties.
 
     The request's ``model()`` is the traced protocol. Raises InputError if a name is unknown or a value is invalid.
     """

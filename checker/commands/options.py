@@ -89,7 +89,7 @@ verbose_option = click.option(
 
 
 def html_option(what: str) -> Callable[[Command], Command]:
-    """The option ``--html``. ``what`` is the help's name for the runs on the page."""
+    """The option ``--html``. ``what`` names the runs on the page, in the help text."""
     return click.option(
         "--html", "html", metavar="FILE", help=f"Write {what} as an HTML page to step through."
     )
@@ -144,7 +144,7 @@ def limit_states_option(default: int | None = None) -> Callable[[Command], Comma
 
 
 def quiet_option(left: str) -> Callable[[Command], Command]:
-    """The option ``--quiet``. ``left`` is the help's name for the output that is still printed."""
+    """The option ``--quiet``. ``left`` names the output that is still printed, in the help text."""
     return click.option("--quiet", is_flag=True, help=f"Print {left} only, without progress.")
 
 

@@ -133,8 +133,9 @@ def follow(
 def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> FollowerState | None:
     """``place``, brought forward to the last event in the file; None if there is neither a state nor an event.
 
-    A killed follower may have written events after its last state. When brokers' logs and the metadata log are read
-    again, they interleave differently. So the numbers of the events cannot show which events were written before.
+    A killed follower may have written events after its last state. After a restart, the same event can get another
+    number, because brokers' logs and the metadata log interleave differently. So incidents that the file has as open
+    or closed are added to ``place``, and are recognized by their ids.
     """
     for event in events.after(0 if place is None else place.seq):
         place = FollowerState(0, 0, 0, {}) if place is None else place

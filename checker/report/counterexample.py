@@ -1,7 +1,7 @@
 """Counterexamples: a run that violates a property, step by step.
 
-An engine reports instance numbers. This module replays the run with the interpreter. So the reference engine has
-checked every reported run, whichever engine found it.
+An engine reports a run as instance numbers. This module replays each run with the interpreter, the reference engine. So
+the reference engine has checked every reported run, whichever engine found it.
 """
 
 from __future__ import annotations

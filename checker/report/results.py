@@ -120,7 +120,7 @@ class Result:
     """The scenario, and the values of parameters, rules and properties."""
     engine: str
     search: SearchResult
-    """The engine's findings."""
+    """The result of the engine."""
     examples: tuple[Counterexample, ...] = ()
     """The runs to violations, shortest first."""
     goal_runs: tuple[Counterexample, ...] = ()
@@ -208,7 +208,7 @@ class Result:
 
     @property
     def generated_states(self) -> int:
-        """The number of initial states, plus the number of steps that reached a state, new or known.
+        """The number of initial states, plus the number of steps to a state, new or already visited.
 
         For random walks, the number of visited states.
         """
@@ -450,7 +450,7 @@ class Result:
         return [name for name, met in self.search.premises.items() if not met]
 
     def warning_lines(self) -> Iterator[str]:
-        """The warnings for a terminal: one line for each reason, with the table entry that accepts it."""
+        """The warnings for a terminal: one line for each reason, with the [expect] entry that accepts the warning."""
         alike: dict[tuple[str, str], list[str]] = {}
         for warning in self.vacuous:
             alike.setdefault((warning.kind, warning.text.removeprefix(warning.name)), []).append(warning.name)

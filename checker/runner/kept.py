@@ -88,8 +88,8 @@ def now() -> str:
 def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) -> dict[int, Result]:
     """The stored results of unchanged requests, by position in ``requests``. No protocol is traced.
 
-    The results have no model, so they cannot show runs. Left out are results that are not as expected and, without
-    ``runs``, results that have runs.
+    The results have no model, so they cannot show runs. Results that are not as expected are left out. If ``runs`` is
+    False, results that have runs are left out, too.
     """
     found: dict[int, Result] = {}
     for number, request in enumerate(requests):
