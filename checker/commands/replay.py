@@ -152,10 +152,10 @@ def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, p
 def _refuse_with_follow(
     follow: bool, without: Mapping[str, object], engine: str, beside: Mapping[str, object]
 ) -> None:
-    """Raises InputError for an option that does not fit ``follow``, the value of ``--follow``.
+    """Raises InputError for an option that excludes ``--follow``, or that requires ``--follow`` if it is missing.
 
-    Options are given by name with their values, None if unset. Those of ``without`` exclude ``--follow``, as the Spark
-    engine does; those of ``beside`` require it.
+    ``without`` (with the Spark engine) are options that exclude ``--follow``, ``beside`` are options that require it.
+    Each is a value by name; None if the option is not given.
     """
     if follow:
         given = [name for name, value in without.items() if value is not None]

@@ -276,7 +276,7 @@ class RuleUse:
     asked: bool = True
 
     def add(self, actions: Sequence[str], forbids: int, allows: int, changes: int) -> None:
-        """Add the counts for some actions."""
+        """Add the counts, and the actions if one of the counts is above zero."""
         self.forbids += forbids
         self.allows += allows
         self.changes += changes

@@ -243,8 +243,8 @@ class Overrides:
 class Request:
     """A scenario to check: parameters and rules, each with its value, and the properties.
 
-    ``as_written``: True if the scenario's expectations apply. ``counts_expected``: True if the expected numbers of states
-    and levels apply, too.
+    ``as_written``: True if the scenario's expectations apply. ``counts_expected``: True if the expected numbers of
+    states and levels apply, too.
     """
 
     scenario: Scenario

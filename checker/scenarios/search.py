@@ -157,7 +157,7 @@ class EngineError(LanguageError):
 
 
 def missing_verdicts(properties: list[str], found: Collection[str], options: SearchOptions) -> bool:
-    """True if the search must continue after a level: a verdict is open, or all states must be explored.
+    """True if the search must continue after a level: a property is not violated, or all states must be explored.
 
     ``found`` are the violated properties.
     """

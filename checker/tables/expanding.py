@@ -56,7 +56,7 @@ class Expanded:
 
 
 class TableProgram(CompiledModel):
-    """Machine code of a model for its tables."""
+    """Machine code that expands states of a model for its tables."""
 
     kernels, runtime = CutKernels, FingerprintRuntime
 

@@ -364,7 +364,7 @@ def _explain_by_history(
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
-    """The verdicts to explain: scenarios with changed expressions, without those that pass unless all pass.
+    """The verdicts on scenarios with changed expressions: those that do not pass or, if all pass, all.
 
     The smallest come first; at most ``options.explain`` are returned.
     """
