@@ -408,7 +408,7 @@ class Answers:
         }
 
     def test(self, arguments: Arguments) -> dict[str, Any]:
-        """The path as the text of a pytest test."""
+        """The text of a pytest test that repeats the path."""
         name = self.request.scenario.name
         return {"text": pytest_of(self.session, self._path(arguments), name, self.changed)}
 

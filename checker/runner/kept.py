@@ -156,9 +156,9 @@ def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
 
 
 def _traced(model: Model, request: Request) -> bytes | None:
-    """The key of the traced model, which is also stored; None if it cannot have a key.
+    """The key of the traced model; None if there is no key.
 
-    None also if the model is not traced now and no key is stored.
+    If the model is a ``KnownModel``, its key is read from the cache. Otherwise the key is computed and stored.
     """
     if request.outside or not model_key.comes_with_the_checker(request):
         return None

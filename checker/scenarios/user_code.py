@@ -129,7 +129,7 @@ def beside(path: Path, module: str) -> Iterator[None]:
 
 
 class _Neighbours(MetaPathFinder):
-    """Finds the modules of these names in one directory."""
+    """Finds modules with given names in one directory."""
 
     def __init__(self, directory: Path, names: set[str]) -> None:
         self.directory, self.names = directory, names
