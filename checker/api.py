@@ -64,7 +64,8 @@ def check(
     ``settings`` are those of ``scenario``. The other arguments mean the same as the command-line options. ``engine``
     is ``native``, ``interpreter`` or ``spark``. ``first`` ends the search after the level of the first violation.
     ``progress`` reports progress on standard error. Ctrl-C, or a notebook's interrupt, ends the search with the
-    states found so far. Spark omits liveness properties, and raises InputError if they are named.
+    states found so far. Spark omits liveness properties, and raises InputError if ``properties`` or the scenario names
+    one.
 
     Raises InputError if the engine does not support the request, and LanguageError for a mistake in the protocol's
     code.

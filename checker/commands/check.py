@@ -186,7 +186,7 @@ def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:
     """The requests without their liveness properties, which Spark cannot check; a note lists what is skipped.
 
-    A request with liveness only is left out or, if scenarios are ``named``, raises InputError.
+    A request that has only liveness properties is left out or, if scenarios are ``named``, raises InputError.
     """
     for request in requests:
         live = ", ".join(p.name for p in request.liveness)

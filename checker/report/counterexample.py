@@ -451,7 +451,7 @@ class AbstractStep:
 
     - ``changes``: for the path of each changed value, a pair: the value before and the value after
     - ``near``: if the step is not allowed, the actions most similar to it
-    - ``leaves``: the types of the abstract protocol that the state after the step is outside of
+    - ``leaves``: for each value outside its type in the abstract state after the step, its path and interval as text
     """
 
     action: str | None

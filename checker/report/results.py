@@ -127,9 +127,9 @@ class Result:
     """The runs to the reachability goals that were reached."""
     stop_at_first: bool = False
     ruled_out: tuple[str, ...] = ()
-    """Actions that the parameters make impossible, as tracing found."""
+    """Actions that tracing finds impossible with these parameters."""
     constant: tuple[str, ...] = ()
-    """Properties that tracing shows to have the same value in every state, or a premise that never holds."""
+    """Properties that tracing finds constant: with one value in every state, or a premise that never holds."""
     vacuous: tuple[Vacuous, ...] = ()
     """Vacuous actions and properties that the scenario does not expect (``report/vacuity.py``)."""
     outside_states: int | None = None

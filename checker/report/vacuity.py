@@ -238,10 +238,10 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """The protocol with small parameters that allow almost every action, cached for all its scenarios.
+    """Yield the protocol with small parameters that allow almost every action: without rules, then with the request's.
 
-    The parameters are the defaults, or 1 for a default of 0. The first result has no rules, the second has the
-    scenario's rules. Steps may write other values than in the scenario.
+    The parameters are the defaults, or 1 for a default of 0. Results are cached for all scenarios of the protocol.
+    Steps may write other values than in the scenario.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable
@@ -252,7 +252,7 @@ def _shared_others(request: Request) -> Iterator[_Other]:
 
 
 def _others(request: Request) -> Iterator[_Other]:
-    """The scenario's protocol with larger parameters, or without rules.
+    """Yield the scenario's protocol four times, with these changes.
 
     1. all parameters are one larger
     2. the parameters that are 0 are one larger
