@@ -80,7 +80,8 @@ def follow(
     """Follow the metadata log in the first of ``paths`` until SIGTERM (status 0) or SIGINT (130).
 
     Further ``paths`` are directories with brokers' logs. An event is written before the state that follows it. With a
-    state file, an event that the event file already has is not repeated; without one, events are numbered from 1 again.
+    state file, an event that the event file already has is not repeated. Without a state file, events are numbered from
+    1 again.
     Raises InputError if a path is a file, and LanguageError for an unknown profile or rule.
     """
     for path in paths:

@@ -400,7 +400,7 @@ def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bo
     """The HTML of a page. Data never becomes HTML, because the page's script only sets texts.
 
     ``style`` and ``script`` are added to the page, the script before the script that draws runs. ``asks`` allows the
-    page to send requests to its own server only.
+    page to send requests, but only to its own server.
     """
     text = (_HERE / "run.html").read_text(encoding="utf-8")
     own = {name: (_HERE / name).read_text(encoding="utf-8") for name in ("run.css", "drawing.js", "run.js")}
