@@ -35,8 +35,11 @@ def scenario(
     - a Scenario or, without ``settings``, a Request.
 
     ``settings`` override the subject's own, like the command-line options: ``parameters`` and ``rules`` by name,
-    ``profile``, ``properties``, ``deadlock``, ``symmetry``, ``outside``. Without ``properties``, a scenario's own
-    properties are checked, and all properties of a protocol. A protocol of Highwater is then checked without liveness.
+    ``profile``, ``properties``, ``deadlock``, ``symmetry``, ``outside``. Without ``properties``, these are checked:
+
+    - for a scenario: the properties that the scenario lists, or all if it lists none;
+    - for a built-in protocol: all properties except liveness;
+    - for any other protocol: all properties.
 
     The request's ``model()`` is the traced protocol. Raises InputError if a name is unknown or a value is invalid.
     """
@@ -61,7 +64,8 @@ def check(
     ``settings`` are those of ``scenario``. The other arguments mean the same as the command-line options. ``engine``
     is ``native``, ``interpreter`` or ``spark``. ``first`` ends the search after the level of the first violation.
     ``progress`` reports progress on standard error. Ctrl-C, or a notebook's interrupt, ends the search with the
-    states found so far. Spark omits liveness properties, and raises InputError if they are named.
+    states found so far. Spark omits liveness properties, and raises InputError if ``properties`` or the scenario names
+    one.
 
     Raises InputError if the engine does not support the request, and LanguageError for a mistake in the protocol's
     code.

@@ -120,7 +120,7 @@ class _ReaderLeftError(Exception):
 
 @contextmanager
 def _hidden_from_click() -> Iterator[None]:
-    """Convert two errors that click would report wrongly.
+    """While inside, raise other exceptions in place of two that click would report wrongly.
 
     Click turns a closed pipe into status 1, and a truncated module (EOFError) into "interrupted".
     """

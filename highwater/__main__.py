@@ -5,7 +5,7 @@ import sys
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if sys.path and sys.path[0] == os.getcwd() != _OURS and not sys.flags.safe_path:
-    del sys.path[0]  # `-m` put it there: the current directory is no place for modules, unless it is our own
+    del sys.path[0]  # `-m` added the current directory: import no modules from it, unless it holds Highwater
 
 from highwater.checker.cli import main  # noqa: E402
 

@@ -64,8 +64,8 @@ class CheckpointDirectory:
     def take(self, *, resume: bool) -> None:
         """Lock the directory until ``close``, for a new search or, with ``resume``, for the search stored there.
 
-        Without ``resume``, a missing directory is created. Raises InputError if the directory cannot be used: it is
-        locked, holds other files, or already holds a search (with ``resume``: no search of this engine).
+        Without ``resume``, a missing directory is created. Raises InputError if the directory is locked or holds other
+        files. With ``resume`` it must hold a search of this engine, without ``resume`` no search.
         """
         try:
             if not resume:
@@ -73,7 +73,7 @@ class CheckpointDirectory:
             self._refuse_content(resume=resume)
             self._lock = self._locked()
             try:
-                self._refuse_content(resume=resume)  # another process may have been here in between
+                self._refuse_content(resume=resume)  # another process may have written files before the lock
             except BaseException:
                 self.close()
                 raise

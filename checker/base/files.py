@@ -157,8 +157,8 @@ def written(option: str, target: str | Path) -> Iterator[Path]:
 class JsonOutput:
     """The target of ``--json``: a file or standard output.
 
-    An unwritable target raises InputError in the constructor, not after a long search. With ``quiet``, ``note`` and
-    ``progress`` print nothing.
+    An unwritable target raises InputError in the constructor, not after a long search. With ``quiet``, the methods
+    ``note`` and ``progress`` print nothing.
     """
 
     def __init__(self, target: str | None, *, quiet: bool = False) -> None:

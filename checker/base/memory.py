@@ -39,7 +39,7 @@ def collect_garbage_rarely() -> None:
 
 
 def available_memory() -> int:
-    """The bytes of memory still available to this process: the least that machine, control groups and limits leave."""
+    """The bytes of memory available to this process: the least of what machine, control groups and limits leave."""
     return max(0, min([_of_machine(), *_of_groups(), *_of_limits()]))
 
 

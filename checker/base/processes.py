@@ -49,7 +49,7 @@ class Pool(Generic[Job]):
     """Processes that run jobs: ``do(job, say)`` returns the answer to a job, and ``say`` reports its progress.
 
     ``do``, jobs, progress and answers are sent between processes, so they must be picklable. With ``copied`` each job
-    runs in its own fork of this process: then ``do`` can be any function, and no answer depends on earlier jobs.
+    runs in its own fork of this process. Then ``do`` need not be picklable, and no answer depends on earlier jobs.
     """
 
     def __init__(self, do: Callable[[Job, Say], object], *, copied: bool = False) -> None:
@@ -62,7 +62,7 @@ class Pool(Generic[Job]):
     def run(self, jobs: Iterable[Job], count: int, every: float | None = None) -> Iterator[News[Job] | None]:
         """Run jobs in ``count`` processes and yield their messages; None after ``every`` seconds without a message.
 
-        ``jobs`` is advanced when a process is free. Raises ProcessEnded if no process can be started.
+        The next of ``jobs`` is computed when a process is free. Raises ProcessEnded if no process can be started.
         """
         left = iter(jobs)
         for _ in range(count):

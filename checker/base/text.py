@@ -113,8 +113,8 @@ def lines(
 ) -> Iterator[tuple[str, str]]:
     """A state as pairs (path, text): one for each field.
 
-    A field that is an array has a pair for each element, and a field of messages has a pair for each kind. ``only``
-    is a collection of paths of scalars: fields that contain none of these scalars are left out.
+    An array has a pair for each element, and a field of messages has a pair for each kind of message. ``only`` has
+    paths of scalars: fields that contain none of these scalars are left out.
     """
     for name, inner in type.fields.items():
         value = state[name]

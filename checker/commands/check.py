@@ -90,7 +90,7 @@ def check(
     reuse = Reuse.of(engine, asked, fresh=fresh)
     found: dict[int, Result] = {}
     if reuse is Reuse.REUSE and trace_out is None and html is None:
-        # To show a run its model is needed: then only the search is reused, not the whole result.
+        # A stored result has no model, and showing a run needs the model: such a scenario is traced again.
         shown = not quiet and (verbose or len(requests) == 1)
         found = kept.results(requests, asked, runs=not shown)
     left = [number for number in range(len(requests)) if number not in found]
@@ -144,9 +144,9 @@ def check(
 
 
 def _refuse_several(names: Sequence[str], trace_out: str | None, html: str | None) -> None:
-    """Raises InputError if an option for a file about one run is given without exactly one name.
+    """Raises InputError if ``--trace-out`` or ``--html`` is given without exactly one name.
 
-    Also raises it if the file of ``--html`` cannot be written.
+    Also raises InputError if the file of ``--html`` cannot be written.
     """
     if trace_out is not None and len(names) != 1:
         raise InputError("--trace-out: name one scenario; a trace is one run")
@@ -186,7 +186,7 @@ def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:
     """The requests without their liveness properties, which Spark cannot check; a note lists what is skipped.
 
-    A request with liveness only is left out or, if scenarios are ``named``, raises InputError.
+    A request that has only liveness properties is left out or, if scenarios are ``named``, raises InputError.
     """
     for request in requests:
         live = ", ".join(p.name for p in request.liveness)

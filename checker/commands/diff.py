@@ -74,7 +74,7 @@ def diff(
     A and B are each a profile, or a scenario that stands for its rules. Without B, the second set is A with --profile
     and --rule. Both use the parameters of one scenario: A, or --in, or else the largest standard scenario of the
     profile that checks every invariant. If an action differs, a state near the initial one is shown, with both
-    outcomes. Fields that only one side has are not compared.
+    outcomes. A field that exists only under A or only under B is not compared.
 
     Exit status: 0 equal, 1 different, 2 bad request, 3 inconclusive (stopped at a limit), 130 interrupted.
     """

@@ -89,7 +89,7 @@ verbose_option = click.option(
 
 
 def html_option(what: str) -> Callable[[Command], Command]:
-    """The option ``--html``. ``what`` is the help's name for the runs on the page."""
+    """The option ``--html``. ``what`` names the runs on the page, in the help text."""
     return click.option(
         "--html", "html", metavar="FILE", help=f"Write {what} as an HTML page to step through."
     )
@@ -144,14 +144,14 @@ def limit_states_option(default: int | None = None) -> Callable[[Command], Comma
 
 
 def quiet_option(left: str) -> Callable[[Command], Command]:
-    """The option ``--quiet``. ``left`` is the help's name for the output that is still printed."""
+    """The option ``--quiet``. ``left`` names the output that is still printed, in the help text."""
     return click.option("--quiet", is_flag=True, help=f"Print {left} only, without progress.")
 
 
 def model_options(
     *, deadlock: bool = True, symmetry: bool = False, outside: bool = False
 ) -> Callable[[Function], Function]:
-    """A decorator for the options that override the scenario's file, as the argument ``overrides``.
+    """A decorator that adds the options that override the scenario's file, as the argument ``overrides``.
 
     ``deadlock``, ``symmetry`` and ``outside`` include the options of these names.
     """
@@ -186,7 +186,7 @@ def model_options(
 
 
 def search_options(function: Function) -> Function:
-    """A decorator for the options that bound a search, as the argument ``options``."""
+    """A decorator that adds the options that bound a search, and passes them as the argument ``options``."""
     spill = click.option(
         "--spill",
         "spill_directory",
@@ -205,7 +205,7 @@ def search_options(function: Function) -> Function:
 
 
 def search_engine_options(function: Function) -> Function:
-    """A decorator for the options of the engine, Spark's master and the checkpoint, as the argument ``engine``."""
+    """A decorator that adds the options of engine, Spark and checkpoint, and passes them as the argument ``engine``."""
     options = [
         engine_option,
         spark_master_option,

@@ -152,7 +152,11 @@ def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, p
 def _refuse_with_follow(
     follow: bool, without: Mapping[str, object], engine: str, beside: Mapping[str, object]
 ) -> None:
-    """Raises InputError for a given option of ``without`` with ``--follow``, or of ``beside`` without it."""
+    """Raises InputError for an option that excludes ``--follow``, or that requires ``--follow`` if it is missing.
+
+    ``without`` (with the Spark engine) are options that exclude ``--follow``, ``beside`` are options that require it.
+    Each is a value by name; None if the option is not given.
+    """
     if follow:
         given = [name for name, value in without.items() if value is not None]
         given += ["--engine spark"] if engine == "spark" else []
@@ -258,9 +262,12 @@ def _runs_page(page: Path, reports: Sequence[Report], histories: Sequence[RunHis
 def _status(report: Report, fail_on: str) -> Status:
     """The exit status for one report.
 
-    Damage is BAD_REQUEST. A certain and reliable incident of severity ``fail_on`` or worse is VIOLATED; with "any",
-    every certain and reliable incident is, and also a report that ``is_violated``. Otherwise caveats are
-    INCONCLUSIVE.
+    The first that applies counts:
+
+    - BAD_REQUEST: the report has damage
+    - VIOLATED: an incident with ``certain`` and ``reliable`` has severity ``fail_on`` or worse; for ``fail_on`` "any",
+      its severity can be any, and a report with ``is_violated`` suffices
+    - INCONCLUSIVE: the report has caveats (``doubts``)
     """
     if report.damage:
         return Status.BAD_REQUEST

@@ -31,8 +31,9 @@ def show(name: str, json_file: str | None) -> Status:
     A property is shown with the scenarios that check it, and with its role if it is a helper of proofs or is checked
     by replay. A reachability goal is shown with the scenarios that expect it to be reached.
 
-    If two protocols have the same name, PROTOCOL:NAME chooses. NAME is also a number of the rulebook, such as 966.4
-    or B4, or a proposal, such as KIP-966: its statement, its reason, and the parts of the model that refer to it.
+    If several protocols have a NAME, PROTOCOL:NAME selects one. NAME can also be a number of the rulebook, such as
+    966.4 or B4, or a proposal, such as KIP-966. A number is shown with its statement, its reason, and the parts of the
+    model that refer to it.
     """
     output = JsonOutput(json_file)
     found = listing.find(name)

@@ -57,7 +57,7 @@ class Coverage:
     """The rulebook of the protocol; None if the protocol has none."""
 
     def add(self, source: str, model: Model, states: Words, *, rules: bool = True) -> None:
-        """Add the counts of a model in packed states: sites, steps, premises and, with ``rules``, rules."""
+        """Count sites, steps, premises and, with ``rules``, rules of a model in packed states, and add the counts."""
         self.sources.append(source)
         self.states += len(states)
         book = model.protocol.rulebook
@@ -216,7 +216,7 @@ class SiteQuestion:
 
 
 def questions(model: Model) -> Iterator[SiteQuestion]:
-    """The conditions to count for each guard and each branch of a model's actions."""
+    """The ``SiteQuestion`` of each guard and each branch, for each instance of a model's actions."""
     for instance in model.instances:
         yield from _guards(instance)
         yield from _branches(model, instance)
@@ -232,7 +232,7 @@ def _guards(instance: Instance) -> Iterator[SiteQuestion]:
 
 
 def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
-    """The conditions to count for each ``where`` whose condition is not constant; traces the action again."""
+    """The ``SiteQuestion`` of each ``where`` with a condition that is not constant; traces the action again."""
     found: dict[tuple[str, int], SiteQuestion] = {}
     name = instance.action.name
 
@@ -276,7 +276,7 @@ class RuleUse:
     asked: bool = True
 
     def add(self, actions: Sequence[str], forbids: int, allows: int, changes: int) -> None:
-        """Add the counts for some actions."""
+        """Add the counts, and the actions if one of the counts is above zero."""
         self.forbids += forbids
         self.allows += allows
         self.changes += changes
@@ -314,7 +314,10 @@ def uses(model: Model, states: Words) -> list[RuleUse]:
 
 @dataclass
 class _Asked:
-    """An instance of the model, with its counterparts when a rule is off. None means that there is no instance."""
+    """An instance, and in ``others``, for each rule that changes the instance, the instance without the rule.
+
+    None means that there is no such instance.
+    """
 
     action: str
     step: Instance | None

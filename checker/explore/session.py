@@ -408,7 +408,7 @@ class Answers:
         }
 
     def test(self, arguments: Arguments) -> dict[str, Any]:
-        """The path as the text of a pytest test."""
+        """The text of a pytest test that repeats the path."""
         name = self.request.scenario.name
         return {"text": pytest_of(self.session, self._path(arguments), name, self.changed)}
 
@@ -443,7 +443,7 @@ def examples(state: Struct) -> tuple[str, str]:
 
 
 def _simple(type: Type, path: str) -> Iterator[tuple[str, Type]]:
-    """The path and the type of each value in a state that is no struct; of an indexed array only element 0."""
+    """The path and the type of each value in a state, except structs; of an indexed array only element 0."""
     if isinstance(type, Struct):
         for name, field in type.fields.items():
             yield from _simple(field, f"{path}.{name}" if path else name)

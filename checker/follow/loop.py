@@ -80,7 +80,8 @@ def follow(
     """Follow the metadata log in the first of ``paths`` until SIGTERM (status 0) or SIGINT (130).
 
     Further ``paths`` are directories with brokers' logs. An event is written before the state that follows it. With a
-    state file, an event that the event file already has is not repeated; without one, events are numbered from 1 again.
+    state file, an event that the event file already has is not repeated. Without a state file, events are numbered from
+    1 again.
     Raises InputError if a path is a file, and LanguageError for an unknown profile or rule.
     """
     for path in paths:
@@ -133,8 +134,9 @@ def follow(
 def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> FollowerState | None:
     """``place``, brought forward to the last event in the file; None if there is neither a state nor an event.
 
-    A killed follower may have written events after its last state. When brokers' logs and the metadata log are read
-    again, they interleave differently. So the numbers of the events cannot show which events were written before.
+    A killed follower may have written events after its last state. After a restart, the same event can get another
+    number, because brokers' logs and the metadata log interleave differently. So incidents that the file has as open
+    or closed are added to ``place``, and are recognized by their ids.
     """
     for event in events.after(0 if place is None else place.seq):
         place = FollowerState(0, 0, 0, {}) if place is None else place

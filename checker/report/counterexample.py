@@ -1,7 +1,7 @@
 """Counterexamples: a run that violates a property, step by step.
 
-An engine reports instance numbers. This module replays the run with the interpreter. So the reference engine has
-checked every reported run, whichever engine found it.
+An engine reports a run as instance numbers. This module replays each run with the interpreter, the reference engine. So
+the reference engine has checked every reported run, whichever engine found it.
 """
 
 from __future__ import annotations
@@ -451,7 +451,7 @@ class AbstractStep:
 
     - ``changes``: for the path of each changed value, a pair: the value before and the value after
     - ``near``: if the step is not allowed, the actions most similar to it
-    - ``leaves``: the types of the abstract protocol that the state after the step is outside of
+    - ``leaves``: for each value outside its type in the abstract state after the step, its path and interval as text
     """
 
     action: str | None

@@ -1,8 +1,8 @@
 """The part of a property that makes it false in a state, found by the property's expression graph.
 
-A false conjunction is false by its false conjuncts, a false disjunction by all of its disjuncts. The walk ends at
-comparisons, which are written with the paths of the state's scalars. Array accesses and choices are resolved by the
-values of the state, so only the branch that applies is written.
+A false conjunction is false by its false conjuncts, a false disjunction by all of its disjuncts. The innermost parts
+are comparisons, which are written with the paths of the state's scalars. Array accesses and conditional expressions
+are resolved by the values of the state, so only the branch that applies is written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from highwater.model.language.model import Model
 from highwater.model.language.types import Option, Seq, Type
 
 _DEEP = 14
-"""The walk follows at most this many nested connectives; below them an expression is written whole."""
+"""At most this many nested connectives are followed; below them an expression is written whole."""
 _SEVERAL = 8
 """At most this many parts of a conjunction or disjunction are written."""
 _LONG, _WIDE = 400, 60
@@ -186,13 +186,13 @@ class _Explanation:
         return texts[0], texts[1]
 
     def _resolved(self, node: Node) -> Node:
-        """The branch of a choice that applies in this state; an expression that is no choice is returned unchanged."""
+        """The branch of a conditional expression that applies in this state; any other expression unchanged."""
         while node.op == "select":
             node = node.args[1] if self.value(node.args[0]) else node.args[2]
         return node
 
     def _is_fixed(self, node: Node) -> bool:
-        """True if an expression reads no scalar of the state after its choices are resolved."""
+        """True if an expression, with its conditional expressions resolved, reads no scalar of the state."""
         node = self._resolved(node)
         return node.is_const or (node.op != "input" and all(map(self._is_fixed, node.args)))
 

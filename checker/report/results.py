@@ -120,16 +120,16 @@ class Result:
     """The scenario, and the values of parameters, rules and properties."""
     engine: str
     search: SearchResult
-    """The engine's findings."""
+    """The result of the engine."""
     examples: tuple[Counterexample, ...] = ()
     """The runs to violations, shortest first."""
     goal_runs: tuple[Counterexample, ...] = ()
     """The runs to the reachability goals that were reached."""
     stop_at_first: bool = False
     ruled_out: tuple[str, ...] = ()
-    """Actions that the parameters make impossible, as tracing found."""
+    """Actions that tracing finds impossible with these parameters."""
     constant: tuple[str, ...] = ()
-    """Properties that tracing shows to have the same value in every state, or a premise that never holds."""
+    """Properties that tracing finds constant: with one value in every state, or a premise that never holds."""
     vacuous: tuple[Vacuous, ...] = ()
     """Vacuous actions and properties that the scenario does not expect (``report/vacuity.py``)."""
     outside_states: int | None = None
@@ -208,7 +208,7 @@ class Result:
 
     @property
     def generated_states(self) -> int:
-        """The number of initial states, plus the number of steps that reached a state, new or known.
+        """The number of initial states, plus the number of steps to a state, new or already visited.
 
         For random walks, the number of visited states.
         """
@@ -450,7 +450,7 @@ class Result:
         return [name for name, met in self.search.premises.items() if not met]
 
     def warning_lines(self) -> Iterator[str]:
-        """The warnings for a terminal: one line for each reason, with the table entry that accepts it."""
+        """The warnings for a terminal: one line for each reason, with the [expect] entry that accepts the warning."""
         alike: dict[tuple[str, str], list[str]] = {}
         for warning in self.vacuous:
             alike.setdefault((warning.kind, warning.text.removeprefix(warning.name)), []).append(warning.name)

@@ -257,9 +257,9 @@ class ProofResult:
         return self.request.checked.without(self.model.safety)
 
     def lines(self, *, failures: bool = True, full: bool = False) -> Iterator[str]:
-        """The lines that state the verdict. With ``failures``, the lines about each failure come first.
+        """The lines that state the verdict. With ``failures``, lines about each failure precede them.
 
-        With ``full``, every verdict is listed before them.
+        With ``full``, a line for every action and property comes first: whether the action preserves the property.
         """
         name, found = self.request.scenario.name, self.found
         if full:

@@ -95,7 +95,7 @@ def table(results: Sequence[Result], width: int = WIDTH) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(_TABLE_HEADS, *cells, strict=True)]
     least = max(len(line.verdict) for line in shown)
     while widths and width - _taken(first, widths) < least:
-        widths.pop()  # numbers give way to words
+        widths.pop()  # too wide: drop the last column of numbers
     room = max(least, width - _taken(first, widths))
     verdicts = [line.fitted(room) for line in shown]
     room = max(len("verdict"), *map(len, verdicts))

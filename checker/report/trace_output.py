@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
-    """The option ``--trace-out``. ``what`` is the help's name for the run that is written."""
+    """The option ``--trace-out``. ``what`` names the written run, in the help text."""
     return click.option(
         "--trace-out",
         metavar="FILE",

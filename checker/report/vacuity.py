@@ -1,10 +1,10 @@
 """Vacuity in a scenario: actions that are never enabled, and properties that are constant.
 
 A mistake in a protocol's text often has no other sign: an action is never enabled, and the verdict is "holds". But
-most vacuous actions are intended, because a scenario grants no budget or leaves a feature out. So the protocol is also
-traced with other parameters, and without rules. Actions that are possible there are withheld by the scenario. So are
-actions whose guards read values that only withheld actions write. Every other vacuous action gives a warning, unless
-the scenario expects it.
+most vacuous actions are intended: the scenario allows no crash, for example, or leaves a feature out. So the protocol
+is also traced with other parameters, and without rules. An action that is possible there is *withheld* by the
+scenario. An action whose guards read values that only withheld actions write is withheld, too. Every other vacuous
+action gives a warning, unless the scenario expects it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def idle(model: Model, request: Request, result: SearchResult) -> Idle:
 def constant_properties(model: Model) -> dict[str, str]:
     """The properties that check nothing, each with a predicate such as "is true in every state". Goals are left out.
 
-    Such a property has the same value in every state or step, a premise that never holds, or values that no step
-    writes.
+    Such a property has the same value in every state or step, has a premise that never holds, or reads only values that
+    no step writes.
     """
     found = {}
     for prop in model.properties:
@@ -149,13 +149,14 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
 def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
     """The names of the actions that the scenario withholds: other parameters or rules would allow them.
 
-    The result includes actions of ``idle`` whose guards read a field with values that only withheld actions write.
+    ``idle`` has the actions that no reachable state enables. Of these, the result includes the actions whose guards
+    read a field with values that only withheld actions write.
     """
     left = {action.name: action for action in model.actions if action.name in model.ruled_out}
     withheld: set[str] = set()
     missing = _Written()
     others = [_shared_others(request), _others(request)]
-    if idle:  # written values matter: first use the protocols with the scenario's own parameters
+    if idle:  # the written values matter: begin with parameters close to the scenario's
         others.reverse()
     for other in itertools.chain(*others):
         for name, action in list(left.items()):
@@ -203,7 +204,7 @@ class _Written:
                     self.anything.add(field)
 
     def beyond(self, other: _Written) -> set[str]:
-        """The fields to which steps write values here, but not in ``other``."""
+        """The fields that have a written value here which ``other`` lacks."""
         known = {f for f in self.values if f not in other.anything}
         return {f for f in known if f in self.anything or self.values[f] - other.values.get(f, set())}
 
@@ -237,10 +238,10 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """The protocol with small parameters that allow almost every action, cached for all its scenarios.
+    """Yield the protocol with small parameters that allow almost every action: without rules, then with the request's.
 
-    The parameters are the defaults, or 1 for a default of 0. The first result has no rules, the second has the
-    scenario's rules. Steps may write other values than in the scenario.
+    The parameters are the defaults, or 1 for a default of 0. Results are cached for all scenarios of the protocol.
+    Steps may write other values than in the scenario.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable
@@ -251,7 +252,7 @@ def _shared_others(request: Request) -> Iterator[_Other]:
 
 
 def _others(request: Request) -> Iterator[_Other]:
-    """The scenario's protocol with larger parameters, or without rules.
+    """Yield the scenario's protocol four times, with these changes.
 
     1. all parameters are one larger
     2. the parameters that are 0 are one larger

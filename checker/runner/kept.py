@@ -88,8 +88,8 @@ def now() -> str:
 def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) -> dict[int, Result]:
     """The stored results of unchanged requests, by position in ``requests``. No protocol is traced.
 
-    The results have no model, so they cannot show runs. Left out are results that are not as expected and, without
-    ``runs``, results that have runs.
+    The results have no model, so they cannot show runs. Results that are not as expected are left out. If ``runs`` is
+    False, results that have runs are left out, too.
     """
     found: dict[int, Result] = {}
     for number, request in enumerate(requests):
@@ -156,9 +156,9 @@ def asked_of(request: Request, options: SearchOptions) -> tuple[object, ...]:
 
 
 def _traced(model: Model, request: Request) -> bytes | None:
-    """The key of the traced model, which is also stored; None if it cannot have a key.
+    """The key of the traced model; None if there is no key.
 
-    None also if the model is not traced now and no key is stored.
+    If the model is a ``KnownModel``, its key is read from the cache. Otherwise the key is computed and stored.
     """
     if request.outside or not model_key.comes_with_the_checker(request):
         return None

@@ -107,7 +107,7 @@ class ProgressReporter:
 
     def __enter__(self) -> ProgressReporter:
         if self._terminal and not self._quiet:
-            # No progress comes before the search begins: the model is traced and compiled.
+            # The engine reports no progress before the search: the model is traced and compiled first.
             line = f"{self.name}: tracing and compiling"
             self._preparing = threading.Timer(_FIRST_SECONDS, self._live, (line,), {"begin": True})
             self._preparing.daemon = True

@@ -155,9 +155,10 @@ class _Together:
     def settle(
         self, number: int, what: ScenarioRun | BaseException, *, here: bool = False, alone: bool = False
     ) -> None:
-        """Record the result of a scenario, or put the scenario back to be explored alone.
+        """Record the result of a scenario. After a failure, put the scenario back to be explored alone.
 
-        If it ran in this process (``here``) and was interrupted, everything is stopped.
+        With ``alone``, a failure is recorded, too. If the scenario ran in this process (``here``) and was interrupted,
+        everything is stopped.
         """
         wanting = isinstance(what, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
             isinstance(what, ScenarioRun) and what.result.stopped_by == "memory"

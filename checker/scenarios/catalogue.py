@@ -78,7 +78,7 @@ class Definition:
         """The definition of a protocol with the properties that its class lists.
 
         A protocol that extends a built-in protocol also has the invariants, step properties, helpers and goals of the
-        built-in protocol, except those of rules that it lacks.
+        built-in protocol, except properties of rules that it lacks.
         """
         base = _extended(protocol)
 
@@ -218,7 +218,7 @@ def _is_beside(name: str, file: Path) -> bool:
 
 
 def shortened_file(name: str | None, file: Path) -> Path:
-    """The path of a file in the folder of ``file``, in the form in which the user wrote it; None means ``file``."""
+    """The path of file ``name`` in the folder of ``file``, relative if ``file`` is relative; None means ``file``."""
     is_itself = name is None or os.path.abspath(name) == os.path.abspath(file)
     return file if is_itself else file.with_name(Path(str(name)).name)
 

@@ -269,7 +269,7 @@ def _observed(name: str) -> Entry:
 
 
 def _asked(name: str, protocol: str | None) -> Entry:
-    """The scenarios of a protocol (None: of all protocols) that check a property, and that expect its violation."""
+    """The scenarios of a protocol (None: any) that check a property, and the scenarios that expect its violation."""
     asked = [s for s in _asking().get(name, ()) if protocol in (None, s.definition.name)]
     violated = [s.name for s in asked if name in s.expectation.violated]
     return {"asked_in": [s.name for s in asked], "violated_in": violated}

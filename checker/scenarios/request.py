@@ -243,7 +243,8 @@ class Overrides:
 class Request:
     """A scenario to check: parameters and rules, each with its value, and the properties.
 
-    ``as_written``: True if the scenario's expectations apply. ``counts_expected``: True if its counts are compared.
+    ``as_written``: True if the scenario's expectations apply. ``counts_expected``: True if the expected numbers of
+    states and levels apply, too.
     """
 
     scenario: Scenario
@@ -346,12 +347,15 @@ class Request:
         )
 
     def for_walks(self) -> Request:
-        """This request for random walks. Raises InputError if only liveness properties were named."""
+        """This request without symmetry reduction and liveness and, if it has properties, without goals.
+
+        Raises InputError if only liveness properties were named.
+        """
         request = self.without_symmetry().for_first()
         return request.safety_only("a random walk has no end; use `highwater check`")
 
     def for_first(self) -> Request:
-        """This request for a search that ends at its first violation. It has goals only if it has no properties."""
+        """This request for a search that ends at its first violation: without goals if it has properties."""
         return self.without_goals() if self.properties else self
 
     def without_goals(self) -> Request:
@@ -374,7 +378,7 @@ class Request:
         )
 
     def safety_only(self, why: str) -> Request:
-        """This request with its liveness properties not checked, for the reason ``why``.
+        """This request with its liveness properties listed as not checked, for the reason ``why``.
 
         Raises InputError if only liveness properties were named.
         """

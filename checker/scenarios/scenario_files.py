@@ -233,7 +233,7 @@ class Expectation:
     """The expected results of a scenario: the violated properties (empty: all hold), and exact counts.
 
     ``impossible`` are actions that are never enabled, and ``reachable`` are goals that are reached. ``constant`` are
-    properties with the same value in every state, or a premise that never holds.
+    properties that have the same value in every state, or whose premise never holds.
     """
 
     violated: frozenset[str] = frozenset()

@@ -157,9 +157,9 @@ class EngineError(LanguageError):
 
 
 def missing_verdicts(properties: list[str], found: Collection[str], options: SearchOptions) -> bool:
-    """True if the search must continue after a level: a verdict is open, or all states must be explored.
+    """True if the search must continue after a level, because the violations so far do not end it.
 
-    ``found`` are the violated properties.
+    ``found`` are the violated properties. ``stop_at_first`` and ``all_states`` decide which violations end a search.
     """
     if not found or options.all_states:
         return True

@@ -77,8 +77,8 @@ def _is_inside(real: str, folder: Path) -> bool:
 class AsItIs(SourceFileLoader):
     """Loads a Python file from its text, without cached bytecode.
 
-    Python uses cached bytecode if the file has the same size, and the same time of change in whole seconds. So two
-    edits in quick succession could go unnoticed.
+    Python uses cached bytecode if the file has the same size, and the same time of change in whole seconds. So a second
+    edit within a second could go unnoticed.
     """
 
     def source_to_code(self, data: Any, path: Any, *arguments: Any, **named: Any) -> CodeType:  # type: ignore[override]
@@ -95,7 +95,7 @@ class AsItIs(SourceFileLoader):
 
 
 _imported: dict[str, dict[str, ModuleType]] = {}
-"""By the name of a protocol's module: the modules that it imported from its folder, now not in sys.modules."""
+"""By the name of a protocol's module: the modules imported from its folder, which are no longer in sys.modules."""
 
 
 def imported_by(module: str) -> dict[str, Path]:
@@ -108,8 +108,8 @@ def imported_by(module: str) -> dict[str, Path]:
 def beside(path: Path, module: str) -> Iterator[None]:
     """While inside, ``import other`` imports ``other.py`` beside this file, even if another module has this name.
 
-    Afterwards these modules are removed from sys.modules, so that a later import reads the file again. Modules of the
-    standard library and ``highwater`` itself keep their names.
+    Afterwards these modules are removed from sys.modules, so that a later import reads the file again. A file with
+    the name of a standard library module, or ``highwater``, is not imported.
     """
     directory = path.resolve().parent
     own = (
@@ -129,7 +129,7 @@ def beside(path: Path, module: str) -> Iterator[None]:
 
 
 class _Neighbours(MetaPathFinder):
-    """Finds the modules of these names in one directory."""
+    """Finds modules with given names in one directory."""
 
     def __init__(self, directory: Path, names: set[str]) -> None:
         self.directory, self.names = directory, names

@@ -276,7 +276,7 @@ VerdictNumbers = NDArray[Any]
 
 
 class StepVerdicts:
-    """Computes which step properties steps violate, from the packed state before the step and the instance.
+    """Computes which step properties each step violates, from the packed state before the step and the instance.
 
     It does not need the target state, so it also works with symmetry reduction.
     """

@@ -23,7 +23,7 @@ from highwater.model.language.model import Model
 
 
 class FingerprintRuntime(LinkRuntime):
-    """Links states as the native engine does, but writes the fingerprint of a target instead of its number."""
+    """Generates code that stores the steps of states, with the fingerprints of targets instead of their numbers."""
 
     def _resolve(self) -> str:
         """Write ``@resolve(context, end)``: store the steps of the candidates before ``end``."""
@@ -46,8 +46,8 @@ class FingerprintRuntime(LinkRuntime):
 class Expanded:
     """The steps of some states: for each state the number of steps and of pruned steps.
 
-    ``rows`` has a row (fingerprint of the target, source state, instance) for each step. With step properties, a row
-    also has a bit for each property that the step violates.
+    ``rows`` has a row (fingerprint of the target, number of the source state, instance) for each step. With step
+    properties, a row also has a word: bit n is set if the step violates step property n.
     """
 
     steps: NDArray[np.int64]
@@ -56,7 +56,7 @@ class Expanded:
 
 
 class TableProgram(CompiledModel):
-    """Machine code of a model for its tables."""
+    """Machine code that expands states of a model for its tables."""
 
     kernels, runtime = CutKernels, FingerprintRuntime
 

@@ -244,7 +244,7 @@ def _groups(task: TableTask, bucket: int, program: TableProgram) -> Iterator[_Gr
 
 
 class _Index:
-    """The states of a bucket by fingerprint: number, predecessor in the search, and instance of the step to them."""
+    """The states of a bucket by fingerprint: number, predecessor in the search, instance of the step between them."""
 
     def __init__(self, task: TableTask, bucket: int) -> None:
         columns: list[list[NDArray[Any]]] = [[], [], [], []]

@@ -120,7 +120,7 @@ class EntryVerdict:
 
     @property
     def graph_changed(self) -> bool:
-        """True if the model's expressions differ from the baseline's; False if it is unknown."""
+        """True if the model's expressions differ from the baseline's; False if they are equal or unknown."""
         facts = self.ran.facts
         return facts is not None and self.before is not None and facts.get(GRAPH) != self.before.get(GRAPH)
 
@@ -168,8 +168,8 @@ def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
 def differences(before: Facts, after: Facts, renamed: Mapping[tuple[str, str], str]) -> list[Difference]:
     """The facts that differ, apart from renamed names and the model's fingerprint.
 
-    Each verdict has its own set of facts: if the verdict differs, only facts that both verdicts have are compared,
-    and always ``violated`` and ``reachable``.
+    A verdict determines which facts exist. If the verdicts differ, only ``violated``, ``reachable`` and the facts that
+    exist on both sides are compared.
     """
     keys = list(dict.fromkeys([*before, *after]))
     if before.get("verdict") != after.get("verdict"):
@@ -279,9 +279,9 @@ def _traced(job: _Job, say: Say) -> str | None:
     return fingerprint(job[0])
 
 
-# An action may do the same in every state of its own scenario. This part searches other scenarios of the protocol,
-# those with larger bounds first, for a state in which the action differs. The search has limits: finding no state
-# proves nothing.
+# Two revisions of an action may do the same in every state of a scenario. This part searches other scenarios of the
+# protocol, those with larger bounds first, for a state in which the revisions differ. The search has limits: finding
+# no state proves nothing.
 
 SECONDS = 30.0
 """The seconds that ``seek`` may take for all explained scenarios together."""
@@ -294,9 +294,9 @@ TOGETHER = 8
 def seek(
     explained: Sequence[Comparison], entries: Sequence[GateEntry], baseline: Baseline, old: Revision
 ) -> None:
-    """For each action that does not differ in its own scenario, search other scenarios for a state in which it differs.
+    """For each changed action that did the same in its scenario, search other scenarios for a state with a difference.
 
-    A state that is found is added to the ``ActionChange``.
+    A difference between the revisions that is found is added to the ``ActionChange``.
     """
     deadline = time.monotonic() + SECONDS
     for found in explained:
@@ -314,9 +314,9 @@ def seek(
 
 
 def _search(other: GateEntry, image: Image, changes: Sequence[ActionChange], seconds: float) -> None:
-    """Search another scenario for the shallowest state in which each action differs, and add it to ``changes``.
+    """For each action, add to ``changes`` the shallowest state of another scenario in which the revisions differ.
 
-    A scenario that cannot be compared is skipped.
+    ``image`` is the former model of that scenario. A scenario that cannot be compared is skipped.
     """
     with suppress(InputError, LanguageError, EngineError, UnknownImageError):
         new = other.request().model()
@@ -351,7 +351,7 @@ def _called(entry: GateEntry) -> str:
 
 
 def _others(entry: GateEntry, entries: Sequence[GateEntry], baseline: Baseline) -> Iterator[GateEntry]:
-    """Other scenarios of the protocol, alternating with versions of this scenario that have one larger bound."""
+    """Other scenarios of the protocol, alternating with copies of this scenario in which one bound is larger."""
     scenario = entry.found()
     known, values = scenario.protocol.parameters, scenario.parameter_values({})
     more, first = (

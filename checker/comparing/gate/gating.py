@@ -97,8 +97,8 @@ class Gate:
     def unseen(self) -> list[str]:
         """The source changes that no scenario detects, as text. A strict gate fails if there is one.
 
-        If no source change is UNREACHED, DIFFERENT or UNKNOWN, the scenarios whose graph is UNREACHED are added. So
-        is ``source_unknown``, if it is set.
+        The list also has the names of scenarios with the effect UNREACHED, if no source change is UNREACHED, DIFFERENT
+        or UNKNOWN. It ends with ``source_unknown`` if that is not empty.
         """
         found = [str(text) for text in self.texts if text.effect in sources.STRICT]
         if not {text.effect for text in self.texts} & {Effect.UNREACHED, Effect.DIFFERENT, Effect.UNKNOWN}:
@@ -116,9 +116,10 @@ class Gate:
 
 
 def with_baseline(baseline: Baseline, options: Options) -> Gate:
-    """Run a baseline's entries, compare the results, and explain differences by the baseline's git revision.
+    """Run a baseline's entries, compare the results, and explain differences.
 
-    Raises InputError for a baseline without facts, which would always pass.
+    An explanation compares the model with the git revision that last changed the baseline. Raises InputError for a
+    baseline without facts, which would always pass.
     """
     if not baseline.facts:
         raise InputError(f"{baseline.path}: it has no facts; `highwater gate --update` writes them")
@@ -316,7 +317,7 @@ def _run(gate: Gate, entries: Sequence[GateEntry], before: Mapping[Key, Facts], 
 def _explain_by_history(
     gate: Gate, entries: Sequence[GateEntry], old_names: Mapping[Key, str], options: Options
 ) -> None:
-    """Explain the differences, including source changes, by the revision that last changed the baseline.
+    """Explain differences and source changes: compare with the revision that last changed the baseline.
 
     ``entries`` are all entries of the baseline, because the fingerprint of the source covers all their protocols.
     """
@@ -363,7 +364,7 @@ def _explain_by_history(
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
-    """The scenarios with changed expressions that do not pass or, if all pass, all of them.
+    """The verdicts on scenarios with changed expressions: those that do not pass or, if all pass, all.
 
     The smallest come first; at most ``options.explain`` are returned.
     """

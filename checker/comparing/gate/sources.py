@@ -180,7 +180,7 @@ class SourceChanges:
     def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
         """The verdicts of the entries whose protocols use one of the files.
 
-        If no protocol uses some file, because the file is gone, these are all verdicts.
+        If one of the files is used by no protocol, because the file is gone, all verdicts are returned.
         """
         own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
         everything = set[str]().union(*self.files.values())

@@ -65,7 +65,7 @@ class ActionChange:
     unreached: list[str] = field(default_factory=list)
     """If no reached state shows a difference: another state that does, as changes from the initial state."""
     beyond: str = ""
-    """"none" if the action does the same in every other state; the reason if the solver gave no answer; or ""."""
+    """"none" if the action does the same in every other state; the reason if the solver gave no answer; else ""."""
     reached_by: str = ""
     """The scenario that reaches the state of ``unreached``; "" if none is known."""
 
@@ -350,7 +350,7 @@ SECONDS = 20.0
 
 
 def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> tuple[Scalars, int, int] | None:
-    """A state within the types that satisfies the invariants of ``model``, and in which a pair of instances differs.
+    """A state within the types that satisfies the invariants of ``model`` and in which the instances of a pair differ.
 
     Returns such a state with values near those of the first initial state, the index of the pair, and the index of
     the true condition of ``questions_of_both``; None if there is no such state. The state may be unreachable. Raises

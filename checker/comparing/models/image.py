@@ -2,8 +2,8 @@
 
 ``python -I -c SOURCE ROOT`` reads requests from standard input, a line of JSON each: ``scenario``, with overriding
 ``parameters`` and ``rules``; ``proof``: with the helpers of a proof. It writes one line of JSON for each. ROOT comes
-first on the path, so its Highwater is imported. The program runs in a process of its own, and depends on little that
-revisions may change.
+first on ``sys.path``, so the Highwater in ROOT is imported. The program runs in a process of its own, and depends on
+little that revisions may change.
 
 ``python -I -c SOURCE ROOT PIECES`` instead writes the pieces of code that no request executes. PIECES is a file with
 the pieces by file: line, column, last line, last column, and True for a statement.

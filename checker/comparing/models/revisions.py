@@ -236,7 +236,7 @@ class RestoredModel(Model):
 
 
 def _documented(text: str) -> Callable[..., None]:
-    """A placeholder with this docstring for a function whose code is in another revision."""
+    """A placeholder for a function whose code is in another revision; ``text`` is its docstring."""
 
     def function(*arguments: object) -> None:
         raise NotImplementedError("the source of this function is in another revision")

@@ -97,7 +97,7 @@ class States:
                 self._beyond(change, pairs)
 
     def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
-        """Search for an unreached state in which the action differs, and add it to ``change``.
+        """Search for an unreached state in which an action's revisions differ, and add the state to ``change``.
 
         If there is none, or the solver gives no answer, ``change.beyond`` reports it.
         """
@@ -115,7 +115,10 @@ class States:
 
 
 def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
-    """For each pair and each kind of difference (``_WORDS``): the kind, a mask of the states with it, and the pair."""
+    """Yield the kind of difference, a mask of the states that have it, and the pair of instances.
+
+    The kinds are those of ``_WORDS``, in this order for each pair.
+    """
     for start in range(0, len(pairs), _TOGETHER):
         some = pairs[start : start + _TOGETHER]
         nodes = [node for a, b in some for node in questions_of_both(a, b, new.inputs)]
@@ -173,7 +176,7 @@ def _levels(explored: Explored) -> int:
 def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
     """A shortest run to state number ``state``, replayed by the interpreter.
 
-    A page draws it with the drawing of ``drawn``'s protocol.
+    A page draws the run with the drawing of ``drawn.protocol``.
     """
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)

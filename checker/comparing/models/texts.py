@@ -182,7 +182,7 @@ def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr
 
 
 class _Plain(ast.NodeTransformer):
-    """Removes code that does not affect models: docstrings, annotations, and texts with words or rule numbers."""
+    """Removes code that does not affect models: docstrings, annotations, and strings with words or rule numbers."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, str) and (" " in node.value or _NUMBER.fullmatch(node.value)):

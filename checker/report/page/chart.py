@@ -17,7 +17,7 @@ from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Array, Option, Seq, Struct, Type
 
 TAKEN, LOST, UNDER_WAY, WITHIN = "taken", "lost", "under way", "within"
-"""The fate of a message: read by a step; gone without being read; still in flight; over within a step."""
+"""The fate of a message: read by a step; gone without being read; still in flight; sent and read by one step."""
 
 
 @dataclass
@@ -96,7 +96,8 @@ def _deliveries(
 ) -> Iterator[dict[str, Any]]:
     """The deliveries of steps as plain data.
 
-    A delivery is within its step, or starts at the last step that wrote the delivered element.
+    If the delivering step sent the value, the delivery starts at this step. Otherwise it starts at the last step that
+    wrote the delivered element.
     """
     for i, step in enumerate(steps):
         if step.instance is None or step.base is None:

@@ -95,7 +95,7 @@ def _run(run: ShownRun, named: set[str]) -> dict[str, Any]:
 def _why(run: ShownRun) -> Iterator[tuple[int, PropertyPart]]:
     """For each state in which the property is false: its index in ``run.steps``, and the part that makes it false.
 
-    Nothing for deadlocks and refinements.
+    Yields nothing for deadlocks and refinements.
     """
     model = run.model
     node, of_step = _condition(run)
@@ -193,7 +193,8 @@ class Choices:
 def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
     """The fates in each state as plain data: all in the first state, then only changed pairs (instance, fate).
 
-    ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``.
+    ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``. A state of another model
+    has no fates; it is empty in ``states``, and false in ``known``.
     """
     found = Choices(model)
     states: list[list[int]] = []
@@ -281,8 +282,9 @@ Place = tuple[str, str, int]
 def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> dict[str, Any]:
     """The layout of the tables of states as plain data, and for each state the number of each cell's text.
 
-    ``{"tables": [{"title", "columns", "rows": [[label, tells, constant, [cell or null for each column]]]}],
-    "states": [[number of each cell's text]]}``.
+    ``{"tables": [{"title", "columns", "rows": [[label, drawn, constant, [cell or null for each column]]]}],
+    "states": [[number of each cell's text]]}``. ``drawn`` is true if the drawing selects changes of the row,
+    ``constant`` if every cell of the row has one text in all states.
     """
     columns = [dict(cells(lanes.type, state)) for state in states]
     places = list(columns[0])
@@ -398,7 +400,7 @@ def page(data: Mapping[str, Any], *, style: str = "", script: str = "", asks: bo
     """The HTML of a page. Data never becomes HTML, because the page's script only sets texts.
 
     ``style`` and ``script`` are added to the page, the script before the script that draws runs. ``asks`` allows the
-    page to send requests to its own server only.
+    page to send requests, but only to its own server.
     """
     text = (_HERE / "run.html").read_text(encoding="utf-8")
     own = {name: (_HERE / name).read_text(encoding="utf-8") for name in ("run.css", "drawing.js", "run.js")}
