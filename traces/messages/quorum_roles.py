@@ -29,7 +29,7 @@ class Elections(Leaders):
     """Handles the lines about elections. Vote requests include pre-vote requests."""
 
     def _vote_step(self, action: str, nodes: list[int], **members: int) -> tuple[Window, Outcome]:
-        """Take an election step in the model. An epoch that the step adds is one above the window's epochs."""
+        """Take an election step in the model; a new epoch is one above the window's. Returns window and outcome."""
         window = Window(self.belief, nodes, fetches=False, votes=True)
         return window, self.take(window, action, **{name: window.slots[n] for name, n in members.items()})
 
@@ -203,7 +203,7 @@ class Elections(Leaders):
         self._compare_role(action, node, what)
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
-        """Compare a role line of a vote's turn with the model: the first line shows a new epoch, the next the vote."""
+        """Compare a role line after a vote request with the model: one line shows a new epoch, the next the vote."""
         voted, node.voted = node.voted, turn.roles.pop(0)
         if what.voted == voted:
             turn.roles.clear()
@@ -391,7 +391,7 @@ class Follower(Elections):
         return turn is not None and isinstance(turn.what, e.Appended)
 
     def end_turn(self, node: int, died: bool = False) -> None:
-        """End a node's turn, and report the model's effects that no line shows; if the node ``died``, count a guess."""
+        """End a node's turn, and report effects that no line shows. If the node ``died``, they count as guessed."""
         turn = self.turns.pop(node, None)
         if turn is None:
             return
@@ -425,7 +425,7 @@ class Follower(Elections):
                 del turn.answers[f]
 
     def _believe_parked(self, node: int, turn: Turn) -> None:
-        """Adopt the recorded lines: a fetch that has no answer counts as parked."""
+        """Correct the belief after missing answers: a fetch that no line answers counts as parked."""
         for f in turn.answers:
             if f in turn.completed:
                 self.belief.parked[f] = turn.completed[f]
