@@ -317,8 +317,8 @@ class BrokerView:
     def _fetcher_removed(self, event: events.FetcherRemoved) -> None:
         """Handle the removal of a fetcher, which shows that the broker is changing its role.
 
-        The file state-change.log has the new role, if it covers this time. Until then, HWM moves are held back; a
-        second removal ends the tenure.
+        Until a line of state-change.log shows the new role, HWM moves are held back. A second removal before that line
+        ends the tenure.
         """
         if self._stint is None or self._in_ms_of_state(event):
             return
@@ -332,7 +332,7 @@ class BrokerView:
         self._truncated = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
-        """True if an event has the time (ms) of the last state-change line, and so counts as earlier than that line."""
+        """True if an event has the time (ms) of the last state-change line; it then counts as earlier than the line."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
     def _confirm(self) -> None:

@@ -245,7 +245,7 @@ def by_broker_logs(views: Mapping[int, BrokerView], lineage: Lineage, utc: Utc) 
         epoch = view.positions[-1].epoch if view.positions else -1
         heard = [s.leos.get(broker, -1) for v in views.values() for s in v.stints if s.epoch == epoch]
         if isinstance(end.event, Truncating):
-            heard = heard[-1:]  # The leader may have restarted with a shorter log, so earlier LEOs do not count.
+            heard = heard[-1:]  # The leader may have restarted with a shorter log.
         leo = end.offset if end.is_exact else max([end.offset, *heard])
         yield ReplicaEnd(
             broker,
@@ -276,7 +276,7 @@ class Loss:
     """A loss: the leader of ``stint`` starts without the committed offsets [kept, high).
 
     In the stint ``committed``, the HWM had reached ``high``; ``earlier`` has the stints before ``stint``. ``version``
-    is the change that elected the leader. It is None if the metadata log lacks it, or if the leader restarts. ``utc``
+    is the change that elected the leader; None if the metadata log lacks it, or if the leader restarts. ``utc``
     maps an event to its time in ms since the epoch, or None if unknown; ``line`` maps an event to its file and line.
     """
 

@@ -162,9 +162,9 @@ class Acting:
     def answered(
         self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int = 1, stale: bool = False
     ) -> Answered:
-        """The model's answer to a fetch from the rank ``offset``, if the follower's log is a prefix of the leader's.
+        """The model's answer to a fetch by slot ``f``, whose log is a prefix of the leader's, from the rank ``offset``.
 
-        Rules: B2, B3, B4. The leader epoch is 1. ``has_last``: the record before the offset is of that epoch.
+        Rules: B2, B3, B4. The leader epoch is 1. ``has_last``: the record before the offset is of epoch 1.
         ``stale``: the leader's metadata has a later broker epoch of the sender.
         """
         state = self._state(leading)
@@ -206,8 +206,8 @@ class Acting:
     def refuses(self, leads: bool, epoch: int, stale: bool = False) -> bool:
         """True if a broker may refuse a fetch with leader epoch 1 (B2).
 
-        ``leads``: the broker leads. ``epoch`` is the leader epoch that it knows. ``stale``: it knows a later broker
-        epoch of the sender.
+        ``leads``: the broker leads. ``epoch`` is the leader epoch that the broker knows. ``stale``: the broker knows a
+        later broker epoch of the sender.
         """
         state = self._state(self._silent(3, 3), epoch=epoch)
         state[self._at["brokers[0].view.leader"]] = 0 if leads else 1
@@ -522,7 +522,7 @@ class Leadership:
     def ranked(
         self, stage: Stage, leos: dict[int, int], hwm: int, others: Sequence[int] = (), end: int = TOP
     ) -> tuple[Leading, list[int]]:
-        """The leader's state in a stage, with offsets as ranks; and the offset of each rank."""
+        """The leader's state in a stage, with offsets as ranks; and the offset of each rank, ``others`` included."""
         offsets = sorted({hwm, end, *leos.values(), *others})
         return Leading(*self._bits(stage), *self._ranks(offsets, leos, hwm, end)), offsets
 

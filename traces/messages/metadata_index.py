@@ -299,7 +299,7 @@ class MetadataIndex:
         return NEVER if found is None else float(found.time)
 
     def registered_later(self, broker: int, epoch: int) -> tuple[float, int | None]:
-        """The time and offset of a broker's registration with the next epoch after ``epoch``; (NEVER, None) if none."""
+        """Time and offset of a broker's registration with the next broker epoch after ``epoch``, or (NEVER, None)."""
         known = self._incarnations.get(broker, {})
         later = min((one for one in known if one > epoch), default=None)
         return (NEVER, None) if later is None else (float(known[later].time), known[later].position)

@@ -94,7 +94,7 @@ def judge(
 ) -> list[Waiting]:
     """Check the pending proposals for which all lines are read, in the order of their arrival; return the others.
 
-    ``ends``: the log ends, so no proposal waits any longer. One that cannot be decided counts as guessed.
+    ``ends``: the log ends, so no proposal waits any longer. A proposal that cannot be decided counts as guessed.
     """
     if pending and now < pending[0].until and not ends:
         return pending

@@ -59,7 +59,7 @@ class Elections(Leaders):
         b.vote_requests[c, v] = vote
 
     def received_vote(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
-        """Handle a line: a voter receives a vote request. Lines with its verdict, epoch and vote must follow."""
+        """Handle a line: a voter receives a vote request. Lines with the verdict, epoch and vote must follow."""
         b, v, vote = self.belief, event.node, what.message
         assert isinstance(vote, e.Vote)
         c = vote.sender
@@ -127,7 +127,7 @@ class Elections(Leaders):
     def got_vote_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
         """Handle a line: an answer to a vote request arrives.
 
-        If the next line does not ignore the answer, the next role line shows its effect.
+        If the next line does not ignore the answer, the next role line shows the answer's effect.
         """
         b, c, v = self.belief, event.node, what.source
         answer = what.message
@@ -170,7 +170,7 @@ class Elections(Leaders):
     # --- roles --------------------------------------------------------------------------------------------------
 
     def role(self, event: e.Event, what: e.Role) -> None:
-        """Handle a line with a node's role: find the step that leads to it, and compare the role's fields."""
+        """Handle a line with a node's role: find the step that leads to this role, and compare the role's fields."""
         n = event.node
         node, turn = self.belief.node(n), self.turns.get(n)
         if what.first:

@@ -386,9 +386,9 @@ class Leaders(Fetches):
     def _completed(
         self, leader: int, g: int, action: str, names: dict[str, int], f: int | None
     ) -> dict[str, Any] | None:
-        """The model's answer to the parked fetch of member ``g`` in a step; None if the fetch stays parked.
+        """The model's answer to the parked fetch of member ``g`` after ``action``; None if the fetch stays parked.
 
-        Returns None also if the model refuses the step.
+        Returns None also if the model refuses the action. ``f`` is the action's other member, if any.
         """
         b = self.belief
         nodes = [leader, *([] if f is None else [f]), g]

@@ -272,8 +272,7 @@ _OWN, _CLIENT = b"org.apache.kafka.raft.", b"org.apache.kafka.raft.KafkaRaftClie
 def is_raft_log(head: bytes) -> bool:
     """True if a file with these first bytes is a raft log: lines of the raft client, with a node's number.
 
-    A file that also has lines of other loggers is a broker's log: each broker's log has lines of the raft client at
-    INFO.
+    A file that also has lines of other loggers is not one, but a broker's log, in which the raft client writes at INFO.
     """
     client = False
     for line in head.split(b"\n"):

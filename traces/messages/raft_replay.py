@@ -99,7 +99,7 @@ class Delays:
         self._fetching: set[int] = set()
 
     def take(self, event: Event, exchange: Exchange | None, timed_out: bool) -> None:
-        """Process the next event. ``timed_out``: it is an answer that the park timer sent."""
+        """Process the next event. ``timed_out``: the event is an answer that the park timer sent."""
         what = event.what
         if isinstance(what, Appended):
             while self._open and self._open[0].leader != event.node:

@@ -313,7 +313,7 @@ def begins(path: Path) -> bytes:
 def read_request_log(
     path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: float = 0
 ) -> Iterator[RequestLine]:
-    """Read the requests of the APIs ``wanted`` in the order of the file; the others are counted.
+    """Read the requests of the APIs ``wanted`` in the order of the file; requests of other APIs are counted.
 
     ``utc_offset_ms`` is the lead of the node's local time over UTC; it is subtracted from all times. Other lines are
     skipped, and torn lines counted. Raises TraceError if the file cannot be read, or a request line is malformed.
