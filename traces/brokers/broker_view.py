@@ -332,7 +332,7 @@ class BrokerView:
         self._truncated = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
-        """True if an event has the time (ms) of the last state-change line; it then counts as earlier than the line."""
+        """True if an event has the time (ms) of the last state-change line; the event then counts as earlier."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
     def _confirm(self) -> None:

@@ -105,7 +105,7 @@ class Epochs:
 
 
 def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
-    """True if the setting did not change between two versions of a partition, or after ``version`` if no other follows.
+    """True if the setting did not change between two versions of a partition or, without ``following``, after the last.
 
     ``numbers`` says when the setting changed, as in ``Epochs.settings``.
     """

@@ -48,7 +48,7 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
     """Add a fetch, read at the time ``taken``, to each claim whose HWM the leader may have returned after that time.
 
-    A fetch does not count for a claim if its follower is the one that got the claimed HWM.
+    A fetch by the follower that got the claimed HWM does not count for the claim.
     """
     for one in led.claims:
         is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
@@ -117,7 +117,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
-    """The ISR size and min ISR of a stage in which only min ISR (966.1) forbids the claimed HWM; None for no stage."""
+    """ISR size and min ISR of a stage in which only min ISR (966.1) forbids the claimed HWM; None without one."""
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr
         if not profiles.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
@@ -189,7 +189,7 @@ def refused(
     asked: Asked,
     error: int,
 ) -> None:
-    """B2. Report an answer that refuses a fetch because of leader or leader epoch, if the broker had no reason.
+    """B2. Report an answer that refuses a fetch because of leader or leader epoch, if the broker cannot know a reason.
 
     Answers with other errors are only counted.
     """
@@ -442,7 +442,7 @@ ALL = -1
 
 
 def not_led(context: Context, node: int, history: History, line: RequestLine, found: Produced) -> None:
-    """Check a broker's answer to a write that came when, by the logs, the broker did not lead."""
+    """Check a broker's answer to a write at a time when, by the logs, the broker did not lead."""
     if found.error == NOT_LEADER or found.error in NOT_THERE:
         context.verdicts.explained[NOT_WRITTEN] += 1
     elif found.error in (NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER):

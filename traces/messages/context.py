@@ -128,7 +128,7 @@ class ControllerRequests:
     # --- what is read -----------------------------------------------------------------------------------
 
     def add_proposal(self, found: Proposal) -> None:
-        """Add one partition of an AlterPartition request. If accepted, it also measures the log's clock lead."""
+        """Add one partition of an AlterPartition request. An accepted one also measures the lead of its log's clock."""
         line, history = found.line, self._index.history(*found.key)
         if history is None:
             self.unknown += 1
@@ -251,7 +251,7 @@ OFF_MS = 2 * CLOCKS_MS
 MAX_EPOCHS = 10_000
 """The most time differences stored of each kind (EARLY, LATE, JOINS)."""
 PAIRS, EPOCHS = 3, 2
-"""A wrong clock is proved by PAIRS proposals of a controller, or by EPOCHS differences of one kind of a broker."""
+"""The fewest accepted proposals that prove a controller's clock wrong; the fewest differences for a broker's clock."""
 
 
 def controllers_ahead(asked: ControllerRequests) -> dict[Path, float]:

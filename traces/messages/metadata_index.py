@@ -319,7 +319,7 @@ class MetadataIndex:
         return self._sorted_places[place] if place < len(self._sorted_places) else NEVER
 
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
-        """The states in which a controller can have decided between two times: pairs of metadata offset and version.
+        """The states in which a controller can have made a decision between two times: (metadata offset, version).
 
         Each is the state after a change of the partition or of any registration: after the last change before
         ``start_ms``, and after each one up to ``end_ms``.

@@ -161,7 +161,7 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
 
 
 def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, named: int) -> bool:
-    """903.3. True if ``named``, a member's broker epoch in a proposal, can be right; otherwise it is reported.
+    """903.3. True if ``named``, a member's broker epoch in a proposal, can be right; otherwise, report the proposal.
 
     The right broker epoch is the one in the member's last fetch or, in a repeated proposal, the one in its first
     sending.

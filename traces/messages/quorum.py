@@ -80,7 +80,7 @@ class Node:
     starts: bool = False
     """True if the member has just become leader, and no line has shown its first record yet."""
     maybe_more: tuple[int, int] | None = None
-    """After the member's process died: the end offset and epoch up to which an append may lack a line."""
+    """After the member's process died: the largest end offset, and the epoch, of an append that may lack a line."""
 
     @property
     def leads(self) -> bool:

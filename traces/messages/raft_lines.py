@@ -272,7 +272,7 @@ _OWN, _CLIENT = b"org.apache.kafka.raft.", b"org.apache.kafka.raft.KafkaRaftClie
 def is_raft_log(head: bytes) -> bool:
     """True if a file with these first bytes is a raft log: lines of the raft client, with a node's number.
 
-    A file that also has lines of other loggers is not one, but a broker's log, in which the raft client writes at INFO.
+    A file that also has lines of other loggers is a broker's log, in which the raft client writes at INFO.
     """
     client = False
     for line in head.split(b"\n"):
@@ -336,7 +336,7 @@ def _said(place: Place, text: str) -> e.What | None:
 class _Line:
     """Reads the objects of a line from left to right.
 
-    ``found`` is the match of the text at its start, which identifies the kind of line.
+    ``found`` is the match at the start of the line's text, which identifies the kind of line.
     """
 
     def __init__(self, place: Place, text: str, found: re.Match[str]) -> None:
