@@ -135,7 +135,7 @@ MinIsr = Callable[[int], "tuple[int | None, int | None]"]
 class _Committed:
     """The committed ISR as the leader knows it.
 
-    ``under`` is True if the leader logged that the ISR is smaller than min ISR; None if it logged nothing about it.
+    ``under`` is True if the leader logged that the ISR is under min ISR; None if it logged nothing about min ISR.
     """
 
     isr: tuple[int, ...]
@@ -254,7 +254,7 @@ class BrokerView:
                 pass
 
     def confirm(self, latest_partition_epoch: int | None) -> None:
-        """Make pending violations sure if the broker has already applied the partition's latest change."""
+        """Mark pending violations as sure if the broker has already applied the partition's latest change."""
         if latest_partition_epoch is not None and self._known_epoch >= latest_partition_epoch:
             self._confirm()
 
@@ -317,8 +317,8 @@ class BrokerView:
     def _fetcher_removed(self, event: events.FetcherRemoved) -> None:
         """Handle the removal of a fetcher, which shows that the broker is changing its role.
 
-        The file state-change.log has the new role, if it covers this time. Until then, HWM moves are held back; a
-        second removal ends the tenure.
+        Until a line of state-change.log shows the new role, HWM moves are held back. A second removal before that line
+        ends the tenure.
         """
         if self._stint is None or self._in_ms_of_state(event):
             return
@@ -332,7 +332,7 @@ class BrokerView:
         self._truncated = False
 
     def _in_ms_of_state(self, event: events.BrokerEvent) -> bool:
-        """True if an event has the time (ms) of the last state-change line, and so counts as earlier than that line."""
+        """True if an event has the time (ms) of the last state-change line; the event then counts as earlier."""
         return self._last_state is not None and self._last_state.time_ms == event.time_ms
 
     def _confirm(self) -> None:
@@ -403,7 +403,7 @@ class BrokerView:
         """The smallest min ISR that the leader can have used with a committed ISR; None if unknown.
 
         Settings in the broker's log take precedence over the metadata log. The broker logs new settings before they
-        apply, so the former settings may hold until the next line of state-change.log.
+        apply, so the previous settings may hold until the next line of state-change.log.
         """
         logged, replicas = self._min_isr(known.partition_epoch)
         told = [logged if value == AS_LOGGED else value for value in self._settings or (AS_LOGGED,)]
@@ -510,7 +510,7 @@ class BrokerView:
     ) -> Breach | None:
         """Record and return a violation; None if it repeats one of this tenure, or if too many are stored.
 
-        Moves back of the HWM are never repetitions.
+        Each violation in which the HWM moves back counts as new.
         """
         if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None

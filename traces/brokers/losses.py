@@ -6,7 +6,7 @@ longer.
 
 A dump does not show the HWM. Every member of the ISR holds the committed records (B4), and nothing is committed while
 the ISR is under min ISR (966.1). So only records that all members of the last large enough ISR hold can have been
-committed. If a leader begins without them, a finding gives the number of offsets (``leader_completeness``).
+committed. If a leader begins without such records, a finding gives their number (``leader_completeness``).
 
 Records that are missing from all dumps go unnoticed, so a dump must be older than the truncation to the new leader's
 log.
@@ -105,7 +105,7 @@ class Epochs:
 
 
 def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
-    """True if the setting did not change between two versions of a partition; without ``following``, since ``version``.
+    """True if the setting did not change between two versions of a partition or, without ``following``, after the last.
 
     ``numbers`` says when the setting changed, as in ``Epochs.settings``.
     """
@@ -167,7 +167,7 @@ class Lineage:
     """The log of each replica of a partition over time. Call ``starts`` for the leaders in the order of their epochs.
 
     A follower that has fetched from a leader has the leader's log up to the follower's LEO (B3). If a follower had no
-    leader, or neither grew nor truncated its log, that log is unchanged.
+    leader, or neither grew nor truncated its log, the follower's log is unchanged.
     """
 
     def __init__(self, views: dict[int, BrokerView]) -> None:
@@ -276,7 +276,7 @@ class Loss:
     """A loss: the leader of ``stint`` starts without the committed offsets [kept, high).
 
     In the stint ``committed``, the HWM had reached ``high``; ``earlier`` has the stints before ``stint``. ``version``
-    is the change that elected the leader. It is None if the metadata log lacks it, or if the leader restarts. ``utc``
+    is the change that elected the leader; None if the metadata log lacks it, or if the leader restarts. ``utc``
     maps an event to its time in ms since the epoch, or None if unknown; ``line`` maps an event to its file and line.
     """
 
@@ -403,7 +403,7 @@ def _at(view: BrokerView, epoch: int) -> int | None:
 def _longest(
     views: Mapping[int, BrokerView], replicas: tuple[int, ...], leader: int, epoch: int
 ) -> int | None:
-    """The highest LEO of the other replicas when a leader epoch began; None if not all are known."""
+    """The highest LEO of all replicas except ``leader`` when a leader epoch began; None if one is unknown."""
     ends = [_at(views[b], epoch) if b in views else None for b in replicas if b != leader]
     known = [end for end in ends if end is not None]
     return max(known, default=0) if len(known) == len(ends) else None
@@ -412,7 +412,7 @@ def _longest(
 def _held(
     view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
 ) -> dict[str, Any] | None:
-    """How many records in [low, high) a broker had before a leader epoch, as facts for a finding; None if none."""
+    """How many records in [low, high) a broker had before a leader epoch, as facts for a finding; None if 0."""
     own = _at(view, epoch)
     is_least = own is None
     if own is None:

@@ -7,8 +7,8 @@ compared: leader epochs and partition epochs order the events, and times order o
 Properties, each with what violates it:
 
 * **leader_completeness** (B4, KIP-966's promise): a leader starts an epoch at LEO L although the HWM had reached
-  H > L. It lacks the offsets [L, H), and followers truncate to its log. The same property covers a leader that
-  restarts within its epoch with a shorter log.
+  H > L. The leader lacks the offsets [L, H), and followers truncate to its log. The same property covers a leader
+  that restarts within its epoch with a shorter log.
 * **committed_records_survive** (KIP-966's promise): no other replica has the lost offsets either. It is reported only
   if every replica's log shows its end.
 * **consumers_read_consistently** (B4, B6): after a loss, consumers see a lower end of the log than before, or other
@@ -418,10 +418,10 @@ class Levels:
         self._epochs = [epoch for epoch, _, _ in steps]
 
     def at(self, epoch: int) -> int | None:
-        """The committed end offset when a leader epoch starts, without what its leader lost; None if uncertain.
+        """The committed end offset when a leader epoch starts, minus what its leader lost; None if uncertain.
 
-        It is uncertain before the first epoch of ``steps``. It is also uncertain if, since the last one, a leader led
-        whose log is not an input: that leader may have lost records.
+        It is uncertain before the first epoch of ``steps``. It is also uncertain if an epoch in ``unseen`` follows the
+        latest one in ``steps``: that leader may have lost records.
         """
         at = bisect_right(self._epochs, epoch)
         if at == 0:

@@ -367,7 +367,7 @@ class _Segment:
         return TraceError(self.path, None, None, f"byte {position}: {message}", position)
 
     def _more(self, at: int, size: int) -> int:
-        """Read until ``size`` bytes from ``at`` are available, or the file ends. Returns the new value of ``at``."""
+        """Read until ``size`` bytes from ``at`` are in ``data``, or the file ends. Returns the new ``at``."""
         parts, have = [self.data[at:]], len(self.data) - at
         while have < size:
             with readable(self.path):

@@ -34,7 +34,7 @@ _RECORD = re.compile(
     re.DOTALL,
 )
 _CONTROL = re.compile(r"(\w+):? (\{.*\})$")
-"""Newer Kafka versions print a colon after LeaderChange, and then its fields."""
+"""A control record's type and JSON. Newer Kafka versions print a colon after the type LeaderChange."""
 _CONTROL_TYPE = re.compile(r"controlType: \w+\((\d{1,4})\)$")
 _TRANSACTION_ENDS = ("ABORT", "COMMIT")
 _TRANSACTION_END = re.compile(r"endTxnMarker: (ABORT|COMMIT) coordinatorEpoch: -?\d{1,10}$")
@@ -67,7 +67,7 @@ class _Batch:
     times: list[int] = field(default_factory=list)
 
     def finished(self) -> RecordBatch:
-        # Offsets ascend, so the full number of them leaves no gap.
+        # Offsets ascend: if there are enough of them, there is no gap.
         whole = len(self.offsets) == self.last - self.base + 1
         return RecordBatch(
             self.line,

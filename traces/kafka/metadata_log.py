@@ -251,7 +251,7 @@ class Snapshot:
     notes: list[str]
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Read the batches, with control records. Their offsets count within the snapshot. Raises TraceError."""
+        """Read the batches, with control records. Offsets count from the snapshot's start. Raises TraceError."""
         with Source(self.path) as source:
             yield from _read(source, self.dump, self.notes, last=True)
 

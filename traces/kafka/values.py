@@ -180,7 +180,7 @@ def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = Fal
 def encode_unknown(key: int | None, version: int, name: str, data: Mapping[str, Any] | None = None) -> bytes:
     """Encode a record whose type or version is unknown: ``decode`` raises UnknownRecord with the same key and version.
 
-    Without a ``key``, the name follows the frame. With one, a partition's number and topic id in ``data`` follow the
+    If ``key`` is None, the name follows the frame. Otherwise a partition's number and topic id in ``data`` follow the
     frame, as in known versions.
     """
     out = bytearray((FRAME,))

@@ -1,4 +1,4 @@
-"""Leaders' answers compared with the model: fetches (B2, B3, B4, 903), writes (B1, B6), and the HWM in each answer."""
+"""Leaders' answers compared with the model: to fetches (B2, B3, B4, 903) and writes (B1, B6), with the HWM in each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from highwater.traces.rules import profiles
 def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follower: int | None) -> None:
     """Store the HWM in an answer as a claim, if the lines read so far cannot justify it; then recheck all claims.
 
-    Without a follower, ``hwm`` is a lower bound of the HWM, from an acknowledged write.
+    If ``follower`` is None, the answer acknowledges a write, so ``hwm`` is a lower bound of the HWM.
     """
     if led.hwm is None or hwm > led.hwm:
         led.greatest(line.taken)
@@ -46,9 +46,9 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 
 
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
-    """Add a fetch to each claim, if the leader may have read the fetch before it returned the claimed HWM.
+    """Add a fetch, read at the time ``taken``, to each claim whose HWM the leader may have returned after that time.
 
-    Fetches of the follower that got the claimed HWM do not count.
+    A fetch by the follower that got the claimed HWM does not count for the claim.
     """
     for one in led.claims:
         is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
@@ -58,10 +58,10 @@ def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
 
 
 def recheck(context: Context, led: Leadership, ends: bool = False) -> None:
-    """Drop the claimed HWMs that have become possible, and report those for which all lines have been read.
+    """Drop the claims whose HWM is now possible, and report the other claims once all lines about them are read.
 
-    ``ends``: the log or the process of the leader ends. Requests in flight may have no line, so the other claims count
-    as guessed.
+    ``ends``: the log or the process of the leader ends. Requests in flight may have no line, so a claim that still
+    lacks lines counts as guessed.
     """
     open_claims = [claim for claim in led.claims if not led.is_possible(claim, claim.line.taken)]
     led.claims = []
@@ -117,7 +117,7 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
-    """The ISR size and min ISR of a stage in which only min ISR (966.1) forbids the claimed HWM; None if none."""
+    """ISR size and min ISR of a stage in which only min ISR (966.1) forbids the claimed HWM; None without one."""
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr
         if not profiles.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
@@ -143,9 +143,9 @@ def _reaches(
 
 
 def _not_reached(led: Leadership, claim: Claim) -> list[str]:
-    """The brokers below the claimed HWM for which the HWM waits in every possible stage; "its ISR" if there is none.
+    """The brokers below the claimed HWM that are in the ISR, or proposed for it, in every possible stage.
 
-    Each text has the broker and its last fetch offset.
+    Each text has the broker and its last fetch offset. If there is no such broker, the only text is "its ISR".
     """
     stages = led.possible(claim.line.taken)
     members = set.intersection(*({*s.version.state.isr, *(s.proposed or ())} for s in stages))
@@ -189,9 +189,9 @@ def refused(
     asked: Asked,
     error: int,
 ) -> None:
-    """B2. Check an answer that refuses a fetch: report it if the broker cannot have known a reason.
+    """B2. Report an answer that refuses a fetch because of leader or leader epoch, if the broker cannot know a reason.
 
-    Other errors are only counted.
+    Answers with other errors are only counted.
     """
     verdicts, line = context.verdicts, fetch.line
     if error in NOT_THERE:
@@ -221,7 +221,7 @@ def _can_refuse(
     asked: Asked,
     error: int,
 ) -> bool:
-    """True if the model refuses the fetch with this error, in a state that the broker can have known.
+    """True if the model refuses the fetch with this error in a state of the partition that the broker can have known.
 
     In the model, the fetch has leader epoch 1.
     """
@@ -304,7 +304,7 @@ def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, befo
 def answered(
     context: Context, led: Leadership, fetch: Fetch, asked: Asked, answer: Answer, before: Before | None
 ) -> None:
-    """Check an answer without an error, and record the fetch in the leader's state."""
+    """Check an answer without an error to a fetch, and record the fetch in the leader's state."""
     line, f = fetch.line, fetch.replica
     led.go_on(line.answered)
     led.settle_until(line.taken - OWN_MS)
@@ -367,7 +367,8 @@ def _cut(context: Context, led: Leadership) -> None:
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
     """True if the HWM in an answer is below the lowest HWM possible when the leader read the fetch.
 
-    If the answer was delayed, the lowest possible HWM includes this fetch.
+    If the answer was delayed, the leader had recorded the fetch before, so the fetch counts for the lowest HWM.
+    ``is_noted``: the answer is not diverging.
     """
     if hwm < led.least():
         return True
@@ -414,8 +415,7 @@ def _diverging(context: Context, led: Leadership, fetch: Fetch, asked: Asked, pa
     shared = [ranks.get(epoch, 0)] * place if epoch >= 0 else []
     rest = [3] * (2 - len(shared)) if asked.last_epoch < led.epoch else []
     found = led.acting.diverges(at, ranks.get(asked.last_epoch, -1), (*shared, *rest))
-    # If the logs share nothing, Kafka returns the epoch of the request and the model returns none: both answer offset
-    # 0.
+    # If the logs share nothing, Kafka returns the epoch of the request, and the model no epoch. Both return offset 0.
     same_epoch = not found.end or found.epoch == ranks.get(epoch)
     agrees = found.diverging and same_epoch and found.end == len(shared) and epoch <= asked.last_epoch
     if agrees and (known is None or known == end) and epoch < led.epoch:
@@ -442,7 +442,7 @@ ALL = -1
 
 
 def not_led(context: Context, node: int, history: History, line: RequestLine, found: Produced) -> None:
-    """Check a broker's answer to a write if, by the input, the broker did not lead at that time."""
+    """Check a broker's answer to a write at a time when, by the logs, the broker did not lead."""
     if found.error == NOT_LEADER or found.error in NOT_THERE:
         context.verdicts.explained[NOT_WRITTEN] += 1
     elif found.error in (NONE, TIMED_OUT, NOT_ENOUGH, NOT_ENOUGH_AFTER):
@@ -477,7 +477,7 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
 
 
 def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
-    """B6. For a stage: the guards that refuse an acks=all write; True if the ISR is too small to acknowledge one."""
+    """B6. The guards that refuse an acks=all write in a stage; and True if the ISR is too small to acknowledge one."""
     if stage.refusals is None:
         leading, _ = led.ranked(stage, {}, 0)
         nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)
@@ -498,7 +498,7 @@ def _refused(context: Context, led: Leadership, line: RequestLine, stages: Seque
 
 
 def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
-    """Check the answer "not the leader" to a write if, by the input, the broker leads."""
+    """Check the answer "not the leader" to a write if, by the logs, the broker leads."""
     ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
     begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
     led.denied = line.answered

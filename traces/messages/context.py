@@ -119,7 +119,7 @@ class ControllerRequests:
         self._registrations: list[Registered] = []
         self._heartbeats: list[tuple[int, Path, float, int]] = []
         self._next: dict[tuple[int, Path], float] = {}
-        """For each broker and log, the offset of the first change that the broker has not reported as replayed."""
+        """By broker and request log: the metadata offset of the first change not yet reported as replayed."""
         self._replayed: dict[int, tuple[list[float], list[int]]] = {}
         """For each broker, the times at which it reported a greater metadata offset, and the reported offsets."""
         self.unknown = 0
@@ -128,7 +128,7 @@ class ControllerRequests:
     # --- what is read -----------------------------------------------------------------------------------
 
     def add_proposal(self, found: Proposal) -> None:
-        """Add one partition of an AlterPartition request. If it was accepted, it also shows the clock difference."""
+        """Add one partition of an AlterPartition request. An accepted one also measures the lead of its log's clock."""
         line, history = found.line, self._index.history(*found.key)
         if history is None:
             self.unknown += 1
@@ -214,7 +214,7 @@ class ControllerRequests:
         return sorted({proposal.key[0] for _, proposal in self._proposals})
 
     def made(self, life: int, version: Version) -> bool:
-        """True if a logged proposal made this version of the partition with the ``History.number`` ``life``.
+        """True if this version of the partition is the result of a logged proposal; ``life`` is its ``History.number``.
 
         The proposal's answer has the version's partition epoch or, after an election, the error NEW_LEADER_ELECTED.
         """
@@ -229,9 +229,9 @@ class ControllerRequests:
         return place > 0 and offsets[place - 1] >= position
 
     def knew(self, broker: int, position: int | None) -> float:
-        """When a broker first reported that it had replayed the metadata offset ``position``; NEVER if it did not.
+        """The time at which a broker first reported that it had replayed the metadata offset ``position``.
 
-        NEVER also if ``position`` is None.
+        It is NEVER if the broker did not report it, or if ``position`` is None.
         """
         times, offsets = self._replayed.get(broker, ((), ()))
         place = len(offsets) if position is None else bisect_left(offsets, position)
@@ -249,9 +249,9 @@ KIND = "clocks"
 EARLY, LATE, JOINS = "early", "late", "joins"
 OFF_MS = 2 * CLOCKS_MS
 MAX_EPOCHS = 10_000
-"""The most time differences stored of each kind."""
+"""The most time differences stored of each kind (EARLY, LATE, JOINS)."""
 PAIRS, EPOCHS = 3, 2
-"""The fewest accepted proposals of a controller, and differences of one kind of a broker, that prove a clock wrong."""
+"""The fewest accepted proposals that prove a controller's clock wrong; the fewest differences for a broker's clock."""
 
 
 def controllers_ahead(asked: ControllerRequests) -> dict[Path, float]:
@@ -269,7 +269,7 @@ class Apart:
     def __init__(self, broker: int) -> None:
         self.broker = broker
         self.joins_in_time = 0
-        """The number of proposals that came after a fetch that made a new member eligible."""
+        """The number of proposals with a new member that an earlier fetch had made eligible."""
         self._by: dict[str, dict[tuple[int, int], float]] = {EARLY: {}, LATE: {}, JOINS: {}}
         self._first: dict[str, tuple[Path, int]] = {}
 

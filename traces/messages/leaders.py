@@ -5,13 +5,13 @@ of followers, the HWM, the end of the log). Brokers are slots, and the leader is
 
 ``stages`` are the leader's views of the partition in a leader epoch. The metadata log has the ISRs of the epoch, and
 the AlterPartition requests have the leader's proposals in between. No log shows when the leader learns of an ISR, so
-at any time several stages are possible. A stage is impossible before it exists, and after the leader is known to have
-reached a later stage.
+at any time several stages are possible. A stage is impossible before its ISR exists, and after the leader is known to
+have reached a later stage.
 
-``Leadership`` bounds the HWM. The upper bound counts every fetch when it was read, in the stage that waits for the
-fewest brokers. The lower bound counts a fetch once it was certainly recorded, in the stage that waits for the most.
-Both use the model's ``advanced_hwm``. A returned HWM that the lines so far cannot justify is a *claim*: it is stored
-until the lines of all fetches in flight have been read.
+``Leadership`` bounds the HWM with the model's ``advanced_hwm``. The upper bound assumes that the leader records a fetch
+when it reads the fetch, in the stage whose HWM waits for the fewest brokers. The lower bound uses only fetches that
+were certainly recorded, in the stage whose HWM waits for the most brokers. A returned HWM that the lines so far cannot
+justify is a *claim*: it is stored until the lines of all fetches in flight have been read.
 """
 
 from __future__ import annotations
@@ -162,9 +162,9 @@ class Acting:
     def answered(
         self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int = 1, stale: bool = False
     ) -> Answered:
-        """The model's answer to a fetch from the rank ``offset``, if the follower's log is a prefix of the leader's.
+        """The model's answer to a fetch by slot ``f``, whose log is a prefix of the leader's, from the rank ``offset``.
 
-        Rules: B2, B3, B4. The leader epoch is 1. ``has_last``: the record before the offset is of that epoch.
+        Rules: B2, B3, B4. The leader epoch is 1. ``has_last``: the record before the offset is of epoch 1.
         ``stale``: the leader's metadata has a later broker epoch of the sender.
         """
         state = self._state(leading)
@@ -176,7 +176,7 @@ class Acting:
     def diverges(self, offset: int, last_epoch: int, epochs: tuple[int, ...]) -> Answered:
         """The model's answer (B3) to a fetch from the rank ``offset`` after a record of ``last_epoch``.
 
-        The leader's log has one record for each of ``epochs`` (0 to 3). The leader epoch is 3.
+        The leader's log has one record for each element of ``epochs``. The leader epoch is 3.
         """
         state = self._state(self._silent(1, 3, len(epochs)), epoch=3)
         for i, epoch in enumerate(epochs):
@@ -206,8 +206,8 @@ class Acting:
     def refuses(self, leads: bool, epoch: int, stale: bool = False) -> bool:
         """True if a broker may refuse a fetch with leader epoch 1 (B2).
 
-        ``leads``: the broker leads. ``epoch`` is the leader epoch that it knows. ``stale``: it knows a later broker
-        epoch of the sender.
+        ``leads``: the broker leads. ``epoch`` is the leader epoch that the broker knows. ``stale``: the broker knows a
+        later broker epoch of the sender.
         """
         state = self._state(self._silent(3, 3), epoch=epoch)
         state[self._at["brokers[0].view.leader"]] = 0 if leads else 1
@@ -256,7 +256,7 @@ class Acting:
     def expansion_refused(
         self, leading: Leading, f: int, leso: int, epoch_fits: bool = True
     ) -> tuple[str, ...]:
-        """The guards that forbid to propose slot ``f`` for the ISR (B5, 841.1, 903.2).
+        """The guards that forbid the leader to propose slot ``f`` for the ISR (B5, 841.1, 903.2).
 
         ``leso`` is the rank of the leader epoch's start offset. ``epoch_fits``: the broker epoch in the follower's last
         fetch is the one in the leader's metadata.
@@ -357,12 +357,12 @@ def stages(
 LINES_MS = 3000.0
 """After this much active time of a node, the lines of all requests that were in flight have been written."""
 IDLE_MS = 200.0
-"""The most of a gap between two lines that counts as active time: the process may have been stopped."""
+"""Of a longer gap between two lines, only this counts as active time: the process may have been stopped."""
 MARKS = 8192
-"""The most batch boundaries, and the most appended batches, stored of a leadership."""
+"""The most batch boundaries, and the most appended batches, stored per leadership."""
 UNASKED: tuple[str, ...] = ("not asked",)
 TOP = 1 << 62
-"""Above every offset."""
+"""A number above every offset."""
 
 
 class Heard(Struct, gc=False, frozen=True):
@@ -377,7 +377,7 @@ class Heard(Struct, gc=False, frozen=True):
 class Claim:
     """A returned HWM that the lines read so far cannot justify, so it is checked again later.
 
-    Unless ``exact``, it is a lower bound of the HWM, from an acknowledged write.
+    If ``exact`` is false, ``hwm`` is a lower bound of the HWM, from an acknowledged write.
     """
 
     hwm: int
@@ -393,7 +393,7 @@ class Claim:
     ``base`` is the upper bound of the HWM before the claim.
     """
     asked: tuple[int, int, int] | None = None
-    """The possible stages and ``moves`` at the last failed check; an unchanged claim is not checked again."""
+    """The first and last possible stage, and ``moves``, at the last failed check; the same values need no new check."""
     moves: int = 0
     """The number of changes of ``leos``."""
 
@@ -441,13 +441,16 @@ class Leadership:
     first_appended: int = TOP
     last_appended: int = -1
     cuts: deque[tuple[float, int, RequestLine]] = field(default_factory=deque)
-    """Fetch offsets of followers whose last record is of this epoch, until the lines of earlier writes are read."""
+    """Fetches that still wait for the lines of earlier writes: active time, fetch offset, line.
+
+    The record before each fetch offset is of this epoch.
+    """
     logs_writes: bool = True
     """True if the request log has every append."""
     denied: float | None = None
-    """The time of the last answer to a write that the broker does not lead; None if there is none, or once reported."""
+    """When the broker last refused a write as "not the leader"; None if it never did, or once that is reported."""
     epochs_of: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
-    """The last broker epochs in each follower's fetches: pairs of the first fetch's time and the broker epoch."""
+    """Per follower, the latest broker epochs of its fetches: pairs of the first fetch's time and the broker epoch."""
     last_answered: float = 0.0
     welcome: set[int] = field(default_factory=set)
     """The brokers whose fetches no guard refuses in at least one possible stage."""
@@ -478,7 +481,7 @@ class Leadership:
             self.welcome.clear()
 
     def settle_until(self, time: float) -> None:
-        """Count the fetches and HWMs answered by ``time`` for the lower bound of the HWM."""
+        """Use the fetches and HWMs that the leader had answered by ``time`` for the lower bound of the HWM."""
         aging, certain = self.aging, self.certain
         while aging and aging[0][0] <= time:
             _, follower, offset = aging.popleft()
@@ -497,7 +500,7 @@ class Leadership:
         return self.low
 
     def answer_refused(self, f: int) -> tuple[str, ...]:
-        """The guards that refuse a broker's fetch (B2, 903.2); empty if a possible stage permits it."""
+        """The guards that refuse a broker's fetch (B2, 903.2); empty if a possible stage permits the fetch."""
         if f in self.welcome:
             return ()
         slot, found = self.slots.get(f), UNASKED
@@ -519,7 +522,7 @@ class Leadership:
     def ranked(
         self, stage: Stage, leos: dict[int, int], hwm: int, others: Sequence[int] = (), end: int = TOP
     ) -> tuple[Leading, list[int]]:
-        """The leader's state in a stage, with offsets as ranks; and the offset of each rank."""
+        """The leader's state in a stage, with offsets as ranks; and the offset of each rank, ``others`` included."""
         offsets = sorted({hwm, end, *leos.values(), *others})
         return Leading(*self._bits(stage), *self._ranks(offsets, leos, hwm, end)), offsets
 
@@ -579,12 +582,12 @@ class Leadership:
         return found
 
     def reached(self, base: int, leos: dict[int, int], since: float | None) -> int | None:
-        """The greatest HWM possible since a time, after the HWM ``base``; None if unbounded."""
+        """The greatest HWM that the leader can have reached from the HWM ``base`` since a time; None if unbounded."""
         found = max(base, *self._settled(self.acting, self.possible(since), leos, base))
         return None if found == TOP else found
 
     def least_after(self, follower: int, offset: int, since: float) -> int:
-        """The lower bound of the HWM since a time, once a follower's fetch at an offset was certainly recorded."""
+        """The lower bound of the HWM since a time, if a follower's fetch at an offset counts as certainly recorded."""
         noted = max(offset, self.certain.get(follower, 0))
         return self._least_of({**self.certain, follower: noted}, since)
 
@@ -643,7 +646,7 @@ class Leadership:
         return True
 
     def inside(self) -> tuple[int, RequestLine] | None:
-        """Take from ``cuts`` the next fetch offset inside a batch, with the fetch's line; None if there is none."""
+        """Remove from ``cuts`` and return the next fetch offset inside a batch, and its line; None if there is none."""
         cuts, over = self.cuts, self.active - LINES_MS
         while cuts and cuts[0][0] < over:
             _, offset, line = cuts.popleft()

@@ -1,6 +1,7 @@
 """An index of the metadata log for request logs: topics by id, registrations, and each partition's versions.
 
-The leader epochs, partition epochs and broker epochs in a message refer to records of the index, and so order events.
+The leader epochs, partition epochs and broker epochs in a message refer to records of the metadata log. Events are
+ordered by these records.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from highwater.traces.reports.observed import PartitionChange, PartitionState, S
 
 NEVER = float("inf")
 SHOWN = 4
-"""The most known epochs, the latest ones, that a report lists beside an unknown epoch."""
+"""How many of the latest known epochs a report lists beside an unknown epoch."""
 
 # --- partitions ------------------------------------------------------------------------------------------
 
@@ -109,7 +110,7 @@ class History:
         return [v for v in self.of_epoch(epoch) if v.state.partition_epoch == partition_epoch]
 
     def around(self, start_ms: float, end_ms: float) -> list[Version]:
-        """The versions that were in force between two times of the controller's clock."""
+        """The versions that were in force at some time between two times of the controller's clock."""
         first = bisect_right(self._by_time, (start_ms, NEVER))
         last = bisect_right(self._by_time, (end_ms, NEVER))
         return [self.versions[number] for _, number in self._by_time[max(0, first - 1) : max(first, last)]]
@@ -167,7 +168,7 @@ class MetadataIndex:
         self._lives = 0
         self._registrations: dict[int, list[Registration]] = defaultdict(list)
         self._by_time: list[tuple[int, int, int]] = []
-        """Time, number and metadata offset of each change of a registration."""
+        """Each change of a registration: time, position in the metadata log's order, and metadata offset; sorted."""
         self._incarnations: dict[int, dict[int, Registration]] = defaultdict(dict)
         """The first registration of each incarnation, by broker and broker epoch."""
         self._places: set[int] = set()
@@ -298,7 +299,7 @@ class MetadataIndex:
         return NEVER if found is None else float(found.time)
 
     def registered_later(self, broker: int, epoch: int) -> tuple[float, int | None]:
-        """The time and offset of a broker's registration with the next epoch after ``epoch``; (NEVER, None) if none."""
+        """Time and offset of a broker's registration with the next broker epoch after ``epoch``, or (NEVER, None)."""
         known = self._incarnations.get(broker, {})
         later = min((one for one in known if one > epoch), default=None)
         return (NEVER, None) if later is None else (float(known[later].time), known[later].position)
@@ -318,10 +319,10 @@ class MetadataIndex:
         return self._sorted_places[place] if place < len(self._sorted_places) else NEVER
 
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
-        """The metadata offsets at which a controller can have decided between two times, with the versions there.
+        """The states in which a controller can have made a decision between two times: (metadata offset, version).
 
-        The offsets are those of changes of the partition or of any registration: the last one before ``start_ms``, and
-        each one up to ``end_ms``.
+        Each is the state after a change of the partition or of any registration: after the last change before
+        ``start_ms``, and after each one up to ``end_ms``.
         """
         versions = history.around(start_ms, end_ms)
         first = bisect_left(self._by_time, (start_ms, -1, -1))

@@ -29,7 +29,7 @@ from highwater.traces.rules import profiles
 MAX_BEFORE = 500_000
 """The most pairs of follower and partition whose last fetch is stored."""
 LEADERSHIPS = 64
-"""The number of leaderships at which those of deleted partitions are first dropped."""
+"""At this number of leaderships, the leaderships of deleted partitions are dropped for the first time."""
 
 
 LIVES = 1000
@@ -198,7 +198,7 @@ class Node:
     def _epoch_led(self, history: History, led: Leadership | None, line: RequestLine) -> int | None:
         """The last leader epoch in which this broker can have led while a request was in flight; None if none.
 
-        An epoch before that of ``led`` does not count.
+        Epochs before the epoch of ``led`` do not count.
         """
         if led is not None and not history.has_later(led.epoch, line.answered + CLOCKS_MS):
             return led.epoch
@@ -210,7 +210,7 @@ class Node:
     def _leads(
         self, history: History, epoch: int, line: RequestLine, is_later: bool = False
     ) -> Leadership | None:
-        """The leadership to which a message belongs, begun if it is new; None, with a verdict, if there is none.
+        """The leadership to which a message belongs, created if needed. Without one, record a verdict and return None.
 
         ``is_later``: the message certainly came after an answer in a later leader epoch.
         """
@@ -275,7 +275,7 @@ class Node:
         return led
 
     def _purge(self) -> None:
-        """Close the leaderships of deleted partitions, if many are stored: the ids of their topics are never reused."""
+        """If many leaderships are stored, close those of deleted partitions: their topic ids are never reused."""
         if len(self.led) < self._purge_at:
             return
         gone = [
@@ -329,7 +329,7 @@ class Node:
 
 
 def _life(context: Context, fetch: Fetch) -> tuple[float, float]:
-    """The times between which a fetch's sender certainly had the broker epoch in the fetch."""
+    """The start and end of the time in which a fetch's sender certainly had the broker epoch in the fetch."""
     begins = context.index.registered(fetch.replica, fetch.epoch)
     ends, _ = context.index.registered_later(fetch.replica, fetch.epoch)
     return begins + CLOCKS_MS, ends - CLOCKS_MS

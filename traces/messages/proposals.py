@@ -19,7 +19,7 @@ from highwater.traces.rules.decisions import decisions
 # --- expansions ------------------------------------------------------------------------------------------
 
 SENT_MS = 30_000.0
-"""The longest time from making a proposal to its arrival; then the broker sends the proposal again."""
+"""The longest time from making a proposal to its arrival. After that time, the broker sends the proposal again."""
 INELIGIBLE = 107
 """The code of INELIGIBLE_REPLICA, the error that ends a proposal."""
 
@@ -41,7 +41,7 @@ class Waiting:
     passed: float | None = None
     """The node's active time, in ms, when its log passed ``until``; None before."""
     late: dict[int, float] = field(default_factory=dict)
-    """For each new member without a sufficient fetch in time, how many ms its first one came after ``until``."""
+    """By new member: how many ms after ``until`` its first sufficient fetch came, if none came in time."""
     best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
     """By new member: its last fetch offset by ``until``, and lower bounds of the HWM and the epoch's start offset."""
 
@@ -67,7 +67,7 @@ def watched(pending: Iterable[Waiting]) -> frozenset[int]:
 
 
 def noted(context: Context, led: Leadership, pending: list[Waiting], f: int, taken: float) -> None:
-    """Record for each pending proposal if the last fetch of ``f``, read at ``taken``, makes ``f`` eligible."""
+    """Record for each pending proposal whether the last fetch of ``f``, read at ``taken``, makes ``f`` eligible."""
     for wanted in pending:
         if f not in wanted.joining or f in wanted.fits or f in wanted.late:
             continue
@@ -94,7 +94,7 @@ def judge(
 ) -> list[Waiting]:
     """Check the pending proposals for which all lines are read, in the order of their arrival; return the others.
 
-    ``ends``: the log ends, so no proposal waits any longer. One that cannot be decided counts as guessed.
+    ``ends``: the log ends, so no proposal waits any longer. A proposal that cannot be decided counts as guessed.
     """
     if pending and now < pending[0].until and not ends:
         return pending
@@ -161,9 +161,10 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
 
 
 def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, named: int) -> bool:
-    """903.3. True if a proposal can have the right broker epoch for a member; otherwise the proposal is reported.
+    """903.3. True if ``named``, a member's broker epoch in a proposal, can be right; otherwise, report the proposal.
 
-    The right broker epoch is that of the member's last fetch. A proposal sent again has that of its first sending.
+    The right broker epoch is the one in the member's last fetch or, in a repeated proposal, the one in its first
+    sending.
     """
     first = _named_first(led, wanted.proposal, member)
     if first is not None:
@@ -191,7 +192,7 @@ def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, name
 def _named_first(led: Leadership, proposal: Proposal, member: int) -> int | None:
     """The broker epoch of a member in the first sending of the proposal; None if this is the first sending.
 
-    An INELIGIBLE_REPLICA error ends a proposal with all its sendings (841.3); after it, the same members are a new
+    An INELIGIBLE_REPLICA error ends a proposal (841.3). After the error, a request with the same members is a new
     proposal.
     """
     first: int | None = None
@@ -271,7 +272,7 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
 
 
 def _stale(context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int) -> bool:
-    """903.4. Report a request that was accepted under an old broker epoch, and return True; else return False."""
+    """903.4. If a request with an old broker epoch was accepted, report ``text`` and return True; else return False."""
     if profiles.stale_epochs_are_refused(sent=sent, known=known):
         return False
     context.finding(
@@ -406,7 +407,7 @@ def in_flight(context: Context) -> None:
         under_way = 1 + (proposal.line.arrived < before.line.answered - OWN_MS)
         if not profiles.one_proposal_is_under_way(under_way=under_way):
             history = context.index.history(*proposal.key)
-            # If the connection broke, the leader does not know that the first one arrived.
+            # If the connection broke, the leader does not know that its first request arrived.
             context.finding(
                 statements.one_proposal_is_under_way, "B7, B8", proposal.line, "" if history is None else history.name,
                 f"leader {proposal.broker} sent an AlterPartition while one was under way "

@@ -64,7 +64,7 @@ class Log:
 
 @dataclass
 class Node:
-    """A member's state, as its raft log shows it. ``log`` is its metadata log, None until a line describes that."""
+    """A member's state, as its raft log shows it. ``log`` is its metadata log, None until a line describes the log."""
 
     id: int
     epoch: int = 0
@@ -78,9 +78,9 @@ class Node:
     peak: int = UNKNOWN
     fetched: dict[int, int] = field(default_factory=dict)
     starts: bool = False
-    """True if it has just become leader, and no line has shown its first record yet."""
+    """True if the member has just become leader, and no line has shown its first record yet."""
     maybe_more: tuple[int, int] | None = None
-    """After its process died: the offset and epoch up to which its log can exceed what the lines show."""
+    """After the member's process died: the largest end offset, and the epoch, of an append that may lack a line."""
 
     @property
     def leads(self) -> bool:
@@ -94,7 +94,7 @@ _SILENT = Node(-1)
 
 @dataclass
 class Parked:
-    """A parked fetch; ``answer`` is the leader's HWM when it parked the fetch."""
+    """A parked fetch; ``answer`` is the leader's HWM at the time when it parked the fetch."""
 
     leader: int
     epoch: int
@@ -173,9 +173,9 @@ class TooLarge(Exception):
 class Window:
     """The part of a belief that a step needs, with a slot for each member and ranks for offsets and epochs.
 
-    The members ``nodes`` have their own state, others the initial one. ``offsets`` and ``epochs`` are ranked in
-    addition. ``commits`` includes the committed log; ``fetches`` and ``votes`` include the nodes' fetches and votes in
-    flight. Raises TooLarge if there are too many observers.
+    The members ``nodes`` have their state from the belief, all others the initial state. ``offsets`` and ``epochs`` are
+    additional values to rank. ``commits`` includes the committed log; ``fetches`` and ``votes`` include the nodes'
+    fetches and votes in flight. Raises TooLarge if there are too many observers.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class Window:
         return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
-        """A copy of a log with adjacent epochs between two ranked ones merged into the last, which gets a rank."""
+        """A copy of a log. Epochs between two ranked epochs are merged into the last of them, which gets a rank."""
         kept: list[tuple[int, int]] = []
         ranks: list[int] = []
         for start, epoch in log.cuts:
@@ -409,7 +409,7 @@ class Window:
 PROFILE = "kafka_4_2"
 EPOCHS, OFFSETS = 6, 16
 WIDE = 40
-"""The most offsets for checking the properties of a whole belief."""
+"""The most offsets of a window in which properties are checked."""
 REMEMBERED = 100_000
 
 
@@ -472,7 +472,7 @@ class Judge:
         return Outcome(self._narrow.decode(after))
 
     def violated(self, belief: Belief, nodes: list[int]) -> tuple[str, ...]:
-        """The names of the properties that the states of ``nodes`` violate. Raises TooLarge if they do not fit."""
+        """The names of the properties violated by the states of ``nodes``. Raises TooLarge if the states do not fit."""
         window = Window(belief, nodes, commits=True)
         if len(window.offsets.values) > WIDE:
             raise TooLarge(f"a state has {len(window.offsets.values)} offsets")

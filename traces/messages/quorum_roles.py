@@ -29,7 +29,7 @@ class Elections(Leaders):
     """Handles the lines about elections. Vote requests include pre-vote requests."""
 
     def _vote_step(self, action: str, nodes: list[int], **members: int) -> tuple[Window, Outcome]:
-        """Take an election step in the model. An epoch that the step adds is one above the window's epochs."""
+        """Take an election step in the model; a new epoch is one above the window's. Returns window and outcome."""
         window = Window(self.belief, nodes, fetches=False, votes=True)
         return window, self.take(window, action, **{name: window.slots[n] for name, n in members.items()})
 
@@ -59,7 +59,7 @@ class Elections(Leaders):
         b.vote_requests[c, v] = vote
 
     def received_vote(self, event: e.Event, what: e.Received, exchange: Exchange | None) -> None:
-        """Handle a line: a voter receives a vote request. Lines with its verdict, epoch and vote must follow."""
+        """Handle a line: a voter receives a vote request. Lines with the verdict, epoch and vote must follow."""
         b, v, vote = self.belief, event.node, what.message
         assert isinstance(vote, e.Vote)
         c = vote.sender
@@ -127,7 +127,7 @@ class Elections(Leaders):
     def got_vote_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
         """Handle a line: an answer to a vote request arrives.
 
-        If the next line does not ignore the answer, the next role line shows its effect.
+        If the next line does not ignore the answer, the next role line shows the answer's effect.
         """
         b, c, v = self.belief, event.node, what.source
         answer = what.message
@@ -170,7 +170,7 @@ class Elections(Leaders):
     # --- roles --------------------------------------------------------------------------------------------------
 
     def role(self, event: e.Event, what: e.Role) -> None:
-        """Handle a line with a node's role: find the step that leads to it, and compare the role's fields."""
+        """Handle a line with a node's role: find the step that leads to this role, and compare the role's fields."""
         n = event.node
         node, turn = self.belief.node(n), self.turns.get(n)
         if what.first:
@@ -203,7 +203,7 @@ class Elections(Leaders):
         self._compare_role(action, node, what)
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
-        """Compare a role line of a vote's turn with the model: the first line shows a new epoch, the next the vote."""
+        """Compare a role line after a vote request with the model: one line shows a new epoch, the next the vote."""
         voted, node.voted = node.voted, turn.roles.pop(0)
         if what.voted == voted:
             turn.roles.clear()
@@ -391,7 +391,7 @@ class Follower(Elections):
         return turn is not None and isinstance(turn.what, e.Appended)
 
     def end_turn(self, node: int, died: bool = False) -> None:
-        """End a node's turn, and report the model's effects that no line shows; if the node ``died``, count a guess."""
+        """End a node's turn, and report effects that no line shows. If the node ``died``, they count as guessed."""
         turn = self.turns.pop(node, None)
         if turn is None:
             return
@@ -425,7 +425,7 @@ class Follower(Elections):
                 del turn.answers[f]
 
     def _believe_parked(self, node: int, turn: Turn) -> None:
-        """Adopt the recorded lines: a fetch that has no answer counts as parked."""
+        """Correct the belief after missing answers: a fetch that no line answers counts as parked."""
         for f in turn.answers:
             if f in turn.completed:
                 self.belief.parked[f] = turn.completed[f]

@@ -52,7 +52,7 @@ class Turn:
     seen: set[int] = field(default_factory=set)
     pending: bool = False
     roles: list[int | None] = field(default_factory=list)
-    """The vote in each role line that is still to come."""
+    """The vote in each role line that must still follow; None if the line shows no vote."""
 
 
 class Explainer:
@@ -66,7 +66,7 @@ class Explainer:
         self.begun: set[int] = set()
         # Nodes that log each move of the HWM in two lines, as Kafka does.
         self.double: set[int] = set()
-        # Answers in flight when their members fetched again, each with the receiver of the new fetch.
+        # By member: an answer in flight when the member fetched again, and the node from which it fetched then.
         self.late: dict[int, tuple[Response, int]] = {}
         self.verdicts = Verdicts(limit=100)
         self.event: e.Event | None = None
@@ -114,7 +114,7 @@ class Explainer:
     # --- the model ----------------------------------------------------------------------------------------------
 
     def take(self, window: Window, action: str, **parameters: int) -> Outcome:
-        """Take a step of the model. A step that is too large for the model is refused with that reason."""
+        """Take a step of the model. If the window is too large for the model, the outcome is a refusal."""
         try:
             return self.judge.take(window, action, **parameters)
         except TooLarge as large:
@@ -232,7 +232,7 @@ class Fetches(Explainer):
         self.turns[f] = Turn(what, event, exchange, pending=True, hwm_before=b.node(f).hwm)
 
     def drop_response(self, f: int, exchange: Exchange | None) -> None:
-        """Drop an ignored answer, but not the answer to another fetch of the member."""
+        """Drop the answer in flight to a member if it answers the fetch of ``exchange``."""
         response = self.belief.responses.get(f)
         if response is not None and response.exchange is exchange:
             del self.belief.responses[f]
@@ -297,7 +297,7 @@ class Fetches(Explainer):
         return self.take(window, "take_answer", f=window.slots[f])
 
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
-        """Split an answer's records at epoch starts and at the HWM; returns the end offset and epoch of each stretch.
+        """Split an answer's records at epoch starts and at the HWM. Returns the end offset and epoch of each stretch.
 
         An answer without records is one stretch with the end None. ``end`` is the recorded LEO; without a LEO above the
         log, one record is assumed.
@@ -372,7 +372,7 @@ class Leaders(Fetches):
             self.verdicts.explained["receive_fetch: answered"] += 1
 
     def _of_silent(self, f: int, fetch: e.Fetch, leader: Node) -> None:
-        """Adopt, unchecked, the state in a fetch from a process that writes no more lines."""
+        """Adopt a member's state from its fetch without a check, because its process writes no more lines."""
         self.guess("a fetch of a process that writes no more lines")
         b, node = self.belief, self.belief.node(f)
         if leader.log is not None:
@@ -386,9 +386,9 @@ class Leaders(Fetches):
     def _completed(
         self, leader: int, g: int, action: str, names: dict[str, int], f: int | None
     ) -> dict[str, Any] | None:
-        """The model's answer to the parked fetch of member ``g`` in a step; None if the fetch stays parked.
+        """The model's answer to the parked fetch of member ``g`` after ``action``; None if the fetch stays parked.
 
-        None also if the model refuses the step.
+        Returns None also if the model refuses the action. ``f`` is the action's other member, if any.
         """
         b = self.belief
         nodes = [leader, *([] if f is None else [f]), g]
@@ -421,7 +421,7 @@ class Leaders(Fetches):
         }
 
     def _expect(self, turn: Turn, completed: dict[int, dict[str, Any] | None]) -> None:
-        """Require an answer, in this turn, to each fetch that the step completes."""
+        """Require an answer, in this turn, to each fetch in ``completed`` that does not stay parked (None)."""
         for g, told in completed.items():
             if told is not None:
                 turn.answers[g] = told
@@ -591,7 +591,7 @@ class Leaders(Fetches):
     def _drained(self, event: e.Event, sender: int) -> Turn | None:
         """K25. Begin a turn that completes parked fetches without an append or an HWM move.
 
-        None if the rules forbid it, or if ``sender`` has no parked fetch.
+        Returns None if the rules forbid the turn, or if ``sender`` has no parked fetch.
         """
         b, leader = self.belief, event.node
         others = [g for g, parked in b.parked.items() if parked.leader == leader]

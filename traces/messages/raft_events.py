@@ -243,7 +243,7 @@ class Event:
 
 SLACK_MS = 2_000
 MAX_OPEN = 1_000
-"""The most unanswered requests stored of a node; older ones count as given up."""
+"""The most unanswered requests stored per node; older ones count as given up."""
 
 
 @dataclass(eq=False)
@@ -283,7 +283,7 @@ Ordered = tuple[Event, Exchange | None]
 
 
 class Order:
-    """Merges the events of all nodes in order. Iterating gives each event with its message's exchange (None: none)."""
+    """Merges the events of all nodes in order. Iterating gives each event with its message's exchange, or None."""
 
     def __init__(self, logs: Iterable[tuple[int, Iterable[Event]]]) -> None:
         self._nodes = {node: _Node(iter(events)) for node, events in logs}
@@ -343,7 +343,7 @@ class Order:
     def _on_way(self, sender: int, receiver: int, message: Message) -> Exchange | None:
         way = self._ways.get((sender, receiver), ())
         equal = [exchange for exchange in way if exchange.request == message]
-        # A request that its sender has given up can still arrive; but its repetition is more likely.
+        # A request that its sender has given up can still arrive, but an equal later request is more likely.
         return next((exchange for exchange in equal if not exchange.is_lost), equal[0] if equal else None)
 
     # --- what belongs together ----------------------------------------------------------------------------------

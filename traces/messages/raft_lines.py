@@ -1,7 +1,8 @@
 """A node's raft log: log4j's lines of org.apache.kafka.raft at TRACE, plain or compressed, in bounded memory.
 
-Unused lines are skipped, and lines of other loggers. A text counts as cut off when its node died if no logger is at its
-end, and it has the raft client's prefix or stands before the text of a new process in the same line, which is read.
+Lines of other loggers and unused lines are skipped. A process that dies leaves a torn entry, and the next process
+continues in the same line. An entry without a logger at its end counts as torn if it has the raft client's prefix, or
+if another entry follows in its line.
 
 Kafka's objects are printed by ``toString``, ``Name(field=value, list=[Other(…), …], …)``. They are read in one pass
 with at most ``MAX_DEPTH`` levels of nesting.
@@ -31,7 +32,7 @@ from highwater.traces.reading import INT32, INT64, Place, Source, log_time, prin
 
 MAX_DEPTH = 64
 _TOKEN = re.compile(r"\s*+(?:([\w.$-]++)=)?+((?:[^'()\[\]{},]++|'[^']*+'|')*+)([()\[\]{},])")
-"""A name, if one stands before an equals sign; the text up to the next sign, with quoted texts whole; that sign."""
+"""Groups: a field name, if any; a text, in which a quoted part can have any sign; the bracket or comma after it."""
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _NUMBER = re.compile(r"-?\d{1,19}")
 
@@ -46,7 +47,7 @@ class Part:
 
     outer: Part | Place
     own: str
-    """The name of its field in the outer object, or its own name."""
+    """The name of the field that has this object, or the object's own name if no field has it."""
     name: str
     fields: dict[str, Part | str] = field(default_factory=dict)
     items: list[Part | str] = field(default_factory=list)
@@ -271,8 +272,7 @@ _OWN, _CLIENT = b"org.apache.kafka.raft.", b"org.apache.kafka.raft.KafkaRaftClie
 def is_raft_log(head: bytes) -> bool:
     """True if a file with these first bytes is a raft log: lines of the raft client, with a node's number.
 
-    A file that also has lines of other loggers is a broker's log: each broker's log has lines of the raft client at
-    INFO.
+    A file that also has lines of other loggers is a broker's log, in which the raft client writes at INFO.
     """
     client = False
     for line in head.split(b"\n"):
@@ -308,7 +308,7 @@ class RaftLog:
             text = line[head.end() : following.start() if following else len(line)]
             node = _NODE.match(text)
             if _LOGGER.search(text) is None:
-                # A message of another logger can have several lines, the first one without its logger.
+                # A message of another logger can have several lines; the first line then lacks the logger.
                 is_part = node is not None or following is not None
                 self.cut += is_part and _ANY_LOGGER.search(text) is None
                 continue
@@ -336,7 +336,7 @@ def _said(place: Place, text: str) -> e.What | None:
 class _Line:
     """Reads the objects of a line from left to right.
 
-    ``found`` is the match of the text at its start, which identifies the kind of line.
+    ``found`` is the match at the start of the line's text, which identifies the kind of line.
     """
 
     def __init__(self, place: Place, text: str, found: re.Match[str]) -> None:

@@ -64,7 +64,7 @@ class _Append:
 
 @dataclass
 class Measured:
-    """Delays of one kind, in ms (``ms``) and counted by their number of messages (``messages``).
+    """Delays of one kind: in ms (``ms``), and the count of delays for each number of messages (``messages``).
 
     ``with_timer`` counts the delays with an answer that the park timer sent.
     """
@@ -80,7 +80,7 @@ class Measured:
         self.with_timer += timers > 0
 
     def quantile(self, share: float) -> int:
-        """The delay in ms that the fraction ``share`` of the delays does not exceed; 0 without delays."""
+        """The delay in ms that a fraction ``share`` of all delays does not exceed; 0 without delays."""
         return sorted(self.ms)[min(len(self.ms) - 1, int(share * len(self.ms)))] if self.ms else 0
 
 
@@ -99,7 +99,7 @@ class Delays:
         self._fetching: set[int] = set()
 
     def take(self, event: Event, exchange: Exchange | None, timed_out: bool) -> None:
-        """Process the next event. ``timed_out``: it is an answer that the park timer sent."""
+        """Process the next event. ``timed_out``: the event is an answer that the park timer sent."""
         what = event.what
         if isinstance(what, Appended):
             while self._open and self._open[0].leader != event.node:
@@ -140,7 +140,7 @@ class Delays:
                 found = self.members.setdefault(event.node, Measured())
                 found.add(append.messages[event.node], ms, append.timers[event.node])
         while self._open and self._open[0].committed:
-            # A slow member counts, too, once it has fetched.
+            # A member that has fetched counts even if its HWM has not moved yet.
             everybody = (self._fetching | self.members.keys()) - {self._open[0].leader}
             if not everybody <= self._open[0].known:
                 break
@@ -296,7 +296,7 @@ class _Asked:
     def ask(self, event: e.Event | None) -> None:
         """Check the properties of the voters, and of up to OBSERVERS others: the acting node, and members with fetches.
 
-        Members whose log is unknown are left out. ``event`` is the last event; None means that of ``before``.
+        Members whose log is unknown are left out. ``event`` is the last event; None means the one passed to ``before``.
         """
         event = event or self._last
         if event is None:

@@ -261,7 +261,7 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     answered: float
     ended: float
     waited: bool
-    """True if the broker handled the request, but answered it later."""
+    """True if the broker handled the request, and answered it after a wait."""
     listener: str
     connection: str
     said: object
@@ -313,7 +313,7 @@ def begins(path: Path) -> bytes:
 def read_request_log(
     path: Path, counted: Counted, wanted: frozenset[int] = READ, utc_offset_ms: float = 0
 ) -> Iterator[RequestLine]:
-    """Read the requests of the APIs ``wanted`` in the order of the file; the others are counted.
+    """Read the requests of the APIs ``wanted`` in the order of the file; requests of other APIs are counted.
 
     ``utc_offset_ms`` is the lead of the node's local time over UTC; it is subtracted from all times. Other lines are
     skipped, and torn lines counted. Raises TraceError if the file cannot be read, or a request line is malformed.
@@ -328,7 +328,7 @@ def read_request_log(
                 continue
             counted.lines += 1
             if at > _HEAD_SIZE and line.find(_START) != at:
-                # The text before this was cut off when its process died.
+                # The text before this request was cut off when its process died.
                 counted.cut_off(path, number)
             end = line.rfind(_END)
             if end < at:
@@ -429,8 +429,8 @@ class Fetch(Struct, gc=False, frozen=True):
 class Produced(NamedTuple):
     """A partition of a produce request and its answer.
 
-    ``offset`` is the batch's start offset in the answer, −1 for none. ``transactional``: a request of another kind
-    appends the transaction's end to the log. ``answered`` is false with acks 0.
+    ``offset`` is the batch's start offset in the answer, −1 for none. ``transactional``: the batch is of a
+    transaction, whose end marker is appended without a produce request. ``answered`` is false with acks 0.
     """
 
     acks: int
@@ -589,7 +589,7 @@ def read_heartbeat(line: RequestLine) -> Heartbeat:
 MAX_SESSIONS, MAX_ASKED = 2_000, 100_000
 """The most sessions of followers that are stored (the last used ones), and the most partitions of each."""
 FULL, CLOSING = 0, -1
-"""Session epochs of a fetch that lists all partitions, and of one that ends its session."""
+"""The session epochs of a fetch that lists all partitions, and of a fetch that ends its session."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,9 @@
 """Replay of request logs with a metadata log: comparison with the model, and the messages around partition changes.
 
 Requests to controllers are few and are read first. Then each line of a node's log is compared with the log's earlier
-lines, and with the metadata log by epochs. To show messages in the report's page, each node's log is read again: the
-last messages about a partition before each change or violation are selected, and the first ones after it.
+lines, and with the records of the metadata log that its epochs refer to. To show messages in the report's page, each
+node's log is read again. The last messages about a partition before each change or violation, and the first messages
+after it, are selected.
 """
 
 from __future__ import annotations
@@ -305,11 +306,11 @@ def tell(requests: Requests, report: Report) -> None:
 # --- around ----------------------------------------------------------------------------------------------
 
 SIDE = 12
-"""The most messages about a partition in a node's log that are shown before a change or violation, and after it."""
+"""The most messages about a partition shown from a node's log before a change or violation, and as many after it."""
 MAX_PLACES, MAX_PARTITIONS = 60, 200
 """The most changes and violations of a partition, and the most partitions, for which messages are shown.
 
-Violations and lines that are not explained come first, and partitions with the most of them.
+Violations and lines that do not conform come first, and partitions with the most of these.
 """
 _READ = frozenset({FETCH, PRODUCE, ALTER_PARTITION})
 _OTHERS = {
@@ -347,7 +348,7 @@ class _Around:
             self.waiting.append(message)
 
     def all(self) -> list[ShownMessage]:
-        """The selected messages; call it at the end of the log."""
+        """The selected messages. Call ``all`` at the end of the log."""
         ahead = self.waiting if self.at < len(self.places) else ()
         return [*self.kept, *ahead]
 
@@ -433,7 +434,7 @@ def _places(report: Report) -> dict[str, list[float]]:
 
 
 def _changes(timeline: Timeline) -> list[float]:
-    """The times of changes; if there are too many, an evenly spaced part of them."""
+    """The times of the changes or, if there are more than MAX_PLACES, of every n-th change."""
     times = [float(change.time) for change in timeline.changes]
     every = max(1, -(-len(times) // MAX_PLACES))
     return times[::every]
