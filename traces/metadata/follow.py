@@ -51,7 +51,8 @@ Record = tuple[int, int, bytes]
 class RecordGroups:
     """Divides the records of batches into groups. The records of an incomplete group wait for the rest.
 
-    ``skipped`` gets the kind and the number of records that are not followed; ``damaged`` makes the error of a record.
+    ``skipped`` is called with the kind and the number of records that are not followed. ``damaged`` returns the error
+    for a record that cannot be read.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class RecordGroups:
             yield from self._divided(offsets, self._held_time, values)
 
     def close(self) -> Iterator[list[Record]]:
-        """The BEGIN record of a transaction that has not ended at the end of the log, as a group; none without one."""
+        """Yield the BEGIN record of the transaction that is open at the end of the log, if any, as a group."""
         if self._transaction is not None and self._begun is not None:
             yield [self._begun]
 
@@ -417,7 +418,7 @@ class MetadataFollower(Tracker):
             data = decode(value).data
         except UnknownRecord as unknown:
             self.reporter.skipped_of_partition(f"{unknown.type} version {unknown.version}")
-            # No line is about an unknown partition, so the doubt concerns no line.
+            # Report lines never name an unknown partition, so the doubt concerns no line.
             self.unreadable(unknown, offset, None if number_and_topic(key) is None else ())
             return
         except DamagedRecord as wrong:

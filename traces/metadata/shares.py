@@ -105,8 +105,8 @@ class ShareFollower(MetadataFollower):
     def group(self, records: Sequence[SharedRecord]) -> None:
         """Follow records that belong together: the share's own and those about the cluster. Raises TraceError.
 
-        A change of another share is replaced by ``Elsewhere``, or dropped if it directly follows any change. A creation
-        of another share likewise.
+        A change of another share is replaced by ``Elsewhere``, or dropped if the previous record is a change of any
+        share. A creation is replaced likewise, or dropped after a creation.
         """
         self._own.group += 1
         followed: list[SharedRecord] = []

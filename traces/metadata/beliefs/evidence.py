@@ -53,8 +53,8 @@ class Hypothesis(NamedTuple):
 class ControllerStepper(Stepper):
     """The controller's actions on one partition with ``slots`` brokers, under a set of rules.
 
-    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``partition`` is the place of
-    the partition among the scalars.
+    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``partition`` is the slice of
+    the partition's scalars in a state.
     """
 
     protocol: Controller
@@ -250,7 +250,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BrokerChange:
-    """An event of a broker. ``kind`` is one of the kinds of ``Evidence``; ``flags`` are those afterwards.
+    """An event of a broker. ``kind`` is one of the kinds of ``Evidence``; ``flags`` are the flags afterwards.
 
     ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only for
     the kinds in ``PLACING``.
@@ -352,7 +352,7 @@ class Observed(PartitionState):
     def renamed(self, new: Mapping[int, int]) -> Observed:
         """The partition with its slots renamed by ``new``, without the description of its last record.
 
-        Slots of sets that are not in ``new`` become NO_LEADER, and such a leader becomes None.
+        A slot that ``new`` lacks becomes NO_LEADER in a set, and None as the leader.
         """
         sets: dict[str, Any] = {
             name: tuple(sorted(new.get(s, NO_LEADER) for s in getattr(self, name)))
