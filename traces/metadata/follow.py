@@ -290,7 +290,7 @@ class MetadataFollower(Tracker):
             self.is_loading = False
 
     def gap(self, path: Path, expected: int, found: int) -> None:
-        """Report offsets that are missing, or that occur twice."""
+        """Report missing offsets, or offsets that occur twice: offset ``found`` follows in place of ``expected``."""
         self.path = path
         if not expected:
             self.lacks_beginning = True
@@ -386,7 +386,10 @@ class MetadataFollower(Tracker):
         return None if found is None or topic is None else f"{topic.name}-{found[0]}"
 
     def _undefined(self, pending: Pending, record: LogRecord, wrong: dict[str, tuple[str, int]]) -> None:
-        """Report a record with values that Kafka does not define. The record is not applied."""
+        """Report a record with values that Kafka does not define. The record is not applied.
+
+        ``wrong`` has, by field, the defined values in words and the record's value.
+        """
         pending.flush()
         name, is_partition = None, record.type == "PARTITION_RECORD"
         if is_partition and (name := self._named_by(record.partition_key)):

@@ -186,7 +186,7 @@ _WHOLE = TopicSettings((1,), (False,))
 def register(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """Handle a broker's registration.
 
-    The broker epoch is the offset of the first record of the decision, and it grows (B8).
+    The broker epoch is the offset of the decision's first record, and exceeds the previous broker epoch (B8).
     """
     data = record.data
     broker, epoch, incarnation = data["brokerId"], data["brokerEpoch"], data["incarnationId"]

@@ -392,7 +392,7 @@ class Reporter:
         )
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
-        """Report a setting that changed for a partition to the watch."""
+        """Report to the watch that a setting changed for a partition."""
         if self._watch.histories is not None:
             self._watch.histories.setting(partition, setting)
         if partition.state is not None and self._watch.on_setting_in_force is not None:

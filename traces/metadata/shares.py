@@ -123,7 +123,7 @@ class ShareFollower(MetadataFollower):
         self._next()
 
     def gap(self, path: Path, expected: int, found: int) -> None:
-        """Report offsets that are missing or that occur twice."""
+        """Report missing offsets, or offsets that occur twice: offset ``found`` follows in place of ``expected``."""
         self._own.group += 1
         super().gap(path, expected, found)
         self._next()

@@ -310,7 +310,7 @@ def members_that_lack(group: Group) -> list[int]:
 
 
 def leader(group: Group) -> int | None:
-    """The leader at the end of the input if known, else the leader after the change."""
+    """The leader at the end of the input if known, else the leader after the incident's change."""
     if group.final is not None:
         return group.final.leader
     found = group.with_fact("after")

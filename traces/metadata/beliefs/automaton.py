@@ -485,7 +485,7 @@ class Explanation:
         return boundary
 
     def _states_before(self, here: _Boundary) -> tuple[Mapping[str, Any], ...]:
-        """The first few states that fitted before the observation, in readable form."""
+        """A few of the possible states before the observation, in readable form."""
         found = []
         for tag, scalars in sorted(here.states)[:LIMIT_STATES]:
             plain = self.beliefs.actions(tag, here.slots).decode(scalars)

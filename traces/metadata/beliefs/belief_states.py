@@ -94,8 +94,8 @@ def merged(
 ) -> Observed:
     """The partition after a change record. The leader epoch grows if the record has a leader.
 
-    ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition. This is
-    not the model's ``merge``, because it is the same under all rules, and the model's results are compared with it.
+    ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition. Unlike
+    the model's ``merge``, this function is the same under all rules; the model's results are compared with its result.
     """
     changed: dict[str, Any] = {"bumped": "leader" in record}
     repeated = []

@@ -153,7 +153,7 @@ class ControllerStepper(Stepper):
     def renumbered(
         self, before: ControllerStepper, state: Scalars, order: Sequence[int], partition: Mapping[str, Any]
     ) -> Scalars:
-        """A state of ``before`` with the old slots in ``order``, and with this partition instead of its own."""
+        """A state of ``before`` with its slots in the order ``order``, and with its partition replaced by ``partition``."""
         scalars: list[int] = []
         for name, type_ in before.protocol.state.fields.items():
             own = state[before._places[name]]
@@ -428,7 +428,7 @@ broker lists other log directories."""
 
 
 def may_cause(actions: ControllerStepper, hypothesis: Hypothesis, evidence: Evidence) -> bool:
-    """True if the action can cause the evidence. Some actions also need a record that is not the partition's."""
+    """True if the action can cause the evidence. If ``change_min_isr`` clears ELRs, the setting needs a record."""
     if hypothesis.action == "change_min_isr" and "min_isr_change_clears_elr" in actions.rules:
         return evidence.of_min_isr
     return True
