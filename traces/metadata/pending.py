@@ -126,7 +126,7 @@ class Pending:
         self._stops.append(offset)
 
     def broker(self, change: BrokerChange, offset: int, variant: Variant | None = None) -> None:
-        """Add a broker's event for all its partitions: ``variant`` of each partition, or ``change`` if ``variant`` is None."""
+        """Add a broker's event for all its partitions: the result of ``variant``, or ``change`` without one."""
         self._brokers.append((change, offset, variant))
         self._first = offset + 1
         self._settings_only = False

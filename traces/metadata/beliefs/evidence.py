@@ -153,7 +153,7 @@ class ControllerStepper(Stepper):
     def renumbered(
         self, before: ControllerStepper, state: Scalars, order: Sequence[int], partition: Mapping[str, Any]
     ) -> Scalars:
-        """A state of ``before`` with its slots in the order ``order``, and with its partition replaced by ``partition``."""
+        """A state of ``before`` with the old slots in ``order``, and with its partition replaced by ``partition``."""
         scalars: list[int] = []
         for name, type_ in before.protocol.state.fields.items():
             own = state[before._places[name]]
