@@ -215,9 +215,9 @@ def _without_dumps(found: Sequence[Input]) -> list[Input]:
 
 
 def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Iterator[Input]:
-    """The inputs ``found``, with each file in ``logs`` attached to the metadata logs or dumps nearest to it.
+    """Yield the inputs ``found``, with the files in ``logs`` (all of this ``kind``) added to metadata logs and dumps.
 
-    Those share the longest path prefix with the file. ``kind`` is the kind of all files in ``logs``.
+    A file is added to each metadata log or dump with which it shares the longest path prefix.
     """
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     chosen: dict[Input, list[Path]] = {}

@@ -228,8 +228,7 @@ MAX_BYTES = 1 << 33
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield each line of a file as line number (from 1) and JSON object. Blank lines at the end are skipped.
 
-    Raises TraceError if the file cannot be read, is empty, damaged or too large, or has another line that is no JSON
-    object.
+    Raises TraceError if any other line is no JSON object, or the file is unreadable, empty, damaged or too large.
     """
     number = 0
     blank: int | None = None

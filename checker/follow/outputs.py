@@ -285,7 +285,7 @@ class Metrics:
             self._opened.labels(severity).inc()
 
     def update(self, counts: Counts, severities: Sequence[str], is_waiting: bool) -> None:
-        """Set the metrics, and write the file if there is one. ``severities`` has one item for each open incident."""
+        """Set the metrics, and write them to the file, if any. ``severities`` has one item for each open incident."""
         for state in STATES:
             self._partitions.labels(state).set(counts.partitions[state])
         for severity in SEVERITIES:

@@ -1,4 +1,4 @@
-"""Brokers' logs while they are written: lines as they are appended, across rotation by renaming or truncation."""
+"""Read brokers' logs while brokers append lines, also across log rotation by renaming or truncation."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class _Tail:
 class BrokerTails:
     """The brokers' logs below directories, each read from the start of the file that is being written.
 
-    A poll holds events back that are later than all events of earlier polls. The next poll yields them, so that the
-    events of a broker's two files come in order.
+    A poll holds back the events that are later than all events of earlier polls. The next poll yields them, so that
+    the events of a broker's two files come in order.
     """
 
     def __init__(self, directories: Sequence[Path]) -> None:
@@ -88,7 +88,7 @@ class BrokerTails:
         self._before = -(1 << 62)
         self._is_at_end = False
         self.has_caught_up = False
-        """True if the poll before the last one read every file to its end: all its events have been yielded."""
+        """True if the last poll but one read every file to its end. All events of that poll have been yielded."""
         self.unreadable: dict[Path, str] = {}
         """The reason why a file cannot be read, for each such file."""
 
@@ -108,7 +108,7 @@ class BrokerTails:
                 if is_broker_log(head):
                     self._tails[path] = _Tail(path)
                 elif len(head) == _HEAD:
-                    self._others.add(path)  # its full head shows no broker's log
+                    self._others.add(path)  # not a broker's log, even with a full head
             except OSError as wrong:
                 self.unreadable[path] = wrong.strerror or str(wrong)
 

@@ -107,7 +107,7 @@ class Ledger:
         self.seq, self.keeps_settled = seq, keeps_settled
         self.open: dict[str, Open] = {}
         self.reads_again = False
-        """True while records are read again whose events were reported before; ``adopt`` resets it."""
+        """True while records are read again after their events were reported; ``adopt`` resets it."""
         self.settled: dict[str, str] = {}
         """The severities of the last closed incidents, by id; empty without ``keeps_settled``.
 

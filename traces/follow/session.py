@@ -144,7 +144,7 @@ class Following:
 
     @property
     def place(self) -> FollowerState:
-        """The state from which a follower can continue. While the log is read again, it is the state before that."""
+        """The state to continue from. While the log is read again, it is the state before that second reading began."""
         open = self._told if self.ledger.reads_again else self.ledger.open
         offset = self._read_up_to if self.ledger.reads_again else self._tail.next_offset
         seq = self._seq_before if self.ledger.reads_again else self.ledger.seq
@@ -187,7 +187,7 @@ class Following:
             self._count(follower)
 
     def _has_caught_up(self, pieces: int) -> bool:
-        """True if all records and lines of events reported before have been read again.
+        """True if all records and lines that led to already reported events have been read again.
 
         The metadata log must have been read to its end or have nothing new, and the brokers' logs to their ends.
         """
@@ -268,7 +268,7 @@ class Following:
         yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
 
     def _adopt(self) -> Iterator[IncidentEvent]:
-        """Finish reading the log again: the events for incidents that differ from those reported before."""
+        """Finish reading the log again. Yields the events for incidents that differ from the reported incidents."""
         ledger, counts = self.ledger, self.counts
         ledger.seq = self._seq_before
         yield from ledger.adopt(

@@ -27,7 +27,7 @@ _PATIENCE = 20
 
 
 class LogStart(NamedTuple):
-    """The reader of the pieces must build its state anew, from ``snapshot`` or, if None, from the start of the log.
+    """The first piece of a reading: build the state anew, from ``snapshot`` or, if None, from the start of the log.
 
     ``why`` is the reason, for people; empty for the first start.
     """
@@ -160,7 +160,7 @@ class LogTail:
     def _begin(self, why: str) -> Iterator[Piece]:
         """Begin with the snapshot of the earlier follower if it exists, else with the newest snapshot.
 
-        Begin at offset 0 if there is no snapshot, or if the earlier follower did so and segment 0 exists.
+        Begin at offset 0 if there is no snapshot, or if the earlier follower began at 0 and segment 0 exists.
         """
         self.close()
         self._has_begun = False

@@ -51,7 +51,8 @@ Record = tuple[int, int, bytes]
 class RecordGroups:
     """Divides the records of batches into groups. The records of an incomplete group wait for the rest.
 
-    ``skipped`` gets the kind and the number of records that are not followed; ``damaged`` makes the error of a record.
+    ``skipped`` is called with the kind and the number of records that are not followed. ``damaged`` returns the error
+    for a record that cannot be read.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class RecordGroups:
             yield from self._divided(offsets, self._held_time, values)
 
     def close(self) -> Iterator[list[Record]]:
-        """The BEGIN record of a transaction that has not ended at the end of the log, as a group; none without one."""
+        """Yield the BEGIN record of the transaction that is open at the end of the log, if any, as a group."""
         if self._transaction is not None and self._begun is not None:
             yield [self._begun]
 
@@ -289,7 +290,7 @@ class MetadataFollower(Tracker):
             self.is_loading = False
 
     def gap(self, path: Path, expected: int, found: int) -> None:
-        """Report offsets that are missing, or that occur twice."""
+        """Report missing offsets, or offsets that occur twice: offset ``found`` follows in place of ``expected``."""
         self.path = path
         if not expected:
             self.lacks_beginning = True
@@ -385,7 +386,10 @@ class MetadataFollower(Tracker):
         return None if found is None or topic is None else f"{topic.name}-{found[0]}"
 
     def _undefined(self, pending: Pending, record: LogRecord, wrong: dict[str, tuple[str, int]]) -> None:
-        """Report a record with values that Kafka does not define. The record is not applied."""
+        """Report a record with values that Kafka does not define. The record is not applied.
+
+        ``wrong`` has, by field, the defined values in words and the record's value.
+        """
         pending.flush()
         name, is_partition = None, record.type == "PARTITION_RECORD"
         if is_partition and (name := self._named_by(record.partition_key)):
@@ -417,7 +421,7 @@ class MetadataFollower(Tracker):
             data = decode(value).data
         except UnknownRecord as unknown:
             self.reporter.skipped_of_partition(f"{unknown.type} version {unknown.version}")
-            # No line is about an unknown partition, so the doubt concerns no line.
+            # Report lines never name an unknown partition, so the doubt concerns no line.
             self.unreadable(unknown, offset, None if number_and_topic(key) is None else ())
             return
         except DamagedRecord as wrong:

@@ -1,4 +1,4 @@
-"""The changes of all partitions of a long log, in 12 bytes each. At the end some partitions get a timeline."""
+"""The changes of all partitions of a long log, in 12 bytes each, and timelines of chosen partitions."""
 
 from __future__ import annotations
 

@@ -35,10 +35,10 @@ from highwater.traces.rules.decisions import MIGRATING, default_directory, effec
 class Partition:
     """A partition: its belief state, the brokers of the slots, and its epochs.
 
-    ``key`` names the partition in records. ``directories`` are those of its replicas, in their order; empty if
-    unknown. ``topic`` is None for the placeholder ``Broker.partition``. ``state`` is set if a watch tracks the
+    ``key`` names the partition in records. ``directories`` are its replicas' log directories, in the replicas' order;
+    empty if unknown. ``topic`` is None for the placeholder ``Broker.partition``. ``state`` is set if a watch tracks the
     partition. ``under_min_isr_since`` and ``leaderless_since`` are times in ms. ``resized`` is the last change of
-    min.insync.replicas while the partition was under min ISR, until the ISR reaches the min ISR before that change.
+    min.insync.replicas while under min ISR. It becomes None when the ISR reaches the former min ISR.
     """
 
     __slots__ = (

@@ -126,7 +126,7 @@ class Pending:
         self._stops.append(offset)
 
     def broker(self, change: BrokerChange, offset: int, variant: Variant | None = None) -> None:
-        """Add a broker's event for all its partitions. ``variant`` gives the event for each; None: it is the same."""
+        """Add a broker's event for all its partitions: the result of ``variant``, or ``change`` without one."""
         self._brokers.append((change, offset, variant))
         self._first = offset + 1
         self._settings_only = False
@@ -203,7 +203,7 @@ class Pending:
                 else:
                     observations[partition] = [(own, offset)]
             if common.kind == "unfence":
-                # The controller then elects leaders for all leaderless partitions, also of other brokers.
+                # After "unfence" the controller elects leaders in each leaderless partition, also of other brokers.
                 for partition, pairs in observations.items():
                     if partition.belief.leaderless and common.broker not in partition.binding.slots:
                         pairs.append((common, offset))
@@ -227,7 +227,10 @@ class Pending:
     def _reaches(
         self, run: Sequence[_Explained], before: int | None, after: int | None, is_leading: bool
     ) -> None:
-        """Check that, from the broker's record outwards, the changes of its decision come before all others."""
+        """Check that no other change lies between a broker's record and the changes of the broker's decision.
+
+        ``run`` has the changes, the nearest to the record first. ``is_leading``: the changes precede the record.
+        """
         stop, kinds = (after, LEADING) if is_leading else (before, TRAILING)
         kind = next((change.kind for change, offset, _ in self._brokers if offset == stop), None)
         share = self._tracker.share

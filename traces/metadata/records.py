@@ -186,7 +186,7 @@ _WHOLE = TopicSettings((1,), (False,))
 def register(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """Handle a broker's registration.
 
-    The broker epoch is the offset of the first record of the decision, and it grows (B8).
+    The broker epoch is the offset of the decision's first record, and exceeds the previous broker epoch (B8).
     """
     data = record.data
     broker, epoch, incarnation = data["brokerId"], data["brokerEpoch"], data["incarnationId"]
@@ -283,7 +283,10 @@ def _lost_directories(
     listed: tuple[str, ...],
     beside_flags: bool,
 ) -> None:
-    """858.1. Handle the loss of directories: the broker lists a part of the former ones, in a record of its own."""
+    """858.1. Handle the loss of directories: a record without flags lists some of the broker's former directories.
+
+    ``beside_flags``: the record also has flags; this is reported as wrong.
+    """
     if not tracker.follows_directories:
         known.directories = listed or known.directories
         return
@@ -368,7 +371,10 @@ BROKER_HANDLERS: dict[str, Callable[[Tracker, Pending, LogRecord], None]] = {
 
 @contextmanager
 def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]) -> Iterator[None]:
-    """Around a change of a setting of these partitions: store the change, and report it to the watch."""
+    """Context manager: its body applies a setting's record, which changes the setting of the partitions ``concerned``.
+
+    After the body, the change is stored, and reported to the watch.
+    """
     before = {p: _min_isr(tracker, p) for p in concerned} if record.data["name"] == MIN_ISR else {}
     change = _change(tracker, record)
     yield

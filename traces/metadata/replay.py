@@ -73,7 +73,7 @@ def _part(batch: RecordBatch, of_settings: bool) -> RecordBatch:
 
 
 Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
-"""The partition (or None); by field our value and the snapshot's; True if no single partition is concerned."""
+"""The partition (or None); by field the replay's and the snapshot's value; True if no single partition is concerned."""
 
 
 def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference]:
@@ -270,7 +270,7 @@ def replay_metadata(
 
 @contextmanager
 def rarely_collected(objects: int = COLLECTED_AFTER) -> Iterator[None]:
-    """While inside, Python collects garbage after ``objects`` new objects. Its default takes a fifth of the time."""
+    """Context manager: Python collects garbage after ``objects`` new objects. Its default costs a fifth of the time."""
     before = gc.get_threshold()
     gc.set_threshold(objects, 20, 100)
     try:

@@ -300,7 +300,7 @@ class Reporter:
         common: bool = False,
         **parameters: Any,
     ) -> None:
-        """Queue a line about a record that differs from ``what``, its only possible explanation."""
+        """Queue a line about a record that differs from ``what`` with ``parameters``, its only possible explanation."""
         candidate = Candidate(what, parameters, (), (), differences or {})
         self.unexplained(offset, time, partition, (candidate,), (), common)
 
@@ -392,14 +392,14 @@ class Reporter:
         )
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
-        """Report a setting that changed for a partition to the watch."""
+        """Report to the watch that a setting changed for a partition."""
         if self._watch.histories is not None:
             self._watch.histories.setting(partition, setting)
         if partition.state is not None and self._watch.on_setting_in_force is not None:
             self._watch.on_setting_in_force(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:
-        """Note when a partition comes under min ISR or loses its leader; add the duration to the figures at the end."""
+        """Note when a partition comes under min ISR or loses its leader. When this ends, count its duration."""
         if partition.topic is None:
             return
         if belief.under_min_isr != (partition.under_min_isr_since is not None):

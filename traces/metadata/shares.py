@@ -105,8 +105,8 @@ class ShareFollower(MetadataFollower):
     def group(self, records: Sequence[SharedRecord]) -> None:
         """Follow records that belong together: the share's own and those about the cluster. Raises TraceError.
 
-        A change of another share is replaced by ``Elsewhere``, or dropped if it directly follows any change. A creation
-        of another share likewise.
+        A change of another share is replaced by ``Elsewhere``, or dropped if the previous record is a change of any
+        share. A creation is replaced likewise, or dropped after a creation.
         """
         self._own.group += 1
         followed: list[SharedRecord] = []
@@ -123,7 +123,7 @@ class ShareFollower(MetadataFollower):
         self._next()
 
     def gap(self, path: Path, expected: int, found: int) -> None:
-        """Report offsets that are missing or that occur twice."""
+        """Report missing offsets, or offsets that occur twice: offset ``found`` follows in place of ``expected``."""
         self._own.group += 1
         super().gap(path, expected, found)
         self._next()

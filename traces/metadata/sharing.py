@@ -91,7 +91,7 @@ class Share:
 
 
 def join_reaches(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
-    """The nearest ``ended`` of each stretch in which the ``hoped`` of a share is beyond it."""
+    """For each stretch the nearest ``ended`` of all shares, if the ``hoped`` of any share is beyond that offset."""
     ends: dict[Stretch, int] = {}
     for stretch, which in _nearest(shares).items():
         for share in shares:

@@ -430,7 +430,7 @@ _NEWER: dict[str, Form] = {
     "fenceStaleBroker": {"kind": Fields.text, "meant": Fields.number},
     "alterPartitionReassignments": {"allowReplicationFactorChange": Fields.flag},
 }
-"""The readers of additional arguments in newer recordings, without ``renewed``, which every operation can have."""
+"""The readers of arguments that only newer recordings have, by operation; not of ``renewed``, a common argument."""
 
 
 # --- the file ------------------------------------------------------------------------------------------------

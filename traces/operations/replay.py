@@ -273,7 +273,7 @@ def _unexplained(op: Operation, before: Mapping[str, Any], candidates: list[Cand
 def replay_operations(
     meta: RecordingMeta, operations: Iterator[Operation], rules: frozenset[str], report: Report
 ) -> Iterator[int]:
-    """Replay operations and add the results to ``report``; yields the number of operations after each.
+    """Replay operations and add the results to ``report``; yields the number of operations so far, after each one.
 
     Raises TraceError if the recording cannot be read.
     """

@@ -246,7 +246,7 @@ class ControllerState:
         self.contacts[(broker, epoch)] = self.now_ms
 
     def session(self, broker: int) -> dict[str, Any]:
-        """A broker's session; with a heartbeat tracker, the last contact is that in the registered broker epoch."""
+        """A broker's session; with a heartbeat tracker, its last contact is the one in the registered broker epoch."""
         session = self.sessions[broker]
         if not self.tracks_contacts:
             return session

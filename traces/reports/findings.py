@@ -179,7 +179,7 @@ _ISSUES = "https://issues.apache.org/jira/browse/"
 
 @dataclass(frozen=True)
 class Defect:
-    """A known defect of Kafka: its entry on a page in docs/, the first sentence, and upstream issues."""
+    """A known defect of Kafka: its entry on a page in docs/, the entry's first sentence, and upstream issues."""
 
     page: str
     anchor: str

@@ -283,7 +283,7 @@ def was_requested(group: Group) -> bool:
 
 
 def resized(group: Group) -> Finding | None:
-    """The first finding caused by a change of min.insync.replicas, or preceded by one while under min ISR."""
+    """The first finding with a change of min.insync.replicas as its cause, or before it while under min ISR."""
     everything = (*group.before, *group.findings)
     return next(
         (f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None
@@ -310,7 +310,7 @@ def members_that_lack(group: Group) -> list[int]:
 
 
 def leader(group: Group) -> int | None:
-    """The leader at the end of the input if known, else the leader after the change."""
+    """The leader at the end of the input if known, else the leader after the incident's change."""
     if group.final is not None:
         return group.final.leader
     found = group.with_fact("after")
@@ -341,7 +341,7 @@ def _of_loss(known: Mapping[str, Any], group: Group) -> str:
 
 
 def _elected(election: Finding, group: Group) -> str:
-    """A sentence about an election: the elected broker, and its place in the ISR, in the ELR or outside."""
+    """A sentence about an election: the elected broker, and whether it came from the ISR, the ELR or neither."""
     facts = election.facts
     leader, before = facts["after"]["leader"], facts["before"]
     request = " on request" if facts["cause"] == _ON_REQUEST else ""

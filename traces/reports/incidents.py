@@ -171,7 +171,7 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 
 
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
-    """Yield the groups. If an unclean election follows the loss of the last eligible replica, the two are one group."""
+    """Yield the groups. A loss of the last eligible replica joins the group of the unclean election after it."""
     for group in all_groups:
         stuck = {f.property for f in group.findings} == {"somebody_is_electable"}
         election = elections.get(group.findings[0].facts["leader_epoch"] + 1) if stuck else None

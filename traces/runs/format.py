@@ -222,7 +222,7 @@ class Seen:
         return all(low <= state[leaf] <= high for leaf, (low, high) in self.between.items())
 
     def over(self, state: Scalars) -> Scalars:
-        """The state, with each scalar replaced that disagrees with the known values."""
+        """The state, changed to agree with all known values: other scalars keep their value."""
         after = list(state)
         for leaf, value in self.filled.items():
             after[leaf] = value

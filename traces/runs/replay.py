@@ -161,7 +161,7 @@ KEPT = 5
 
 
 class Nearest:
-    """Ranks the model's steps by their distance from a line: refusing guards plus differing fields."""
+    """Ranks the model's steps by distance from a line: the number of refusing guards and differing fields."""
 
     def __init__(self, interpreter: Interpreter) -> None:
         self.interpreter, self.model = interpreter, interpreter.model

@@ -128,9 +128,9 @@ class Automaton:
         return belief, self.binding(brokers)
 
     def adopted(self, belief: BeliefState, before: Automaton, offline: Iterable[int]) -> BeliefState:
-        """The belief state of this automaton for one of the automaton ``before``; all sets of rules are possible again.
+        """A belief state of the automaton ``before``, adapted to this automaton. All sets of rules are possible again.
 
-        ``offline`` are the slots of replicas in offline log directories, if these rules depend on them.
+        ``offline`` are the slots of replicas in offline log directories, if the rules depend on directories.
         """
         return self.beliefs.adopted(belief, before.beliefs, tuple(sorted(offline)))
 
@@ -172,7 +172,7 @@ class Automaton:
             symbols = [self._of(self._content(Binding(brokers), observations[0]), flags)]
         else:
             symbols = [self._symbol(binding, observation) for observation in observations]
-        # If another observation adds a broker, the broker's flags matter, and no symbol has them.
+        # If one of several observations adds a broker, the broker has no slot: nothing can be looked up.
         known = [symbol for symbol in symbols if symbol is not None]
         word: Word | None = None
         if len(known) == len(symbols):
@@ -261,7 +261,7 @@ class Automaton:
 LIMIT_CANDIDATES = 5
 LIMIT_STATES = 4
 MEASURED = frozenset(p.name for p in CONDITIONS)
-"""Properties that make no finding: the report has the times for which they did not hold."""
+"""Properties whose violation is no finding. The report shows for how long they did not hold."""
 ELECTIONS = frozenset({"leader_elected_cleanly", "leader_completeness"})
 """Properties of an election: each election that violates them is a finding of its own."""
 
@@ -485,7 +485,7 @@ class Explanation:
         return boundary
 
     def _states_before(self, here: _Boundary) -> tuple[Mapping[str, Any], ...]:
-        """The first few states that fitted before the observation, in readable form."""
+        """A few of the possible states before the observation, in readable form."""
         found = []
         for tag, scalars in sorted(here.states)[:LIMIT_STATES]:
             plain = self.beliefs.actions(tag, here.slots).decode(scalars)
@@ -535,7 +535,7 @@ def _boundary(belief: BeliefState, brokers: Brokers, causes: set[str], of_change
 
 
 def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
-    """Add the states and causes of another way to a boundary."""
+    """Add ``found`` to ``reached``. Two boundaries with one index become one, with the states and causes of both."""
     known = reached.setdefault(index, found)
     if known is not found:
         known.states |= found.states
@@ -544,7 +544,7 @@ def _join(reached: dict[int, _Boundary], index: int, found: _Boundary) -> None:
 
 
 def _findings(before: BeliefState, after: BeliefState, elected: bool) -> tuple[tuple[str, bool], ...]:
-    """The properties that stop holding or may, each with True if that is certain.
+    """The properties that stop holding, each with True if that is certain, and False if it is only possible.
 
     If a leader was elected, properties in ``ELECTIONS`` that failed before are reported again.
     """

@@ -94,8 +94,8 @@ def merged(
 ) -> Observed:
     """The partition after a change record. The leader epoch grows if the record has a leader.
 
-    ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition. This is
-    not the model's ``merge``, because it is the same under all rules, and the model's results are compared with it.
+    ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition. Unlike
+    the model's ``merge``, this function is the same under all rules; the model's results are compared with its result.
     """
     changed: dict[str, Any] = {"bumped": "leader" in record}
     repeated = []
@@ -212,10 +212,9 @@ Word = Symbol | tuple[Symbol | None, ...] | None
 class BeliefState:
     """A set of tagged model states that share the observed partition and the registrations.
 
-    ``violated`` are the names of the properties that hold in no state, ``doubtful`` of those that hold only in some.
-    ``tags`` are the numbers of the sets of rules that explain the partition so far. ``is_indexed_astray``: the
-    controller's index of ELR members can have other entries than one for each member. ``transitions`` and ``updates``
-    are the caches of the explanations so far.
+    ``violated`` names the properties that hold in no state, ``doubtful`` those that hold in some states only. ``tags``
+    are the numbers of the sets of rules that explain the partition so far. ``is_indexed_astray``: the controller's
+    index of ELR members may have surplus or missing entries. ``transitions`` and ``updates`` are caches.
     """
 
     __slots__ = (
@@ -246,9 +245,9 @@ class Span:
     """A part of a transition: the position of its last observation, and the belief state after it.
 
     ``order`` has the old slot of each new slot; brokers that are new to the partition follow the slots before the
-    transition. ``changes`` is the number of the partition's records in the span, ``bumps`` of those with a leader.
-    ``findings`` are properties that stop holding, each with whether that is certain. ``before`` and ``candidates``
-    are set if nothing explains the observation.
+    transition. ``changes`` is the number of the partition's records in the span; ``bumps`` of them set a leader.
+    ``findings`` are properties that stop holding, each with True if that is certain. ``before`` and ``candidates`` are
+    set if nothing explains the observation.
     """
 
     last: int
@@ -271,7 +270,7 @@ class Transition:
     """The change of a belief state by one or more observations, in spans.
 
     ``is_plain``: there is nothing to report, and brokers and the number of replicas stay the same. ``moves``: the
-    slots stand for other brokers afterwards. ``step`` is its number in the histories of partitions, -1 if it has none.
+    slots stand for other brokers afterwards. ``step`` is the transition's number in ``Histories``, -1 without one.
     """
 
     __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans", "step")
@@ -411,7 +410,7 @@ class BeliefStates:
         return any(number != (slot in observed.elr) for slot, number in enumerate(entries))
 
     def derived(self, belief: BeliefState, by: Any, make: Callable[[], BeliefState]) -> BeliefState:
-        """The belief state that ``make`` derives from another one, cached under the key ``by``."""
+        """The belief state that ``make`` computes from ``belief``; cached under the key (``belief``, ``by``)."""
         key = (belief, by)
         if key not in self._derived:
             self._derived[key] = make()
@@ -432,9 +431,9 @@ class BeliefStates:
     # --- other rules ----------------------------------------------------------------------------------
 
     def adopted(self, belief: BeliefState, before: BeliefStates, offline: Slots) -> BeliefState:
-        """A belief state of ``before`` under these rules. Every set of these rules is possible again.
+        """A belief state of ``before``, converted to these rules. Each of these sets of rules is possible again.
 
-        ``offline`` are the replicas in offline log directories, if these rules depend on them.
+        ``offline`` are the replicas in offline log directories, if the rules depend on directories.
         """
         states, observed = set(), replace(belief.observed, offline=offline)
         for tag, state in belief.states:

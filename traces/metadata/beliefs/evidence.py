@@ -53,8 +53,8 @@ class Hypothesis(NamedTuple):
 class ControllerStepper(Stepper):
     """The controller's actions on one partition with ``slots`` brokers, under a set of rules.
 
-    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``partition`` is the place of
-    the partition among the scalars.
+    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``partition`` is the slice of
+    the partition's scalars in a state.
     """
 
     protocol: Controller
@@ -153,7 +153,7 @@ class ControllerStepper(Stepper):
     def renumbered(
         self, before: ControllerStepper, state: Scalars, order: Sequence[int], partition: Mapping[str, Any]
     ) -> Scalars:
-        """A state of ``before`` with the old slots in ``order``, and with this partition instead of its own."""
+        """A state of ``before`` with the old slots in ``order``, and with its partition replaced by ``partition``."""
         scalars: list[int] = []
         for name, type_ in before.protocol.state.fields.items():
             own = state[before._places[name]]
@@ -250,7 +250,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BrokerChange:
-    """An event of a broker. ``kind`` is one of the kinds of ``Evidence``; ``flags`` are those afterwards.
+    """An event of a broker. ``kind`` is one of the kinds of ``Evidence``; ``flags`` are the flags afterwards.
 
     ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only for
     the kinds in ``PLACING``.
@@ -352,7 +352,7 @@ class Observed(PartitionState):
     def renamed(self, new: Mapping[int, int]) -> Observed:
         """The partition with its slots renamed by ``new``, without the description of its last record.
 
-        Slots of sets that are not in ``new`` become NO_LEADER, and such a leader becomes None.
+        A slot that ``new`` lacks becomes NO_LEADER in a set, and None as the leader.
         """
         sets: dict[str, Any] = {
             name: tuple(sorted(new.get(s, NO_LEADER) for s in getattr(self, name)))
@@ -428,7 +428,7 @@ broker lists other log directories."""
 
 
 def may_cause(actions: ControllerStepper, hypothesis: Hypothesis, evidence: Evidence) -> bool:
-    """True if the action can cause the evidence. Some actions also need a record that is not the partition's."""
+    """True if the action can cause the evidence. If ``change_min_isr`` clears ELRs, the setting needs a record."""
     if hypothesis.action == "change_min_isr" and "min_isr_change_clears_elr" in actions.rules:
         return evidence.of_min_isr
     return True
