@@ -102,7 +102,7 @@ def test_a_notebook_shows_verdict_and_counterexample() -> None:
     assert "<td>as expected</td>" in shown
     assert "<summary>weak_isr is violated at depth 9</summary>" in shown
     assert "replica 2 fetches a record from replica 0" in shown
-    assert "leader&#x27;s HWM" in shown
+    assert "members of its own ISR hold every record" in shown
     assert shown.count("<details") == shown.count("</details>") == 2
 
 
