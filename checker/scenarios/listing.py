@@ -62,7 +62,10 @@ def entries(kind: str) -> list[Entry]:
 
 
 def find(name: str) -> list[Entry]:
-    """The full entries with this name; empty if there are none. ``name`` may be ``protocol:name`` or ``file:name``."""
+    """The full entries for a name, ``protocol:name``, ``file:name``, file or rule number; empty if it is unknown.
+
+    Raises InputError for a missing file, or if a file does not have the name.
+    """
     of, _, part = name.rpartition(":")
     if name.endswith(".py"):
         return [protocol(catalogue.load_file(Path(name)))]
@@ -261,7 +264,7 @@ def _of_scenarios(name: str) -> Entry:
 
 
 def _observed(name: str) -> Entry:
-    """The entry of a property that replay checks, with the kinds of logs and the rule numbers for each."""
+    """The entry of a property that replay checks: the kinds of logs in which, and the rule numbers for each kind."""
     stated = observed()[name]
     source = ", ".join(dict.fromkeys(n for named in stated.checked_by.values() for n in numbers(named)))
     said = {"kind": "observed", "name": name, "protocol": None, "source": source}
@@ -287,9 +290,10 @@ def _asking() -> dict[str, list[scenario_files.Scenario]]:
 
 
 def _guards(kind: type[Protocol], action: str) -> list[Entry]:
-    """The guards of an action over all profiles, in order. Without profiles all rules are on.
+    """An entry for each guard of an action in any profile, in the order in which the guards first appear.
 
-    ``profiles`` lists the profiles in which a guard exists. A guard that always holds is left out.
+    Its ``profiles`` are the profiles that have the guard. If the protocol has no profiles, all rules are on. A guard that
+    always holds is left out.
     """
     stated = [a for a in kind.actions() if a.name == action]
     alone: type[Protocol] = type(kind.__name__, (kind,), {"actions": classmethod(lambda cls: stated)})

@@ -231,7 +231,10 @@ def the_controller_goes_on(m: Controller, s: State) -> Truth:
 
 @invariant("B8, 966.13", rule="unassigned_candidate_fails")
 def leaders_change_for_a_reason(m: Controller, s: State) -> Truth:
-    """No election replaces a leader needlessly or skips a live electable broker."""
+    """Unless an operator requests it, no election replaces a live leader in the ISR.
+
+    An election never passes over all live electable replicas.
+    """
     return ~s.needless if m.p.judged_elections else as_bool(True)
 
 

@@ -293,7 +293,7 @@ class Model:
 
     @cached_property
     def ruled_out(self) -> list[str]:
-        """The names of actions without instances, because with these parameters their guards cannot hold."""
+        """The names of actions without instances: a guard is always false, or an action's parameter has no values."""
         possible = set(self.outline.instances)
         return [a.name for a in self.actions if a.name not in possible]
 

@@ -70,8 +70,9 @@ def is_better_log(
 ) -> Truth:
     """966.14. True if ``theirs`` has the later last leader epoch or, with equal epochs, the larger log end offset.
 
-    Each log has ``last_epoch`` (none if it is empty) and ``end``, its log end offset. Without ``by_epoch`` the epochs,
-    without ``by_length`` the lengths are not compared; without ``prefers_longer`` the shorter log is better.
+    Each log has ``last_epoch`` (none if it is empty) and ``end``, its log end offset. Without ``by_epoch``,
+    epochs are not compared; without ``by_length``, lengths are not compared; without ``prefers_longer``, the shorter
+    log is better.
     """
     epoch, own = theirs.last_epoch, mine.last_epoch
     newer = epoch.is_some & (own.is_none | (epoch.value > own.value)) & by_epoch

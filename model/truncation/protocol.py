@@ -441,9 +441,9 @@ class Truncation(Protocol):
     # --- the ISR ----------------------------------------------------------------------------------
 
     def alter_isr(self, s: State, leader: Number, isr: Any) -> None:
-        """The current leader changes the ISR of the controller and its own in one step (B8).
+        """The current leader changes the controller's ISR and its own copy in one step (B8).
 
-        The write is conditional on the version of the partition state, so the write of a former leader fails.
+        In Kafka the write of a former leader fails by the partition's version. Here no former leader takes the step.
         """
         require("the replica is the true leader", self.is_true_leader(s, leader))
         s.next.quorum.isr = isr

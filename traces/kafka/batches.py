@@ -382,7 +382,7 @@ class _Segment:
     # --- the end of a file, and damage ---
 
     def _only_zeros(self, at: int) -> bool:
-        """True if the file has only zeros from ``at`` on. Reading stops at the first other byte."""
+        """True if only zeros follow from position ``at`` of ``data`` to the end of the file."""
         if self.data.count(0, at) != len(self.data) - at:
             return False
         while part := self.file.read(CHUNK):

@@ -130,7 +130,7 @@ def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
 def _reaches(
     led: Leadership, claim: Claim, stage: Stage, min_isr: int | None = None, proposed: bool = True
 ) -> bool:
-    """True if the claimed HWM is possible in a stage.
+    """True if a leader with this view of its partition (``stage``) can have reached the claimed HWM.
 
     ``min_isr`` replaces the stage's min ISR. Without ``proposed``, the pending proposal is ignored.
     """

@@ -359,9 +359,9 @@ def not_compared(snapshot: Snapshot, next_offset: int) -> str:
 
 
 class Sequence:
-    """The batches of a log's segments in order, with gaps, and with snapshots in their places.
+    """A log's batches, a ``Gap`` wherever offsets are missing, and its snapshots, in the order of offsets.
 
-    ``checks`` are the remaining snapshots, ``next_offset`` is the offset after the last batch.
+    ``checks`` are the snapshots that are not reached yet, ``next_offset`` is the offset after the last batch.
     """
 
     def __init__(self, log: MetadataLog) -> None:

@@ -193,7 +193,7 @@ class Findings:
 
 
 class MutationRun:
-    """Compares all mutants of the chosen scenarios, the smallest scenario first."""
+    """Runs the chosen scenarios, the smallest first, each with all mutants that no earlier one has killed."""
 
     def __init__(
         self,

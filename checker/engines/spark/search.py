@@ -85,7 +85,7 @@ def _begin(
 
 
 def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProgram) -> SearchIdentity:
-    """The identity of the search to resume. Raises InputError if that search explored another model or version."""
+    """The identity of the search to resume. Raises InputError if it explored another model, or by another version."""
     run = checkpoint.run()
     old = ModelRequest.read(run.request).as_json()
     for key, now in request.as_json().items():

@@ -191,7 +191,10 @@ class Choices:
 
 
 def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
-    """The fates in each state as plain data: all in the first state, then only changed pairs (instance, fate).
+    """The fates of the instances in each state as plain data, for the page.
+
+    Each state has a flat list, instance, fate, instance, …: all of them in the first state, then only those that
+    changed.
 
     ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``. A state of another model
     has no fates; it is empty in ``states``, and false in ``known``.

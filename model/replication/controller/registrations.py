@@ -48,7 +48,7 @@ def unfence(now: ControllerContext, broker: Number) -> Handled:
 
 
 def remove(now: ControllerContext, broker: Number) -> Handled:
-    """B8, 858.1. The controller removes a broker from the cluster, or takes its replica's directory offline."""
+    """B8, 858.1. The controller removes a broker, or learns that the log directory of the broker's replica failed."""
     return unchecked(now.decided(without_broker, broker))
 
 
