@@ -82,8 +82,9 @@ def gate(
 ) -> Status:
     """Run the scenarios and proofs of a baseline, and compare verdicts, counts, depths, actions and premises.
 
-    A NAME is a scenario or a pattern; the default is the whole baseline. A definition that
-    is renamed, or rewritten without changing a fact, passes. A difference is explained by comparing with the git revision that wrote the baseline.
+    A NAME is a scenario or a pattern; the default is the whole baseline. A definition that is renamed, or rewritten
+    without changing a fact, passes. A difference is explained by comparing with the git revision that wrote the
+    baseline.
 
     Exit status: 0 the same as the baseline, 1 something differs, 2 bad request, 3 inconclusive (stopped at --budget),
     130 interrupted.

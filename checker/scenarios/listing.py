@@ -292,8 +292,8 @@ def _asking() -> dict[str, list[scenario_files.Scenario]]:
 def _guards(kind: type[Protocol], action: str) -> list[Entry]:
     """An entry for each guard of an action in any profile, in the order in which the guards first appear.
 
-    Its ``profiles`` are the profiles that have the guard. If the protocol has no profiles, all rules are on. A guard that
-    always holds is left out.
+    Its ``profiles`` are the profiles that have the guard. If the protocol has no profiles, all rules are on. A guard
+    that always holds is left out.
     """
     stated = [a for a in kind.actions() if a.name == action]
     alone: type[Protocol] = type(kind.__name__, (kind,), {"actions": classmethod(lambda cls: stated)})
