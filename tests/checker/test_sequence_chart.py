@@ -7,11 +7,12 @@ import re
 import pytest
 
 from highwater.checker.engines.native import search
-from highwater.checker.report.charts import SequenceChart, escape
+from highwater.checker.report.charts import Lanes, SequenceChart, escape
 from highwater.checker.report.counterexample import Counterexample, follow_all
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import find
 from highwater.checker.scenarios.search import SearchOptions
+from highwater.model import registry
 from highwater.model.language import Model
 
 
@@ -78,3 +79,8 @@ def test_data_passed_by_a_step_is_an_arrow() -> None:
 def test_mermaid_syntax_is_escaped() -> None:
     assert escape("a;b #1\nthe end") == "a#59;b #35;1 the e#110;d"
     assert escape("weekend <b>") == "weekend #60;b#62;"
+
+
+def test_a_lane_shows_its_own_fields_without_their_path() -> None:
+    lanes = Lanes(registry.protocol_of("truncation")())
+    assert lanes.own == ["quorum", "replicas[0]", "replicas[1]", "replicas[2]"]
