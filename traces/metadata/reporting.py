@@ -251,7 +251,7 @@ class Reporter:
         """The number of partitions' records that were not followed, by the kind of record."""
         self._lines: list[ReportLine] = []
         self._named: set[str | None] = set()
-        """The partitions that lines name."""
+        """The partitions that lines name, if the watch has histories."""
 
     def drain(self) -> list[ReportLine]:
         """Remove and return the waiting lines, in the order of offsets and partitions."""
@@ -260,7 +260,8 @@ class Reporter:
         return found
 
     def _keep(self, line: Line, own: bool, other: bool = True) -> None:
-        self._named.add(line.partition)
+        if self._watch.histories is not None:
+            self._named.add(line.partition)
         self._lines.append(((line.position["offset"], line.partition or "", other, own), line))
         self.has_lines = True
 
