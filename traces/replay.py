@@ -25,8 +25,8 @@ from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
 from highwater.traces.operations.replay import replay_recording
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.observed import Course, Courses, PartitionChange, SettingInForce
-from highwater.traces.reports.report import LIMIT_CHANGES, Report, Timeline
+from highwater.traces.reports.observed import Course, Courses, PartitionChange
+from highwater.traces.reports.report import Report
 from highwater.traces.runs.replay import RunHistory, replay_run
 
 SMALL = 16 << 20
@@ -47,43 +47,20 @@ def _replay_cluster(
     """Replay a metadata log together with the brokers' logs, dumps of their data, and request logs."""
     log = open_metadata_log(found.path)
     report = Report(str(found.path), log.kind, profile or "")
-    small = log.bytes_total <= SMALL
-    kept = _Timelines(report) if timelines and small else None
-    histories = Histories() if timelines and not small else None
     requests = RequestsBeside(found.request_logs) if found.request_logs else None
-    listening = [one for one in (kept, requests) if one is not None]
-    courses = _follow(log, found, report, profile, rules, listening, histories, timelines, progress)
+    beside = bool(found.request_logs or found.broker_logs or found.data_dumps)
+    small = log.bytes_total <= SMALL
+    histories = Histories(keep_deleted=small or beside) if timelines else None
+    courses = _follow(log, found, report, profile, rules, requests, histories, progress)
     if requests is not None and not report.interrupted:
         requests.judge(open_metadata_log(found.path), report)
     if histories is not None:
-        report.timelines |= histories.timelines(_mentioned(report))
+        report.timelines |= histories.timelines(histories.names if small else _mentioned(report))
     if requests is not None and timelines and not report.interrupted:
         requests.collect(report)
     for name, timeline in report.timelines.items():
         timeline.courses = courses(name)
     return report
-
-
-def _watch(
-    listening: Sequence[_Timelines | RequestsBeside],
-    on_changes: Sequence[Callable[[PartitionChange], None]] = (),
-    on_setting: Callable[[str | None], None] | None = None,
-    histories: Histories | None = None,
-) -> Watch:
-    """A Watch that passes each partition change to ``on_changes``, and then changes and settings to ``listening``."""
-    changed = [*on_changes, *(one.change for one in listening)]
-
-    def change(change: PartitionChange) -> None:
-        for listener in changed:
-            listener(change)
-
-    def setting(name: str, setting: SettingInForce) -> None:
-        for one in listening:
-            one.setting(name, setting)
-
-    if not changed:
-        return replace(NOBODY, histories=histories)
-    return Watch(every_partition, change, on_setting, setting, histories)
 
 
 def _follow(
@@ -92,24 +69,24 @@ def _follow(
     report: Report,
     profile: str | None,
     rules: Mapping[str, bool] | None,
-    listening: Sequence[_Timelines | RequestsBeside],
+    requests: RequestsBeside | None,
     histories: Histories | None,
-    timelines: bool,
     progress: Progress | None,
 ) -> Callable[[str], list[Course]]:
     """Replay the metadata log with the brokers' logs and dumps, and add the results to ``report``.
 
     Returns a function from a partition's name to the HWM and LEO of its replicas over time. The function returns an
-    empty list without ``timelines``, or if there are no brokers' logs.
+    empty list without ``histories``, or if there are no brokers' logs.
     """
     if not found.broker_logs and not found.data_dumps:
-        replay_metadata(log, report, profile, rules, _watch(listening, histories=histories), progress)
+        replay_metadata(log, report, profile, rules, _watch([], requests, None, histories), progress)
         return lambda name: []
-    courses = Courses() if timelines else None
+    courses = Courses() if histories is not None else None
     watermarks = Watermarks([read_broker_log(file) for file in found.broker_logs], courses=courses)
     notes: list[str] = []
     data = DataLogs(log for file in found.data_dumps for log in read_data_dump(file, notes))
-    watch = _watch(listening, [watermarks.change, data.change], watermarks.setting_changed, histories)
+    changed = [watermarks.change, data.change]
+    watch = _watch(changed, requests, watermarks.setting_changed, histories)
     min_isr = replay_metadata(log, report, profile, rules, watch, progress)
     findings = watermarks.finish(min_isr)
     _mark_complete(report, watermarks.complete)
@@ -133,6 +110,26 @@ def _follow(
     return lambda name: [] if courses is None else courses.of(name, watermarks.utc_offset_ms)
 
 
+def _watch(
+    changed: Sequence[Callable[[PartitionChange], None]],
+    requests: RequestsBeside | None,
+    on_setting: Callable[[str | None], None] | None,
+    histories: Histories | None,
+) -> Watch:
+    """A Watch that passes each partition change to ``changed``, and then changes and settings to ``requests``."""
+    if requests is not None:
+        changed = [*changed, requests.change]
+    if not changed:
+        return replace(NOBODY, histories=histories)
+
+    def change(change: PartitionChange) -> None:
+        for listener in changed:
+            listener(change)
+
+    setting = None if requests is None else requests.setting
+    return Watch(every_partition, change, on_setting, setting, histories)
+
+
 def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:
     """Add the fact ``complete`` to the findings about each election whose leader had every committed record.
 
@@ -152,24 +149,6 @@ def _mentioned(report: Report) -> list[str]:
     """The names of the first ``MAX_TIMELINES`` partitions that the report mentions."""
     names = [*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)]
     return [*dict.fromkeys(name for name in names if name is not None)][:MAX_TIMELINES]
-
-
-class _Timelines:
-    """Adds timelines to a report: for each partition at most LIMIT_CHANGES changes, and as many settings."""
-
-    def __init__(self, report: Report) -> None:
-        self._report = report
-
-    def setting(self, name: str, setting: SettingInForce) -> None:
-        timeline = self._report.timelines.get(name)
-        if timeline is not None and len(timeline.settings) < LIMIT_CHANGES:
-            timeline.settings.append(setting)
-
-    def change(self, change: PartitionChange) -> None:
-        timeline = self._report.timelines.setdefault(change.name, Timeline(change.name))
-        timeline.total += 1
-        if len(timeline.changes) < LIMIT_CHANGES:
-            timeline.changes.append(change)
 
 
 def replay(

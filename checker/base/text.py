@@ -35,6 +35,11 @@ def folded(lines: Iterable[str]) -> Iterator[str]:
         yield from fold(text, indent, columns, f"{indent}  ") if text else [line]
 
 
+def paragraph(line: str) -> str:
+    """A line folded at ``width``."""
+    return "\n".join(folded([line]))
+
+
 def columns(rows: Sequence[Sequence[str]], indent: str, width: int | None) -> Iterator[str]:
     """Lines with the cells of ``rows`` aligned in columns. The last cell of a row is folded in its column.
 

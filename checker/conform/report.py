@@ -12,12 +12,12 @@ import msgspec
 
 from highwater.checker.base.files import read_text
 from highwater.checker.base.problems import InputError, InternalError
-from highwater.checker.base.text import columns, width
+from highwater.checker.base.text import columns, paragraph, width
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison, KafkaDifference
 from highwater.checker.conform.expectation import Traced, trace
 from highwater.checker.conform.requests import NO_ACTION
-from highwater.checker.conform.walks import WALK_FORMAT, WalkFile, paragraph, repeated_walk
+from highwater.checker.conform.walks import WALK_FORMAT, WalkFile, repeated_walk
 from highwater.model.language.graph import values_of
 from highwater.model.language.interpreter import interpreter_of
 from highwater.model.replication.controller.types import Error

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.base.text import columns, folded, width
+from highwater.checker.base.text import columns, paragraph, width
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language import State
@@ -564,11 +564,6 @@ def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
 
 
 # --- as text and as JSON --------------------------------------------------------------------------------------
-
-
-def paragraph(line: str) -> str:
-    """A line folded at the terminal's width."""
-    return "\n".join(folded([line]))
 
 
 def walks_as_json(comparison: WalkComparison, result: WalkResult, shown: list[Plain]) -> Plain:

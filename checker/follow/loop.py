@@ -21,7 +21,7 @@ from highwater.traces.reading import printable
 from highwater.traces.reports.incident_words import LABELS
 from highwater.traces.reports.text import moment
 
-COLLECTED_AFTER = 100_000
+MAX_GARBAGE = 100_000
 """The number of new objects after which a follower collects garbage; more would enlarge its memory."""
 POLL_SECONDS = 0.5
 STATE_SECONDS = 2.0
@@ -99,7 +99,7 @@ def follow(
         metrics.severities = {id: str(said["severity"]) for id, said in place.open.items()}
     stop, told = threading.Event(), 0
     try:
-        with _stopped_by_signals(stop) as signals, rarely_collected(COLLECTED_AFTER):
+        with _stopped_by_signals(stop) as signals, rarely_collected(MAX_GARBAGE):
             if not quiet:
                 note(f"follows {following.directory}; SIGTERM or Ctrl-C ends it")
             if metrics is not None and metrics.port:

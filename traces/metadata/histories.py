@@ -1,4 +1,4 @@
-"""The changes of all partitions of a long log, in 12 bytes each, and timelines of chosen partitions."""
+"""The changes of all partitions of a log, in 12 bytes each, and timelines of chosen partitions."""
 
 from __future__ import annotations
 
@@ -117,9 +117,13 @@ class _History:
 
 
 class Histories:
-    """Records the changes and the settings of all partitions of topics, and makes timelines of them."""
+    """Records the changes and the settings of all partitions of topics, and makes timelines of them.
 
-    def __init__(self) -> None:
+    ``keep_deleted``: a deleted partition keeps its history although no line of the report names it.
+    """
+
+    def __init__(self, keep_deleted: bool = False) -> None:
+        self.keep_deleted = keep_deleted
         self._present: dict[Partition, _History] = {}
         self._by_name: dict[str, list[_History]] = {}
         self._steps: list[_Step] = []

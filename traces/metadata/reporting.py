@@ -360,12 +360,9 @@ class Reporter:
             self._change(partition, offset, time, None, state, cause)
 
     def deleted(self, partition: Partition, offset: int, time: int) -> None:
-        """Report the deletion of a partition to the watch.
-
-        The history of a partition without a line is dropped, unless brokers' logs can still lead to one.
-        """
+        """Report the deletion of a partition to the watch."""
         cause, histories = "delete the topic", self._watch.histories
-        if histories is not None and (partition.name in self._named or self._watch.on_change is not None):
+        if histories is not None and (histories.keep_deleted or partition.name in self._named):
             histories.end(partition, offset, time, cause)
         elif histories is not None:
             histories.forget(partition)

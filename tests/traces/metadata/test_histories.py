@@ -16,10 +16,11 @@ from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import Watch, every_partition
 from highwater.traces.replay import replay
-from highwater.traces.reports.observed import PartitionChange
+from highwater.traces.reports.observed import PartitionChange, SettingInForce
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report, Timeline
 from tests.generation import write_log
+from tests.traces.data_dumps import dump
 from tests.traces.kafka.made import RECORDED, needs_clusters, needs_clusters_4_2, recorded_name
 from tests.traces.metadata.made_logs import (
     TOPICS,
@@ -36,26 +37,42 @@ from tests.traces.metadata.made_logs import (
 GENERATED: dict[str, Any] = {"partitions": 60, "records": 6000, "brokers": 6}
 
 
-def compact(log: Path) -> dict[str, Timeline]:
-    """The timelines of all partitions by one pass with histories."""
-    found, report = Histories(), Report("", "", "")
-    replay_metadata(open_metadata_log(log), report, watch=Watch(histories=found))
+def followed(log: Path, watch: Watch) -> Report:
+    """The report on a log, without timelines."""
+    report = Report("", "", "")
+    replay_metadata(open_metadata_log(log), report, watch=watch)
+    return report
+
+
+def compact(log: Path, keep_deleted: bool = False) -> dict[str, Timeline]:
+    """The timelines of all partitions by histories."""
+    found = Histories(keep_deleted)
+    followed(log, Watch(histories=found))
     return found.timelines(found.names)
 
 
+def collected(log: Path) -> tuple[Report, dict[str, Timeline]]:
+    """The report, and the timelines of all partitions by a watch that collects every change."""
+    found: dict[str, Timeline] = {}
+
+    def change(change: PartitionChange) -> None:
+        timeline = found.setdefault(change.name, Timeline(change.name))
+        timeline.total += 1
+        timeline.changes.append(change)
+
+    def setting(name: str, setting: SettingInForce) -> None:
+        found[name].settings.append(setting)
+
+    return followed(log, Watch(every_partition, change, None, setting)), found
+
+
 def check_same(log: Path) -> dict[str, Timeline]:
-    """They have all timelines but those of deleted partitions without a line in the report."""
-    report = replay(log, timelines=True)
+    """Compare both ways. The timelines of the partitions that exist, or have a line in the report."""
+    report, every = collected(log)
+    assert list(every.items()) == list(compact(log, keep_deleted=True).items())
     mentioned = {*(u.partition for u in report.unexplained), *(f.partition for f in report.findings)}
-    full = {
-        name: timeline
-        for name, timeline in report.timelines.items()
-        if name in mentioned or timeline.changes[-1].after is not None
-    }
-    found = compact(log)
-    assert list(found) == list(full)
-    for name, timeline in full.items():
-        assert found[name] == Timeline(name, timeline.changes, timeline.total, timeline.settings), name
+    found = {n: t for n, t in every.items() if n in mentioned or t.changes[-1].after is not None}
+    assert list(found.items()) == list(compact(log).items())
     return found
 
 
@@ -90,8 +107,7 @@ def test_the_timelines_of_a_generated_log(
 ) -> None:
     write_log(tmp_path, **GENERATED, seed=seed, elr=elr)
     before = check_same(tmp_path)
-    for module in (histories, replay_module):
-        monkeypatch.setattr(module, "LIMIT_CHANGES", 7)
+    monkeypatch.setattr(histories, "LIMIT_CHANGES", 7)
     found = compact(tmp_path)
     assert found == {
         name: Timeline(name, timeline.changes[:7], timeline.total, timeline.settings[:7])
@@ -122,15 +138,23 @@ def test_a_partition_that_is_created_again_has_its_own_history(tmp_path: Path) -
     assert (found.total, full.total) == (3, 6)
 
 
-def test_a_watch_of_changes_keeps_deleted_partitions(tmp_path: Path) -> None:
-    """Brokers' logs can still show a loss."""
+def test_a_small_log_keeps_deleted_partitions(tmp_path: Path) -> None:
     log = write(tmp_path, [*beginning(), change(0, isr=[0, 1]), REMOVED])
-    found, changes = Histories(), list[PartitionChange]()
-    watch = Watch(every_partition, changes.append, histories=found)
-    replay_metadata(open_metadata_log(log), Report("", "", ""), watch=watch)
-    (deleted,) = (timeline for name, timeline in found.timelines(["t-0"]).items())
-    assert deleted.changes == [change for change in changes if change.name == "t-0"]
-    assert deleted.changes[-1].after is None
+    assert replay(log, timelines=True).timelines["t-0"].changes[-1].after is None
+    assert "t-0" not in compact(log)
+
+
+def test_a_large_log_with_data_dumps_keeps_deleted_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dump can show a loss after the deletion."""
+    monkeypatch.setattr(replay_module, "SMALL", 0)
+    monkeypatch.setattr(replay_module, "_mentioned", lambda report: ["t-0"])
+    write(tmp_path / PARTITION, [*beginning(), change(0, isr=[0, 1]), REMOVED])
+    assert not replay(tmp_path, timelines=True).timelines
+    content = dump("/kafka/t-0/00000000000000000000.log", [(0, 0)], 20)
+    (tmp_path / "data-node0.txt").write_text(content)
+    assert replay(tmp_path, timelines=True).timelines["t-0"].changes[-1].after is None
 
 
 @pytest.mark.parametrize(
