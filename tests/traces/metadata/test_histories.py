@@ -152,7 +152,7 @@ def test_a_large_log_with_data_dumps_keeps_deleted_partitions(
     monkeypatch.setattr(replay_module, "_mentioned", lambda report: ["t-0"])
     write(tmp_path / PARTITION, [*beginning(), change(0, isr=[0, 1]), REMOVED])
     assert not replay(tmp_path, timelines=True).timelines
-    content = dump("/kafka/t-0/00000000000000000000.log", [(0, 0)], 20)
+    content = dump("/kafka/t-0/00000000000000000000.log", ((0, 0),), 20)
     (tmp_path / "data-node0.txt").write_text(content)
     assert replay(tmp_path, timelines=True).timelines["t-0"].changes[-1].after is None
 
