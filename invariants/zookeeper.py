@@ -164,8 +164,7 @@ def in_office(s: State, after: State) -> tuple[StructValue, StructValue]:
 def isr_members_leave_by_failure_or_shutdown(m: ZooKeeperMode, before: State, after: State) -> Truth:
     """A controller removes from the ISR only brokers that it considers failed or shutting down, never the last member.
 
-    A bounced broker counts as failed. A broker that is no longer a replica leaves the ISR as well. A replica outside
-    the ISR may lack committed records.
+    A bounced broker counts as failed. A broker that is no longer a replica leaves the ISR as well.
     """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     me, then = in_office(before, after)
@@ -183,7 +182,10 @@ def isr_members_leave_by_failure_or_shutdown(m: ZooKeeperMode, before: State, af
 
 @step_property("ZK3")
 def elected_leaders_were_in_the_isr(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A controller elects a leader from the ISR members that it considers live and not shutting down."""
+    """A controller elects a leader from the ISR members that it considers live and not shutting down.
+
+    A replica outside the ISR may lack committed records.
+    """
     old, new = before.zookeeper.partition, after.zookeeper.partition
     _, then = in_office(before, after)
     elected = new.leader.is_some & (old.leader != new.leader)

@@ -292,7 +292,7 @@ def a_fetch_of_a_later_epoch_is_refused(m: Replication, before: State, after: St
     return _is_refused(m, before, after, is_later)
 
 
-@reachable("K2, 903.2")
+@reachable("K2")
 def a_fetch_of_a_former_incarnation_is_refused(m: Replication, before: State, after: State) -> Truth:
     """A leader refuses a fetch of its own leader epoch from a replica that has registered again since."""
 
@@ -314,7 +314,7 @@ def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: St
     return _is_refused(m, before, after, is_new)
 
 
-@reachable("K2, 903.2")
+@reachable("K2")
 def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after: State) -> Truth:
     """A leader updates a replica's fetch state by a fetch that was sent before the replica registered again."""
 

@@ -319,7 +319,7 @@ def partitions_with_active_isr_members_are_led(m: Replication, before: State, af
     return implies(changed & ~able.is_empty, then.leader.is_some)
 
 
-@step_property("966.10, 966.11, 704.2", rule="last_known_leader")
+@step_property("966.10, 966.11, 704.1, 704.2", rule="last_known_leader")
 def last_known_leaders_led_last(m: Replication, before: State, after: State) -> Truth:
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 

@@ -401,7 +401,7 @@ def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, 
     return implies(cancelled & ~completed, (then.isr == p.isr - p.adding) & enough)
 
 
-@step_property("966.10, 966.11, 966.15, 704.2")
+@step_property("966.11, 966.15, 704.1, 704.2")
 def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Truth:
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 

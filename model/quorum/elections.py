@@ -142,8 +142,9 @@ def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructVa
 def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
     """595.8. A restarted member, with the epoch, leader and vote of its quorum-state file.
 
-    A former leader does not lead in this epoch; it keeps its vote. A candidate is still a candidate. If the rule
-    ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
+    A former leader does not lead in this epoch; it keeps its vote. A candidate is still a candidate. In Kafka a voter
+    also becomes a candidate again if it voted for itself in this epoch, and then lost or followed another leader. If
+    the rule ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
     """
     voted = member.voted if q.on("vote_is_kept") else None
     leader = where(q.leads(m, member), None, member.leader)

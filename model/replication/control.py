@@ -174,7 +174,7 @@ def elect_uncleanly(m: Cluster, s: State) -> None:
     """UNCLEAN: the operator requests a leader for a leaderless partition, even from outside ISR and ELR (966.17).
 
     Committed records that the elected replica lacks are lost. With unclean recovery this election remains possible if
-    the rule ``unclean_stays_an_option`` is on; otherwise the controller first requests the replicas' logs.
+    the rule ``unclean_stays_an_option`` is on; otherwise the controller refuses it (966.17).
     """
     spend(s, "elections")
     require("the operator takes the risk", m.p.risky_elections)

@@ -77,7 +77,7 @@ def receive_late_fetch(m: Cluster, s: State, f: Number) -> None:
 def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -> None:
     """A leader handles a follower's fetch: it records the follower's LEO and answers.
 
-    Preconditions: the fetch is usable (B2, 903.2), and no response to the follower is in flight.
+    Preconditions: the fetch is usable (B2, K2), and no response to the follower is in flight.
     B3: if the logs diverge, the response gives the end offset to truncate to, and the fetch acknowledges nothing.
     B4: otherwise the leader records the follower's LEO, advances its HWM, and answers with the next record and the
     HWM.
@@ -99,7 +99,7 @@ def answer_fetch(m: Cluster, s: State, leader: Number, f: Number, again: bool) -
 
 
 def require_usable(m: Cluster, leader: Number, broker: StructValue, f: Number, fetch: StructValue) -> None:
-    """B2, 903.2. Require that broker ``leader`` leads and may use the fetch.
+    """B2, K2. Require that broker ``leader`` leads and may use the fetch.
 
     The fetch is for this broker and from a replica. It has the broker's own leader epoch and no stale broker epoch.
     The sender of a fetch with an earlier leader epoch may still truncate its log to this leader's log. A later leader
@@ -120,7 +120,7 @@ def is_stale(m: Cluster, f: Number, fetch: StructValue, leader: StructValue) -> 
     """K2. True if the leader's metadata has a later broker epoch of the follower than the fetch carries.
 
     The follower can have restarted and lost records since it sent the fetch. A fetch of version 14 has no broker epoch
-    and is never stale.
+    and is never stale. Kafka compares only while the leader's metadata shows the follower unfenced.
     """
     has_epoch = ~is_the(f, m.p.old_fetcher)
     return m.on("stale_fetch_check") & has_epoch & (fetch.broker_epoch < leader.view.epochs[f])

@@ -24,7 +24,7 @@ RULES = {
         "Off: a new follower truncates to its own HWM (before KIP-101).",
     ),
     "fetch_response_check": Rule(
-        "B2", "A follower uses a fetch response only at the offset from which it fetched."
+        "K17", "A follower uses a fetch response only at the offset from which it fetched."
     ),
     "fetch_response_epoch_check": Rule(
         "B2, K17", "A follower uses a fetch response only in the leader epoch in which it fetched."

@@ -397,8 +397,8 @@ class Truncation(Protocol):
     def follower_truncate(self, s: State, follower: Number, leader: Number) -> None:
         """A fetch finds that the logs diverge, and the follower truncates to the last record that both share.
 
-        Precondition: the leader's log is shorter, or has another epoch at the follower's last offset. With KIP-320 the
-        follower compares its log with the leader's log at each fetch.
+        Precondition: the leader's log is shorter, or has another epoch at the follower's last offset. In the first
+        draft of KIP-320 the follower compares its log with the leader's log at each fetch (320.6).
         """
         ours, theirs = s.logs[follower], s.logs[leader]
         require("the replica believes that it leads", self.presumes_leadership(s, leader))

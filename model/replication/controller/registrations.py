@@ -320,8 +320,8 @@ def registration_after(
 ) -> StructValue:
     """B8, 380.1. A broker's registration after it registered.
 
-    A new incarnation gets a new broker epoch (the base offset of the batch) and is fenced. The registered incarnation
-    keeps its epoch and flags when it registers again.
+    A new incarnation gets a new broker epoch (the next offset of the metadata log) and is fenced. The registered
+    incarnation keeps its epoch and flags when it registers again.
     """
     new = t.registration(registered=True, epoch=new_epoch, fenced=True, in_controlled_shutdown=False)
     return where(same_incarnation, registration, new)
@@ -406,7 +406,7 @@ def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number)
 
 
 def heartbeat_checks(registrations: ArrayValue, request: StructValue) -> Checks:
-    """380.3, 903.1. The check of a heartbeat: its broker epoch is the registered one.
+    """380.3, 631.2. The check of a heartbeat: its broker epoch is the registered one.
 
     Otherwise a former incarnation's heartbeat would unfence the new incarnation before the new one has replayed its
     registration.
