@@ -142,17 +142,17 @@ def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructVa
 def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
     """595.8. A restarted member, with the epoch, leader and vote of its quorum-state file.
 
-    A former leader does not lead in this epoch; it keeps its vote. A candidate is still a candidate. In Kafka a voter
-    also becomes a candidate again if it voted for itself in this epoch, and then lost or followed another leader. If
-    the rule ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
+    A former leader does not lead in this epoch; it keeps its vote. Another voter that voted for itself in this epoch is
+    a candidate, even if it lost the election or followed another leader: it forgets the leader. If the rule
+    ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
     """
     voted = member.voted if q.on("vote_is_kept") else None
     leader = where(q.leads(m, member), None, member.leader)
     kept = stepped_down(q, member, leader=leader, hwm=UNKNOWN, peak=UNKNOWN, voted=voted)
     if int(m) >= q.p.voters or not q.on("vote_is_kept"):
         return kept
-    stands = member.ballot == "vote"
-    return where(stands, kept.replace(ballot="vote", granted=[int(m)]), kept)
+    stands = member.voted.is_(m) & ~q.leads(m, member)
+    return where(stands, kept.replace(leader=None, ballot="vote", granted=[int(m)]), kept)
 
 
 def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool = True) -> None:

@@ -89,6 +89,29 @@ def test_a_restart_of_another_member_keeps_a_fetch_parked(tmp_path: Path) -> Non
     assert report.figures["explained: complete_parked"] == 1
 
 
+@pytest.mark.parametrize("candidate", [True, False])
+def test_a_restarted_voter_that_voted_for_itself_is_a_candidate(candidate: bool, tmp_path: Path) -> None:
+    """Voter 1 lost an election to voter 2 and followed it. Its quorum-state file has the leader and its own vote."""
+
+    def voted(c: int, by: int) -> list[Step]:
+        return [
+            ("ask", {"c": c, "v": by}),
+            ("answer_vote", {"v": by, "c": c}),
+            ("take_vote", {"c": c, "v": by}),
+        ]
+
+    both = [*fetched(1), *fetched(2), ("stand", {"c": 1}), ("stand", {"c": 2}), *voted(1, 2), *voted(2, 1)]
+    both += [("win_pre_votes", {"c": 1}), ("win_pre_votes", {"c": 2}), *voted(2, 0), ("win", {"c": 2})]
+    writer = written([*both, ("learn", {"m": 1, "epoch": 1}), ("restart", {"m": 1})])
+    assert "CandidateState(localId=101, epoch=2" in writer.lines[1][-1]
+    if not candidate:
+        follower = "FollowerState(epoch=2, leader=102, votedKey=Optional[ReplicaKey(id=101)])"
+        writer.lines[1][-1] = re.sub(r"CandidateState\(.*\)(?= from null)", follower, writer.lines[1][-1])
+    assert told(replay_raft(writer.write(tmp_path))) == (
+        [] if candidate else [("restart", "ballot", "leader")]
+    )
+
+
 def test_the_last_answer_of_a_member_is_used_when_its_log_ends(tmp_path: Path) -> None:
     """No line follows an answer without news."""
     report = replay_raft(written([*WAITS, TIMER, ("take_answer", {"f": 1})]).write(tmp_path))
