@@ -165,7 +165,7 @@ def enough_are_electable(m: Controller, s: State) -> Truth:
 
 
 @invariant("966.10")
-def last_known_elr_is_not_electable(m: Controller, s: State) -> Truth:
+def last_known_elr_only_under_min_isr(m: Controller, s: State) -> Truth:
     """The last known ELR has members only while the ISR is under min ISR."""
     return implies(~s.partition.last_known_elr.is_empty, size(s.partition.isr) < m.min_isr(s))
 
@@ -254,7 +254,7 @@ INVARIANTS = (
     elr_within_replicas,
     electable_completeness,
     enough_are_electable,
-    last_known_elr_is_not_electable,
+    last_known_elr_only_under_min_isr,
     last_known_leader_only_without_leader,
     last_known_leader_is_a_broker,
     reassignment_within_replicas,

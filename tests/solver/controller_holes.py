@@ -60,7 +60,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     # A leader elected from the ELR is an ISR of one; with min ISR 1, that must empty the ELR.
     ("elr_follows_election",): {
         name: ELECTS | {"register", "reassign"}
-        for name in ("elr_only_under_min_isr", "electable_completeness", "last_known_elr_is_not_electable")
+        for name in ("elr_only_under_min_isr", "electable_completeness", "last_known_elr_only_under_min_isr")
     },
     # 966.3. The last ISR member stays in the ISR and is in the ELR too, even if it lost its log.
     ("isr_may_become_empty",): {
@@ -71,14 +71,14 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     # 966.8. With the lower min ISR, records can be committed that ELR members lack.
     ("min_isr_change_empties_elr",): {
         name: {"change_min_isr"}
-        for name in ("elr_only_under_min_isr", "electable_completeness", "last_known_elr_is_not_electable")
+        for name in ("elr_only_under_min_isr", "electable_completeness", "last_known_elr_only_under_min_isr")
     },
     # 966.10. An ELR member that lost its log is not remembered.
     ("last_known_elr",): {"recovery_quorum_keeps_min_isr_members": {"register"}},
     # 966.9. Completing a reassignment can leave fewer replicas than min ISR, all in the ISR. Unfencing acts
     # only on an empty ISR, so it completes none.
     ("reassignment_needs_min_isr",): {
-        "last_known_elr_is_not_electable": (CHANGES | REASSIGNS) - {"unfence"},
+        "last_known_elr_only_under_min_isr": (CHANGES | REASSIGNS) - {"unfence"},
         "reassignments_complete_when_they_can": {"alter_partition"} | SHRINKS,
     },
     # Alone, elr_within_replicas is harmless (see HARMLESS).
@@ -87,7 +87,7 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
             "elr_within_replicas",
             "elr_only_under_min_isr",
             "electable_completeness",
-            "last_known_elr_is_not_electable",
+            "last_known_elr_only_under_min_isr",
             "reassignments_complete_when_they_can",
         ),
         (CHANGES | REASSIGNS) - {"unfence"},

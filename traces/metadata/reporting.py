@@ -133,7 +133,7 @@ _AT_RISK = {
     "electable_completeness": _LOSS + ", once such a member is elected",
     "enough_are_electable": "acknowledged records: fewer brokers hold them than min ISR, so fewer "
     "losses than promised can be borne",
-    "last_known_elr_is_not_electable": "nothing by itself; an unclean recovery asks brokers that it need not ask",
+    "last_known_elr_only_under_min_isr": "nothing by itself; an unclean recovery asks brokers that it need not ask",
     "last_known_leader_only_without_leader": "nothing by itself; the next election without ISR goes by it",
     "last_known_leader_is_a_broker": _STANDSTILL + "; the last known leader cannot be elected",
     "reassignment_within_replicas": "the reassignment: it cannot complete",
