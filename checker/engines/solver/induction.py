@@ -99,8 +99,8 @@ def prove(
 
     - ``known``: further invariants that are not assumed. A failure names the known invariants that exclude it.
     - ``actions``: the actions to check; None: all actions.
-    - ``workers``: the number of actions checked at the same time. This number can change the states in failures, but
-      no verdict.
+    - ``workers``: the number of actions checked at the same time. The states in failures can differ between two runs,
+      but no verdict.
     - ``first``: stop the check of an action at its first failure. The action's other properties then count as
       preserved.
     """
