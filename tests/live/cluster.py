@@ -325,9 +325,9 @@ class Clients:
         return self._producer.send(topic, value, partition=partition).add_callback(keep)
 
     def write(self, topic: str, number: int) -> None:
-        """Write records to partition 0, and wait until all are acknowledged."""
-        for sent in [self._send(topic, 0) for _ in range(number)]:
-            sent.get(timeout=60)
+        """Write records to partition 0, each in a batch of its own: a fetch has whole batches. Wait for each."""
+        for _ in range(number):
+            self._send(topic, 0).get(timeout=60)
 
     def write_on(self, topic: str, partitions: int) -> None:
         """Write to a topic, 30 records a second, until ``flush``."""

@@ -18,7 +18,7 @@ from tests.live.cluster import NODES, Clients, Cluster, Follower, Record, until
 KEPT, MOVED, LOSSY = "kept", "moved", "lossy"
 PARTITIONS = 3
 """The number of partitions of ``kept``, to which a producer writes throughout."""
-BEFORE, ALONE, AFTER = 50, 300, 20
+BEFORE, ALONE, AFTER = 50, 600, 20
 """Numbers of records written to ``lossy``: to both replicas, to the one that is lost, and after the loss."""
 
 
