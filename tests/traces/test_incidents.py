@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.replay import replay
 from highwater.traces.reports import advice
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
@@ -289,6 +290,16 @@ def test_nothing_is_elected_while_the_end_of_a_log_is_not_known(ends: tuple[Repl
     assert not any("kafka-leader-election" in command for command in commands(found))
     assert "kafka-dump-log.sh" in commands(found)[1]
     assert "broker 2" in found[0].text or "brokers 0, 1 and 2" in found[0].text
+
+
+def test_dumps_are_read_with_the_same_input_and_have_a_file_for_each_partition() -> None:
+    """Without the first input, the ends that it shows would be unknown again."""
+    found = commands(
+        list(advice.elect_best_log(Replicas("a.b-1", (0, 1, 2), (end(0, 90, 1), end(2, 40, 2)))))
+    )
+    assert found[1].endswith("> data-node1-a.b-1.txt  # on broker 1")
+    assert found[-1] == "highwater replay INPUT data-node1-a.b-1.txt"
+    assert broker_of(Path("data-node1-a.b-1.txt")) == 1
 
 
 def around(**changed: Any) -> dict[str, Any]:

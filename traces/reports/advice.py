@@ -2,7 +2,7 @@
 
 ``SCENARIOS`` names the model scenario that takes the steps of an advice. The scenario checks that no more records are
 lost and that the partition has a leader again. Users replace ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``),
-``BACKUP``, ``GROUP``, and ``NEW`` and ``OLD`` (values of min.insync.replicas).
+``BACKUP``, ``GROUP``, ``INPUT`` (all paths of this replay), and ``NEW`` and ``OLD`` (values of min.insync.replicas).
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def copy(partition: str, broker: int) -> str:
 def dump(partition: str, broker: int) -> str:
     """The command that writes a replica's batches to a file; run on the broker's machine."""
     files = _segments(f"LOG_DIR/{partition}")
-    return f"kafka-dump-log.sh --files {files} > data-node{broker}.txt  # on broker {broker}"
+    return f"kafka-dump-log.sh --files {files} > {_dump_of(partition, broker)}  # on broker {broker}"
 
 
 def dump_copy(partition: str, broker: int) -> str:
@@ -138,6 +138,11 @@ def dump_copy(partition: str, broker: int) -> str:
 
 def _copy_of(partition: str, broker: int) -> str:
     return f"BACKUP/{partition}-broker-{broker}"
+
+
+def _dump_of(partition: str, broker: int) -> str:
+    """The file of a dump. Its name begins with the broker, by which replay knows the broker."""
+    return f"data-node{broker}-{partition}.txt"
 
 
 def _segments(directory: str) -> str:
@@ -292,9 +297,9 @@ def _collect(r: Replicas) -> Iterator[AdviceStep]:
     )
     so_far = "" if best is None else f" The best of the known logs: {_end(r.known[best])}."
     yield _restore(
-        "Run highwater replay again with the dumps. The best log has the highest last leader epoch; among equal "
-        f"epochs it is the longest.{so_far}",
-        (f"highwater replay METADATA_LOG {' '.join(f'data-node{b}.txt' for b in missing)}",),
+        "Run highwater replay again with the same input and the dumps. The best log has the highest last leader "
+        f"epoch; among equal epochs it is the longest.{so_far}",
+        (f"highwater replay INPUT {' '.join(_dump_of(r.partition, b) for b in missing)}",),
     )
 
 
