@@ -350,6 +350,38 @@ def test_a_partition_is_stuck_only_while_it_is_offline_and_waits_for_no_broker()
         assert (found.severity, found.headline.endswith("(resolved)")) == ("notice", True)
 
 
+STRANGERS = finding(
+    "elr_within_replicas", 5, around(after=around()["after"] | {"replicas": [0, 1], "elr": [1, 3]})
+)
+"""Brokers 1 and 3 are in the ELR of t-0, and only brokers 0 and 1 are replicas."""
+
+
+def test_a_broker_that_is_no_replica_brings_no_partition_back() -> None:
+    """966.13: the controller elects only replicas, so nobody waits for broker 3."""
+    offline = {"replicas": (0, 1), "failing": ("elr_within_replicas",)}
+    (risk,) = incidents_of(STRANGERS, final=final(elr=(1, 3), **offline))
+    assert risk.severity == "at_risk"
+    assert [text.split(":")[0] for text in steps(risk, advice.NOW)[:2]] == [
+        "Do not make broker 3 replicas of t-0 again", "Keep broker 1 stopped"
+    ]  # fmt: skip
+    known = {"t-0": [end(0, 90, 1), end(1, 40, 0)]}
+    (stuck,) = incidents_of(STRANGERS, final=final(elr=(3,), leaderless_since=7000, **offline), logs=known)
+    assert stuck.label == "OFFLINE: t-0 has had no eligible leader since 1970-01-01 00:00:07 UTC"
+    assert not any("Keep" in step.text for step in stuck.steps)
+    assert any("leader-election" in command for command in commands(stuck.steps))
+    (empty,) = incidents_of(STRANGERS, STUCK, final=final(replicas=(0, 1)), logs=known)
+    assert (empty.severity, empty.steps[1:]) == ("stuck", stuck.steps[1:])
+    (over,) = incidents_of(STRANGERS, final=final(replicas=(0, 1)))
+    assert over.severity == "notice"
+
+
+def test_the_last_known_leader_is_not_started_if_it_is_no_replica() -> None:
+    """Its registration would make each controller resign."""
+    (found,) = incidents_of(STUCK, final=final(last_known_elr=(3,)))
+    assert (found.severity, steps(found, advice.NOW)[0][:24]) == ("stuck", "Do not start a replica o")
+    assert not any("broker 3" in step.text for step in found.steps)
+
+
 def test_an_unclean_election_names_the_time_without_eligible_leader() -> None:
     (found,) = incidents_of(STUCK, ELECTED)
     assert found.broken == ("leader_elected_cleanly", "somebody_is_electable")

@@ -274,9 +274,10 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]
     The first eligible replica that starts becomes the leader. If the end of a log is unknown, the steps collect dumps.
     """
     best, missing = r.best(), r.not_known
-    yield _now(
-        f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
-    )
+    if eligible:
+        yield _now(
+            f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
+        )
     if missing or best is None:
         yield from _collect(r)
     elif best in eligible:
