@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -300,6 +301,23 @@ def test_dumps_are_read_with_the_same_input_and_have_a_file_for_each_partition()
     assert found[1].endswith("> data-node1-a.b-1.txt  # on broker 1")
     assert found[-1] == "highwater replay INPUT data-node1-a.b-1.txt"
     assert broker_of(Path("data-node1-a.b-1.txt")) == 1
+
+
+@pytest.mark.parametrize("topic", ["t", "a.b_c-d", "$(reboot)", "a b;c", "it's"])
+def test_no_name_in_a_log_adds_a_command(topic: str) -> None:
+    """Kafka has no such topics, but a log may be damaged or made, and people paste the commands into a shell."""
+    known = Replicas(f"{topic}-0", (0, 1), (end(0, 90, 1), end(1, 40, 2)))
+    found = [*advice.elect_best_log(known), *advice.shut_out(known), *advice.compare(known, 1)]
+    found += advice.after_loss(known, (Holder(0, "has", 1), Holder(1, "unknown", 1)), 2, 3, 4)
+    found += [
+        advice.no_unclean_election(topic, "topic"),
+        *advice.elect_best_log(Replicas(f"{topic}-0", (0,))),
+    ]
+    lines = [c for c in commands(found) if "server" not in c.split()[0]]
+    assert len(lines) > 15
+    for line in lines:
+        for word in shlex.split(line.replace('"$(ls ', "").replace(' | paste -sd,)"', ""), comments=True):
+            assert topic == "t" or topic in word or not set(word) & set(topic) & set("$();' ")
 
 
 def around(**changed: Any) -> dict[str, Any]:
