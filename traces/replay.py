@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from highwater.model.rulebook import RULEBOOK
-from highwater.traces.brokers.losses import DataLogs
+from highwater.traces.brokers.losses import DataLogs, joined_ends
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.inputs import OPERATIONS, RAFT_LOG, RUN, Input, inputs
 from highwater.traces.kafka.broker_log import read_broker_log
@@ -96,7 +96,7 @@ def _follow(
         is_reliable = not report.is_doubted(finding.partition)
         report.find(replace(finding, kip=finding.kip or RULEBOOK.origin(finding.rule), reliable=is_reliable))
     concerned = {f.partition for f in report.findings} | {one.partition for one in report.offline}
-    ends = {**data.ends(), **watermarks.ends}
+    ends = joined_ends(watermarks.ends, data.ends())
     report.logs |= {name: found_ends for name, found_ends in ends.items() if name in concerned}
     report.controllers.failures = watermarks.controllers.failures
     report.controllers.refused = watermarks.controllers.refused

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from highwater.traces.brokers.losses import joined_ends
 from highwater.traces.inputs import DATA_DUMP, inputs, kind_of
 from highwater.traces.kafka.dumps import broker_of, read_data_dump
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.findings import Finding
+from highwater.traces.reports.observed import LogTruncation, ReplicaEnd
 from highwater.traces.reports.report import Report
 from tests.slow import all_but
 from tests.traces.data_dumps import Replicas, dump
@@ -131,6 +134,55 @@ def test_a_loss_is_reported_once(tmp_path: Path) -> None:
     found = made(tmp_path, logs, *again)
     assert [f.summary.split(",")[0] for f in found] == ["broker 2"]
     assert "leader epoch 1" in found[0].summary
+
+
+def replica(leo: int, epoch: int | None, at_least: bool = False, *cuts: LogTruncation) -> ReplicaEnd:
+    return ReplicaEnd(0, leo, at_least, epoch, 1, 2, cuts)
+
+
+CUT = LogTruncation(50, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("logged", "is_used"),
+    [
+        (replica(80, 1), False),
+        (replica(80, 1, True), True),
+        (replica(80, None), True),
+        # The dump is older than the broker's log.
+        (replica(91, 1, True), False),
+        (replica(70, 2, True), False),
+        # The broker truncated after the dump.
+        (replica(50, None, True, CUT), False),
+        (replica(50, None, True, LogTruncation(90, 1, 2)), True),
+    ],
+)
+def test_a_dump_shows_the_end_that_a_brokers_log_does_not_show(logged: ReplicaEnd, is_used: bool) -> None:
+    dumped = ReplicaEnd(0, 90, False, 1, None, 1)
+    ((found,),) = joined_ends({"t-0": [logged]}, {"t-0": [dumped]}).values()
+    expected = replace(dumped, leader_epoch=2, truncations=logged.truncations) if is_used else logged
+    assert found == expected
+
+
+def test_ends_of_brokers_logs_and_of_dumps_together() -> None:
+    one, two = ReplicaEnd(1, 9, False, 0, 1, 0), ReplicaEnd(0, 8, False, 0, None, 0)
+    assert joined_ends({"t-0": [one]}, {"t-0": [two], "u-0": [two]}) == {"t-0": [two, one], "u-0": [two]}
+
+
+@needs_clusters_4_2
+def test_dumps_answer_what_the_brokers_logs_leave_open(tmp_path: Path) -> None:
+    """The report of reassigns-elr asks for dumps of two replicas. With them it names the replica to start."""
+    cluster, text = (
+        CLUSTERS_4_2 / "reassigns-elr",
+        "The input does not show where the logs of brokers 0 and 1 end.",
+    )
+    log: Any = ((0, 0), (1, 100), (2, 222), (3, 510))
+    dumps = [tmp_path / f"data-node{broker}.txt" for broker in (0, 1)]
+    for path, end in zip(dumps, (545, 540), strict=True):
+        path.write_text(dump(PATH.replace("t-0", "t1-1"), log, end))
+    before, after = (replay(cluster, broker_logs=logs).incidents[0].steps for logs in ((), dumps))
+    assert any(step.text.startswith(text) for step in before)
+    assert any(step.text.startswith("Start broker 0 first") for step in after)
 
 
 def test_data_dumps_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:

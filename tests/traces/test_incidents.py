@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.replay import replay
 from highwater.traces.reports import advice
 from highwater.traces.reports.advice import AdviceStep, Holder, Replicas
@@ -291,6 +293,33 @@ def test_nothing_is_elected_while_the_end_of_a_log_is_not_known(ends: tuple[Repl
     assert "broker 2" in found[0].text or "brokers 0, 1 and 2" in found[0].text
 
 
+def test_dumps_are_read_with_the_same_input_and_have_a_file_for_each_partition() -> None:
+    """Without the first input, the ends that it shows would be unknown again."""
+    found = commands(
+        list(advice.elect_best_log(Replicas("a.b-1", (0, 1, 2), (end(0, 90, 1), end(2, 40, 2)))))
+    )
+    assert found[1].endswith("> data-node1-a.b-1.txt  # on broker 1")
+    assert found[-1] == "highwater replay INPUT data-node1-a.b-1.txt"
+    assert broker_of(Path("data-node1-a.b-1.txt")) == 1
+
+
+@pytest.mark.parametrize("topic", ["t", "a.b_c-d", "$(reboot)", "a b;c", "it's"])
+def test_no_name_in_a_log_adds_a_command(topic: str) -> None:
+    """Kafka has no such topics, but a log may be damaged or made, and people paste the commands into a shell."""
+    known = Replicas(f"{topic}-0", (0, 1), (end(0, 90, 1), end(1, 40, 2)))
+    found = [*advice.elect_best_log(known), *advice.shut_out(known), *advice.compare(known, 1)]
+    found += advice.after_loss(known, (Holder(0, "has", 1), Holder(1, "unknown", 1)), 2, 3, 4)
+    found += [
+        advice.no_unclean_election(topic, "topic"),
+        *advice.elect_best_log(Replicas(f"{topic}-0", (0,))),
+    ]
+    lines = [c for c in commands(found) if "server" not in c.split()[0]]
+    assert len(lines) > 15
+    for line in lines:
+        for word in shlex.split(line.replace('"$(ls ', "").replace(' | paste -sd,)"', ""), comments=True):
+            assert topic == "t" or topic in word or not set(word) & set(topic) & set("$();' ")
+
+
 def around(**changed: Any) -> dict[str, Any]:
     """Facts of a metadata-log finding, updated with ``changed``."""
     nobody = {"replicas": [0, 1, 2], "leader": None, "isr": [], "elr": [], "last_known_elr": []}
@@ -337,6 +366,38 @@ def test_a_partition_is_stuck_only_while_it_is_offline_and_waits_for_no_broker()
     for over in ({}, final(leader=1, isr=(1,)), final(elr=(1,))):
         (found,) = incidents_of(STUCK, final=over)
         assert (found.severity, found.headline.endswith("(resolved)")) == ("notice", True)
+
+
+STRANGERS = finding(
+    "elr_within_replicas", 5, around(after=around()["after"] | {"replicas": [0, 1], "elr": [1, 3]})
+)
+"""Brokers 1 and 3 are in the ELR of t-0, and only brokers 0 and 1 are replicas."""
+
+
+def test_a_broker_that_is_no_replica_brings_no_partition_back() -> None:
+    """966.13: the controller elects only replicas, so nobody waits for broker 3."""
+    offline = {"replicas": (0, 1), "failing": ("elr_within_replicas",)}
+    (risk,) = incidents_of(STRANGERS, final=final(elr=(1, 3), **offline))
+    assert risk.severity == "at_risk"
+    assert [text.split(":")[0] for text in steps(risk, advice.NOW)[:2]] == [
+        "Do not make broker 3 replicas of t-0 again", "Keep broker 1 stopped"
+    ]  # fmt: skip
+    known = {"t-0": [end(0, 90, 1), end(1, 40, 0)]}
+    (stuck,) = incidents_of(STRANGERS, final=final(elr=(3,), leaderless_since=7000, **offline), logs=known)
+    assert stuck.label == "OFFLINE: t-0 has had no eligible leader since 1970-01-01 00:00:07 UTC"
+    assert not any("Keep" in step.text for step in stuck.steps)
+    assert any("leader-election" in command for command in commands(stuck.steps))
+    (empty,) = incidents_of(STRANGERS, STUCK, final=final(replicas=(0, 1)), logs=known)
+    assert (empty.severity, empty.steps[1:]) == ("stuck", stuck.steps[1:])
+    (over,) = incidents_of(STRANGERS, final=final(replicas=(0, 1)))
+    assert over.severity == "notice"
+
+
+def test_the_last_known_leader_is_not_started_if_it_is_no_replica() -> None:
+    """Its registration would make each controller resign."""
+    (found,) = incidents_of(STUCK, final=final(last_known_elr=(3,)))
+    assert (found.severity, steps(found, advice.NOW)[0][:24]) == ("stuck", "Do not start a replica o")
+    assert not any("broker 3" in step.text for step in found.steps)
 
 
 def test_an_unclean_election_names_the_time_without_eligible_leader() -> None:

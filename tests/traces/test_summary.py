@@ -229,6 +229,7 @@ def test_an_uncertain_incident_says_so() -> None:
     shown.find(replace(incident(), certain=False, reliable=False))
     assert summary(shown)[0].startswith("POSSIBLE AT RISK: orders-3 may have lost")
     assert summary(shown)[0].endswith(" (not reliable: incomplete input)")
+    assert in_all([shown], rate=False) == "1 input, 26,269 records: 1 possible incident"
 
 
 def test_incidents_over_the_limit_are_counted() -> None:

@@ -265,6 +265,38 @@ def by_dumps(logs: Mapping[int, ReplicaLog]) -> Iterator[ReplicaEnd]:
         yield ReplicaEnd(broker, log.end, False, epoch, None, epoch)
 
 
+def joined_ends(
+    by_logs: Mapping[str, Sequence[ReplicaEnd]], by_dumps: Mapping[str, Sequence[ReplicaEnd]]
+) -> dict[str, list[ReplicaEnd]]:
+    """The ends of replicas' logs by partition, from brokers' logs and from dumps.
+
+    If a broker's log does not show the end, the dump gives it, unless the dump is older than the broker's log.
+    """
+    joined = {}
+    for name in {**by_logs, **by_dumps}:
+        ends = {end.broker: end for end in by_logs.get(name, ())}
+        for dumped in by_dumps.get(name, ()):
+            ends[dumped.broker] = _joined_end(ends.get(dumped.broker), dumped)
+        joined[name] = [end for _, end in sorted(ends.items())]
+    return joined
+
+
+def _joined_end(logged: ReplicaEnd | None, dumped: ReplicaEnd) -> ReplicaEnd:
+    if logged is None:
+        return dumped
+    if (logged.last_epoch is not None and not logged.at_least) or _is_older(dumped, logged):
+        return logged
+    epoch = max(logged.leader_epoch, dumped.leader_epoch)
+    return replace(dumped, leader_epoch=epoch, truncations=logged.truncations)
+
+
+def _is_older(dumped: ReplicaEnd, logged: ReplicaEnd) -> bool:
+    """True if a dump lacks records that the broker had by its log, or may have records that the broker truncated."""
+    last = EMPTY if dumped.last_epoch is None else dumped.last_epoch
+    lacks = logged.last_epoch is not None and (last, dumped.leo) < (logged.last_epoch, logged.leo)
+    return lacks or any(cut.to < dumped.leo and last < cut.leader_epoch for cut in logged.truncations)
+
+
 # --- losses ----------------------------------------------------------------------------------------------
 
 KIP = "KIP-966"

@@ -2,7 +2,7 @@
 
 ``SCENARIOS`` names the model scenario that takes the steps of an advice. The scenario checks that no more records are
 lost and that the partition has a leader again. Users replace ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``),
-``BACKUP``, ``GROUP``, and ``NEW`` and ``OLD`` (values of min.insync.replicas).
+``BACKUP``, ``GROUP``, ``INPUT`` (all paths of this replay), and ``NEW`` and ``OLD`` (values of min.insync.replicas).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 
 from highwater.traces.reports.findings import Reported
 from highwater.traces.reports.observed import EMPTY, Controllers, ReplicaEnd
@@ -122,13 +123,13 @@ def start(broker: int) -> str:
 
 def copy(partition: str, broker: int) -> str:
     """The command that copies a replica's directory; run on the broker's machine."""
-    return f"cp -a LOG_DIR/{partition} {_copy_of(partition, broker)}  # on broker {broker}"
+    return f"cp -a LOG_DIR/{quote(partition)} {_copy_of(partition, broker)}  # on broker {broker}"
 
 
 def dump(partition: str, broker: int) -> str:
     """The command that writes a replica's batches to a file; run on the broker's machine."""
-    files = _segments(f"LOG_DIR/{partition}")
-    return f"kafka-dump-log.sh --files {files} > data-node{broker}.txt  # on broker {broker}"
+    files = _segments(f"LOG_DIR/{quote(partition)}")
+    return f"kafka-dump-log.sh --files {files} > {_dump_of(partition, broker)}  # on broker {broker}"
 
 
 def dump_copy(partition: str, broker: int) -> str:
@@ -137,7 +138,12 @@ def dump_copy(partition: str, broker: int) -> str:
 
 
 def _copy_of(partition: str, broker: int) -> str:
-    return f"BACKUP/{partition}-broker-{broker}"
+    return f"BACKUP/{quote(f'{partition}-broker-{broker}')}"
+
+
+def _dump_of(partition: str, broker: int) -> str:
+    """The file of a dump. Its name begins with the broker, by which replay knows the broker."""
+    return quote(f"data-node{broker}-{partition}.txt")
 
 
 def _segments(directory: str) -> str:
@@ -146,19 +152,20 @@ def _segments(directory: str) -> str:
 
 def elect(r: Replicas) -> str:
     """The command that requests an unclean election of a partition."""
-    return (
-        f"kafka-leader-election.sh {_SERVER} --election-type unclean --topic {r.topic} --partition {r.number}"
-    )
+    return f"kafka-leader-election.sh {_SERVER} --election-type unclean --topic {quote(r.topic)} --partition {r.number}"
 
 
 def describe(r: Replicas) -> str:
     """The command that shows the leaders of a topic's partitions."""
-    return f"kafka-topics.sh {_SERVER} --describe --topic {r.topic}"
+    return f"kafka-topics.sh {_SERVER} --describe --topic {quote(r.topic)}"
 
 
 def set_topic(topic: str, setting: str) -> str:
     """The command that sets a configuration of a topic."""
-    return f"kafka-configs.sh {_SERVER} --alter --entity-type topics --entity-name {topic} --add-config {setting}"
+    return (
+        f"kafka-configs.sh {_SERVER} --alter --entity-type topics --entity-name {quote(topic)} "
+        f"--add-config {setting}"
+    )
 
 
 def set_cluster(setting: str) -> str:
@@ -169,7 +176,7 @@ def set_cluster(setting: str) -> str:
 def reset(r: Replicas, offset: int) -> str:
     """The command that resets a consumer group to an offset of a partition."""
     return (
-        f"kafka-consumer-groups.sh {_SERVER} --group GROUP --topic {r.topic}:{r.number} --reset-offsets "
+        f"kafka-consumer-groups.sh {_SERVER} --group GROUP --topic {quote(f'{r.topic}:{r.number}')} --reset-offsets "
         f"--to-offset {offset} --execute"
     )
 
@@ -269,9 +276,10 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]
     The first eligible replica that starts becomes the leader. If the end of a log is unknown, the steps collect dumps.
     """
     best, missing = r.best(), r.not_known
-    yield _now(
-        f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
-    )
+    if eligible:
+        yield _now(
+            f"Keep {named(eligible)} stopped: the first one that starts is elected, and may lack committed records.",
+        )
     if missing or best is None:
         yield from _collect(r)
     elif best in eligible:
@@ -292,9 +300,9 @@ def _collect(r: Replicas) -> Iterator[AdviceStep]:
     )
     so_far = "" if best is None else f" The best of the known logs: {_end(r.known[best])}."
     yield _restore(
-        "Run highwater replay again with the dumps. The best log has the highest last leader epoch; among equal "
-        f"epochs it is the longest.{so_far}",
-        (f"highwater replay METADATA_LOG {' '.join(f'data-node{b}.txt' for b in missing)}",),
+        "Run highwater replay again with the same input and the dumps. The best log has the highest last leader "
+        f"epoch; among equal epochs it is the longest.{so_far}",
+        (f"highwater replay INPUT {' '.join(_dump_of(r.partition, b) for b in missing)}",),
     )
 
 

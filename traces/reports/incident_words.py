@@ -109,7 +109,9 @@ def waits(group: Group, leader: int) -> str:
 
 def stuck(group: Group) -> str:
     """The headline if the partition is offline, and the election of any replica would lose records."""
-    return f"{group.partition} has had no eligible leader since {_when(group)}"
+    times = [group.head.time, None if group.final is None else group.final.leaderless_since]
+    since = max((time for time in times if time is not None), default=None)
+    return f"{group.partition} has had no eligible leader since {moment(since)}"
 
 
 def broken(group: Group) -> str:

@@ -244,6 +244,10 @@ def _told(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]:
         return _while_open(group), words.shut_out(group), words.shut_out_causes(group), steps
     if any(f.property in _RECORDS for f in group.findings):
         steps = [] if group.is_over else list(_at_risk(group))
+        now = group.final
+        is_stuck = now is not None and now.is_offline and not now.waits_for and not group.is_over
+        if is_stuck and words.strangers(group):
+            return STUCK, words.stuck(group), words.risks(group), steps
         return _while_open(group), words.can_be_lost(group), words.risks(group), steps
     if group.of("somebody_is_electable"):
         return _not_electable(group)
@@ -280,6 +284,8 @@ def _not_electable(group: Group) -> tuple[str, str, list[str], list[AdviceStep]]
     now = group.final
     if now is None or not now.is_offline or now.isr or now.elr:
         return NOTICE, words.had_no_eligible(group), cause, after
+    if now.last_known_elr and not now.waits_for:
+        return STUCK, words.stuck(group), cause, [*advice.shut_out(group.replicas), *after]
     if now.last_known_elr:
         leader = now.last_known_elr[0]
         steps = [*advice.start_last_known_leader(group.replicas, leader), *after]
@@ -291,6 +297,8 @@ def _at_risk(group: Group) -> Iterator[AdviceStep]:
     strangers, members, leader = words.strangers(group), words.members_that_lack(group), words.leader(group)
     strangers = [b for b in strangers if b not in group.replicas.order]
     if group.final is not None and group.final.is_offline and (strangers or members):
+        if strangers:
+            yield from advice.non_replica_in_elr(group.replicas, strangers, None)
         yield from advice.start_best_log(group.replicas, group.final.waits_for)
     elif strangers:
         yield from advice.non_replica_in_elr(group.replicas, strangers, leader)

@@ -126,9 +126,11 @@ class FinalState:
     def waits_for(self) -> tuple[int, ...]:
         """The brokers that can each bring an offline partition back.
 
-        They are the ISR if it has members, else the ELR, else the last known leader.
+        They are the ISR if it has members, else the ELR, else the last known leader. A broker that is no replica
+        cannot be elected.
         """
-        return self.isr or self.elr or self.last_known_elr
+        members = self.isr or self.elr or self.last_known_elr
+        return tuple(broker for broker in members if broker in self.replicas)
 
     @classmethod
     def of(cls, name: str, state: PartitionState, since: int | None, failing: Iterable[str]) -> FinalState:

@@ -314,6 +314,8 @@ def in_all(reports: Sequence[Report], rate: bool = True) -> str:
     for severity, one, more in _COUNTED:
         if number_of := sum(i.severity == severity for i in found):
             parts.append(count(number_of, one, more))
+    if possible := sum(not i.certain for r in reports for i in r.incidents):
+        parts.append(count(possible, "possible incident"))
     if wrong := sum(r.unexplained_count for r in reports):
         parts.append(f"{wrong:,} not conforming")
     if others := sum(sum(r.findings_count.values()) for r in reports if not r.incidents):
