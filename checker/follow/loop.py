@@ -111,9 +111,10 @@ def follow(
                     _tell(said, events, metrics, hook, quiet)
                 written = events is None or events.flush()
                 if metrics is not None:
-                    open = [str(one.incident["severity"]) for one in following.ledger.open.values()]
+                    open = [str(one.incident["severity"]) for one in following.reported.values()]
                     metrics.update(following.counts, open, following.is_waiting)
-                if state is not None and written and waited >= STATE_SECONDS:
+                is_due = waited >= STATE_SECONDS and not following.is_waiting
+                if state is not None and written and is_due:
                     state.write(directory, following.place)
                     waited = 0.0
                 if not following.is_behind:

@@ -127,7 +127,7 @@ class Following:
         if place is not None:
             self._told = {id: Open(said) for id, said in place.open.items()}
             self._read_up_to = place.next_offset
-            self.ledger.seq = place.seq
+            self.ledger.seq = self._seq_before = place.seq
             self.ledger.settled = dict(place.settled)
         self._tails = BrokerTails(broker_logs) if broker_logs else None
         self._watermarks = Watermarks(())
@@ -143,16 +143,23 @@ class Following:
         self._has_read = False
 
     @property
+    def reported(self) -> Mapping[str, Open]:
+        """The open incidents by id, as the last events described them, also before and while the log is read again."""
+        return self._told if self._is_before else self.ledger.open
+
+    @property
+    def _is_before(self) -> bool:
+        """True until what an earlier reading reported has been read again."""
+        return self._follower is None or self.ledger.reads_again
+
+    @property
     def place(self) -> FollowerState:
         """The state to continue from. While the log is read again, it is the state before that second reading began."""
-        open = self._told if self.ledger.reads_again else self.ledger.open
-        offset = self._read_up_to if self.ledger.reads_again else self._tail.next_offset
-        seq = self._seq_before if self.ledger.reads_again else self.ledger.seq
         return FollowerState(
             self._tail.begun_at,
-            offset,
-            seq,
-            {id: one.incident for id, one in open.items()},
+            self._read_up_to if self._is_before else self._tail.next_offset,
+            self._seq_before if self._is_before else self.ledger.seq,
+            {id: one.incident for id, one in self.reported.items()},
             dict(self.ledger.settled),
         )
 
@@ -238,9 +245,10 @@ class Following:
         """Begin with an empty state, and load the snapshot if there is one. Yields notices."""
         if self._follower is not None and not self.ledger.reads_again:
             self._told, self._read_up_to = self.ledger.open, self.counts.next_offset
-        self._seq_before = seq = self.ledger.seq
+        if not self.ledger.reads_again:
+            self._seq_before = self.ledger.seq
         settled = self.ledger.settled
-        self.ledger = Ledger(seq, self._tails is not None)
+        self.ledger = Ledger(self._seq_before, self._tails is not None)
         self.ledger.settled = settled
         self.ledger.reads_again = bool(self._told) or self._read_up_to > 0
         self._why, self.counts.next_offset = piece.why, self._tail.next_offset

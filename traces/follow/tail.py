@@ -114,12 +114,13 @@ class LogTail:
     """The metadata log in a directory, which may not exist yet.
 
     ``next_offset`` is the offset after the last batch that was read. ``begun_at`` is the end offset of the snapshot
-    with which reading began, 0 without a snapshot. ``begin_at`` is the ``begun_at`` of an earlier follower, if any.
+    with which reading began, 0 without a snapshot. ``begin_at`` is the ``begun_at`` of an earlier follower, if any;
+    ``begun_at`` keeps it until reading begins.
     """
 
     def __init__(self, directory: Path, begin_at: int | None = None) -> None:
         self.directory = directory
-        self.next_offset = self.begun_at = 0
+        self.next_offset, self.begun_at = 0, begin_at or 0
         self._wanted = begin_at
         self._has_begun = False
         self._segment: _Segment | None = None

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.follow import loop
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
 from highwater.traces.follow.ledger import IncidentEvent
 from highwater.traces.follow.session import STATES, Counts, FollowerState
@@ -103,6 +105,24 @@ def test_a_command_continues_after_a_kill_and_reports_each_event_once(
     assert (status, err) == (0, "")
     assert numbered(events) == expected
     assert json.loads(state.read_text())["state"]["next_offset"] > expected[-1]["offset"]
+
+
+def test_a_follower_that_waits_for_the_directory_does_not_overwrite_the_state(
+    log: bytes, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.grow(log)
+    cluster.follow()
+    state = StateFile(tmp_path / "state")
+    place = cluster.follower.place
+    state.write(cluster.folder, place)
+    cluster.directory.rename(cluster.folder / "away")
+    polls = iter(range(8))
+    monkeypatch.setattr(loop, "POLL_SECONDS", loop.STATE_SECONDS)
+    monkeypatch.setattr(
+        threading.Event, "wait", lambda event, _: event.set() if next(polls, None) is None else None
+    )
+    monkeypatch.setattr(StateFile, "write", lambda *_: pytest.fail("the state was written"))
+    assert loop.follow([cluster.folder], None, {}, loop.Outputs(None, state, None, None), quiet=True) == 0
 
 
 def test_events_written_after_the_last_state_are_not_mistaken_for_later_ones(

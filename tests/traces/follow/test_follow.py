@@ -180,3 +180,33 @@ def test_a_recorded_snapshot_alone_conforms(path: Path, cluster: Cluster) -> Non
     assert cluster.follow() == []
     assert [n.kind for n in cluster.notices] == ["begun"]
     assert cluster.follower._report.unexplained_count == 0
+
+
+def test_a_follower_that_waits_for_the_directory_keeps_the_state_of_the_earlier_one(
+    log: bytes, cluster: Cluster
+) -> None:
+    cluster.grow(log)
+    cluster.follow()
+    place = cluster.follower.place
+    away = cluster.directory.rename(cluster.folder / "away")
+    cluster.restart(place)
+    assert cluster.follow() == []
+    assert cluster.follower.place == place
+    assert set(cluster.follower.reported) == set(place.open) != set()
+    away.rename(cluster.directory)
+    assert cluster.follow() == []
+    assert cluster.follower.place == place
+
+
+def test_a_second_truncation_while_the_log_is_read_again_leaves_no_number_out(
+    log: bytes, cluster: Cluster
+) -> None:
+    batches = ends(log)
+    cluster.grow(log)
+    last = cluster.follow()[-1]["seq"]
+    for end in (batches[-4], batches[-6]):
+        cluster.segment().write_bytes(log[: end + 20])  # a torn batch: the end is not reached
+        list(cluster.follower.poll())
+        list(cluster.follower.poll())
+    assert cluster.follower.ledger.reads_again
+    assert cluster.follower.place.seq == last
