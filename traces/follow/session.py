@@ -116,7 +116,8 @@ class Following:
     ) -> None:
         self.directory = directory if directory.name == PARTITION else directory / PARTITION
         self._profile, self._rules = profile, rules
-        self._tail = LogTail(self.directory, None if place is None else place.begun_at)
+        before = (None, 0) if place is None else (place.begun_at, place.next_offset)
+        self._tail = LogTail(self.directory, *before)
         self.counts = Counts()
         self.ledger = Ledger(keeps_settled=bool(broker_logs))
         self.is_waiting = True

@@ -114,13 +114,13 @@ class LogTail:
     """The metadata log in a directory, which may not exist yet.
 
     ``next_offset`` is the offset after the last batch that was read. ``begun_at`` is the end offset of the snapshot
-    with which reading began, 0 without a snapshot. ``begin_at`` is the ``begun_at`` of an earlier follower, if any;
-    ``begun_at`` keeps it until reading begins.
+    with which reading began, 0 without a snapshot. ``begin_at`` and ``read_up_to`` are the ``begun_at`` and the
+    ``next_offset`` of an earlier follower, if any; ``begun_at`` and ``next_offset`` keep them until reading begins.
     """
 
-    def __init__(self, directory: Path, begin_at: int | None = None) -> None:
+    def __init__(self, directory: Path, begin_at: int | None = None, read_up_to: int = 0) -> None:
         self.directory = directory
-        self.next_offset, self.begun_at = 0, begin_at or 0
+        self.next_offset, self.begun_at = read_up_to, begin_at or 0
         self._wanted = begin_at
         self._has_begun = False
         self._segment: _Segment | None = None
@@ -158,10 +158,11 @@ class LogTail:
 
     # --- where to begin ---------------------------------------------------------------------------
 
-    def _begin(self, why: str) -> Iterator[Piece]:
-        """Begin with the snapshot of the earlier follower if it exists, else with the newest snapshot.
+    def _begin(self, why: str, *, is_damaged: bool = False) -> Iterator[Piece]:
+        """Begin with the snapshot of the earlier follower if it exists, else with that of ``_of_snapshots``.
 
         Begin at offset 0 if there is no snapshot, or if the earlier follower began at 0 and segment 0 exists.
+        ``is_damaged``: the log cannot be read at ``next_offset``, so begin with the newest snapshot.
         """
         self.close()
         self._has_begun = False
@@ -171,10 +172,22 @@ class LogTail:
         wanted, self._wanted = self._wanted, None
         chosen = next((s for s in snapshots if s.end_offset == wanted), None)
         if chosen is None and snapshots and not (wanted == 0 and segments[:1] == [0]):
-            chosen = snapshots[-1]
+            chosen = snapshots[-1] if is_damaged else self._of_snapshots(segments, snapshots)
         self.next_offset = self.begun_at = chosen.end_offset if chosen else 0
         self._has_begun = True
         yield LogStart(chosen, why)
+
+    def _of_snapshots(self, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:
+        """The newest snapshot; after an earlier reading, the one that leaves out no unread record, or the fewest.
+
+        None if only offset 0 leaves out none.
+        """
+        if not self.next_offset or not segments:
+            return snapshots[-1]
+        behind = [s for s in snapshots if s.end_offset >= segments[0]]
+        if known := [s for s in behind if s.end_offset <= self.next_offset]:
+            return known[-1]
+        return None if segments[0] == 0 else (behind or snapshots[-1:])[0]
 
     def _listing(self) -> tuple[list[int], list[Snapshot]]:
         """The first offsets of the segments, and the snapshots, in order; both empty if there is no directory yet."""
@@ -257,7 +270,8 @@ class LogTail:
             return
         if any(s.end_offset > self.next_offset for s in self._listing()[1]):
             self._failures = 0
-            yield from self._begin(f"the log cannot be read behind offset {self.next_offset - 1}")
+            why = f"the log cannot be read behind offset {self.next_offset - 1}"
+            yield from self._begin(why, is_damaged=True)
             return
         raise wrong
 

@@ -147,6 +147,31 @@ def test_records_deleted_before_they_were_read_are_reported_as_missed(log: bytes
     assert cluster.follower.counts.next_offset == 500
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_restart_reads_the_records_before_a_newer_snapshot(
+    log: bytes, cluster: Cluster, tmp_path: Path, kept: bool
+) -> None:
+    """The snapshot with which the earlier follower began is gone. ``kept``: segment 0 is not, else a later snapshot."""
+    batches = ends(log)
+    half = batches[-12]
+    offset = int.from_bytes(log[half : half + 8])
+    cluster.grow(log[:half])
+    cluster.follow()
+    place = cluster.follower.place
+    place.begun_at = 3
+    content = snapshot(beginning(("metadata.version", 29), (ELR, 1)))
+    (cluster.directory / f"{offset + 8:020}-{1:010}.checkpoint").write_bytes(content)
+    if kept:
+        cluster.grow(log[half:])
+    else:
+        cluster.segment().unlink()
+        (cluster.directory / f"{offset:020}-{1:010}.checkpoint").write_bytes(content)
+        cluster.grow(log[half:], offset)
+    cluster.restart(place)
+    assert cluster.follow() == events_of(log, tmp_path / "once")
+    assert not [n for n in cluster.notices if n.kind == "missed"]
+
+
 def test_the_follower_waits_for_a_directory_that_does_not_exist_yet(
     log: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
