@@ -187,7 +187,7 @@ class Following:
         elif follower.groups.is_open and time.monotonic() - self._quiet_since > _SETTLED_AFTER:
             follower.settle()
             yield from self._look()
-        if self._tails is not None:
+        if self._tails is not None and not self.is_behind:
             yield from self._broker_logs(self._tails, follower)
         if self.ledger.reads_again and self._has_caught_up(pieces):
             yield from self._adopt()
@@ -255,7 +255,8 @@ class Following:
         self._why, self.counts.next_offset = piece.why, self._tail.next_offset
         self._report, self._seen = _LiveReport(self.directory), {}
         self._doubts = self.counts.caveats = 0
-        self._watermarks = Watermarks(())
+        self._watermarks.log_begins()
+        self._seen_findings.clear()
         watch = NOBODY
         if self._tails is not None:
             found = self._watermarks

@@ -51,8 +51,13 @@ def lines(recording: Path, to: Path) -> Iterator[Piece]:
             yield time, path, line
 
 
-def play(name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool = False) -> None:
-    """Write the files of a recorded cluster in order of time, and poll the follower once a second of that time."""
+def play(
+    name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool = False, rewrites: bool = False
+) -> None:
+    """Write the files of a recorded cluster in order of time, and poll the follower once a second of that time.
+
+    ``rewrites``: another file with the same content replaces the segment every nine seconds.
+    """
     logs = cluster.folder / "logs"
     pieces = [*batches(RECORDED / name, cluster.segment()), *lines(RECORDED / name, logs)]
     pieces.sort(key=lambda piece: piece[0])
@@ -71,6 +76,10 @@ def play(name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool =
                 place = cluster.follower.place
                 cluster.follower.close()
                 cluster.follower = Following(cluster.folder, place=place, broker_logs=[logs])
+            if rewrites and second % 9 == 0:
+                copy = cluster.folder / "copy"
+                copy.write_bytes(cluster.segment().read_bytes())
+                copy.replace(cluster.segment())
         with open(path, "ab") as growing:
             growing.write(data)
     cluster.follow()
@@ -78,12 +87,12 @@ def play(name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool =
 
 
 @needs("traces/kafka-4.2/clusters")
-@pytest.mark.parametrize("way", ["", "rotates", "restarts"])
+@pytest.mark.parametrize("way", ["", "rotates", "restarts", "rewrites"])
 @pytest.mark.parametrize(("name", "incident", "lost"), LOST)
 def test_a_loss_is_reported_once_with_the_number_of_records(
     name: str, incident: str, lost: int, way: str, cluster: Cluster
 ) -> None:
-    play(name, cluster, rotates=way == "rotates", restarts=way == "restarts")
+    play(name, cluster, **({way: True} if way else {}))
     found = [e["incident"] for e in cluster.events if e["incident"]["id"] == incident]
     assert (found[-1]["severity"], found[-1]["lost"]) == ("lost", lost)
     events = [e["event"] for e in cluster.events if e["incident"]["id"] == incident]
@@ -91,6 +100,7 @@ def test_a_loss_is_reported_once_with_the_number_of_records(
     assert [one["severity"] for one in found] == sorted(
         one["severity"] for one in found
     )  # never back to at_risk
+    assert ("read again" in [notice.kind for notice in cluster.notices]) == (way == "rewrites")
 
 
 @needs("traces/kafka-4.2/clusters")
