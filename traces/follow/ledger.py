@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.incidents import LOST, SEVERITIES, UNCLEAN, WITHIN_MS, Incident, incidents
+from highwater.traces.reports.incidents import (
+    AT_RISK,
+    LOST,
+    SEVERITIES,
+    UNCLEAN,
+    WITHIN_MS,
+    Incident,
+    incidents,
+)
 from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd
 
 OPENED, CHANGED, CLOSED = "opened", "changed", "closed"
@@ -257,6 +265,8 @@ class Ledger:
 
     def _changed(self, id: str, said: Mapping[str, Any], offset: int, time: int) -> Iterable[IncidentEvent]:
         known = self.open[id].incident
+        if known["severity"] in (LOST, UNCLEAN) and said["severity"] == AT_RISK:
+            return  # the lines that decided it are in rotated logs, which a restarted follower does not read
         if any(known[name] != said[name] for name in _SHOWN):
             self.open[id] = Open(said)
             yield self._event(CHANGED, offset, time, said)

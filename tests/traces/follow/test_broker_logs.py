@@ -138,6 +138,36 @@ def test_a_restarted_follower_reports_events_while_the_brokers_keep_writing(
     assert [one.event for one in events][-1:] == ["closed"]
 
 
+@needs("traces/kafka-4.2/clusters")
+def test_a_restart_after_the_logs_were_rotated_keeps_the_number_of_lost_records(cluster: Cluster) -> None:
+    name, incident, lost = LOST[0]
+    logs = cluster.folder / "logs"
+    pieces = sorted(
+        [*batches(RECORDED / name, cluster.segment()), *lines(RECORDED / name, logs)],
+        key=lambda piece: piece[0],
+    )
+    cluster.follower = Following(cluster.folder, broker_logs=[logs])
+    bound = 0
+    for time, path, data in pieces:
+        if time > bound:
+            bound = time + 1000
+            if any(
+                event == "changed" and severity == "lost" for event, _, severity in short(cluster.follow())
+            ):
+                break
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "ab") as growing:
+            growing.write(data)
+    place = cluster.follower.place
+    for file in logs.rglob("*.log"):
+        file.rename(file.with_name(f"{file.name}.1"))
+        file.write_text("")
+    cluster.follower.close()
+    cluster.follower = Following(cluster.folder, place=place, broker_logs=[logs])
+    assert cluster.follow() == []
+    assert cluster.follower.ledger.open[incident].incident["lost"] == lost
+
+
 def test_a_file_that_is_no_log_of_a_broker_is_not_read(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
