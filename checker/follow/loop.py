@@ -113,7 +113,7 @@ def follow(
                 if metrics is not None:
                     open = [str(one.incident["severity"]) for one in following.reported.values()]
                     metrics.update(following.counts, open, following.is_waiting)
-                is_due = waited >= STATE_SECONDS and not following.is_waiting
+                is_due = waited >= STATE_SECONDS and following.has_begun
                 if state is not None and written and is_due:
                     state.write(directory, following.place)
                     waited = 0.0
@@ -122,7 +122,7 @@ def follow(
                     waited += POLL_SECONDS
                 else:
                     waited = STATE_SECONDS
-        if state is not None and (events is None or events.flush()) and not following.is_waiting:
+        if state is not None and (events is None or events.flush()) and following.has_begun:
             state.write(directory, following.place)
         return Status.INTERRUPTED if signals and signals[0] == signal.SIGINT else Status.OK
     finally:

@@ -32,6 +32,9 @@ _LOOK_EVERY = 10
 """The number of polls from one search for new brokers' logs to the next."""
 _SETTLED_AFTER = 2.0
 """The seconds after the last batch until an incomplete group of records counts as complete."""
+_PATIENCE = 20
+"""The number of polls that reach the end of a log read again, and do not reach the offset read before, until the log
+counts as shorter."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,12 @@ class Following:
         self._quiet_since = time.monotonic()
         self._damage = ""
         self._has_read = False
+        self._ends = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """True if this process has read a part of the log."""
+        return self._follower is not None
 
     @property
     def reported(self) -> Mapping[str, Open]:
@@ -179,7 +188,7 @@ class Following:
                 self._damage = str(wrong)
                 yield Notice("unreadable", str(wrong), self._tail.next_offset)
         follower = self._follower
-        self.is_waiting, self._has_read = follower is None, pieces > 0
+        self.is_waiting, self._has_read = self._tail.is_waiting, pieces > 0
         if follower is None:
             return
         if pieces:
@@ -197,9 +206,13 @@ class Following:
     def _has_caught_up(self, pieces: int) -> bool:
         """True if all records and lines that led to already reported events have been read again.
 
-        The metadata log must have been read to its end or have nothing new, and the brokers' logs to their ends.
+        The metadata log must have been read to its end or have nothing new, and the brokers' logs to their ends. If the
+        log is shorter than before, but grows with every poll, its end must have been reached ``_PATIENCE`` times.
         """
-        is_there = not pieces or (self._tail.next_offset >= self._read_up_to and not self._tail.has_more)
+        is_at_end = not self._tail.has_more
+        self._ends += is_at_end
+        has_all = self._tail.next_offset >= self._read_up_to or self._ends >= _PATIENCE
+        is_there = not pieces or (has_all and is_at_end)
         return is_there and (self._tails is None or self._tails.has_caught_up)
 
     @property
@@ -246,6 +259,7 @@ class Following:
         """Begin with an empty state, and load the snapshot if there is one. Yields notices."""
         if self._follower is not None and not self.ledger.reads_again:
             self._told, self._read_up_to = self.ledger.open, self.counts.next_offset
+        self._ends = 0
         if not self.ledger.reads_again:
             self._seq_before = self.ledger.seq
         settled = self.ledger.settled

@@ -125,12 +125,18 @@ class LogTail:
         self._has_begun = False
         self._segment: _Segment | None = None
         self._failures = 0
+        self._why = ""
 
     def close(self) -> None:
         """Close the open segment."""
         if self._segment is not None:
             self._segment.file.close()
         self._segment = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while the directory has no log."""
+        return not self._has_begun
 
     @property
     def has_more(self) -> bool:
@@ -166,6 +172,7 @@ class LogTail:
         """
         self.close()
         self._has_begun = False
+        self._why = why or self._why
         segments, snapshots = self._listing()
         if not segments and not snapshots:
             return
@@ -175,6 +182,7 @@ class LogTail:
             chosen = snapshots[-1] if is_damaged else self._of_snapshots(segments, snapshots)
         self.next_offset = self.begun_at = chosen.end_offset if chosen else 0
         self._has_begun = True
+        why, self._why = self._why, ""
         yield LogStart(chosen, why)
 
     def _of_snapshots(self, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from highwater.traces.follow.session import Notice
+from highwater.traces.follow.ledger import IncidentEvent
+from highwater.traces.follow.session import FollowerState, Following, Notice
 from tests.recordings import folder, needs
 from tests.traces.follow.clusters import Cluster, ends, events_of, short
 from tests.traces.kafka.made import snapshot
@@ -235,3 +237,32 @@ def test_a_second_truncation_while_the_log_is_read_again_leaves_no_number_out(
         list(cluster.follower.poll())
     assert cluster.follower.ledger.reads_again
     assert cluster.follower.place.seq == last
+
+
+def test_a_directory_that_was_removed_and_made_anew_is_read_again(log: bytes, cluster: Cluster) -> None:
+    cluster.grow(log)
+    cluster.follow()
+    before = set(cluster.follower.ledger.open)
+    cluster.segment().unlink()
+    cluster.directory.rmdir()
+    assert cluster.follow() == []
+    assert cluster.follower.is_waiting
+    cluster.grow(log[: ends(log)[8]])
+    events = cluster.follow()
+    assert [(e["event"], "was deleted" in e["why"]) for e in events] == [("closed", True)]
+    assert {e["incident"]["id"] for e in events} == before
+    assert not cluster.follower.is_waiting
+    assert [n.kind for n in cluster.notices] == ["begun", *["nonconforming"] * 3, "read again", "begun"]
+
+
+def test_a_shorter_log_that_grows_with_every_poll_is_followed(log: bytes, cluster: Cluster) -> None:
+    """The state is that of a longer log, which another one has replaced."""
+    cluster.follower = Following(cluster.folder, place=FollowerState(0, 10_000, 7, {}))
+    cluster.grow(log[: ends(log)[0]])
+    events: list[IncidentEvent] = []
+    for before, end in pairwise(ends(log)):
+        cluster.grow(log[before:end])
+        events += [one for one in cluster.follower.poll() if isinstance(one, IncidentEvent)]
+    assert not cluster.follower.ledger.reads_again
+    assert [one.seq for one in events][:1] == [8]
+    assert {one.incident["partition"] for one in events} == {"t-0", "u-0"}
