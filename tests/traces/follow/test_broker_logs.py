@@ -188,3 +188,14 @@ def test_events_of_two_files_come_in_order_of_time(tmp_path: Path) -> None:
             tails.look()
             times += [event.time_ms % 60_000 for event in tails.poll()]
     assert times == [1_000, 2_000]
+
+
+def test_a_bad_line_is_reported_and_only_that_line_is_left_out(tmp_path: Path) -> None:
+    bad = LINE.format(2).replace("offset=1", f"offset={'9' * 25}")
+    (tmp_path / "server.log").write_text(LINE.format(1) + bad + LINE.format(3))
+    with closing(BrokerTails([tmp_path])) as tails:
+        tails.look()
+        times = [event.time_ms % 60_000 for event in tails.poll()]
+        assert ":2: before: " in tails.unreadable[tmp_path / "server.log"]
+        times += [event.time_ms % 60_000 for event in tails.poll()]
+    assert times == [1_000, 3_000]
