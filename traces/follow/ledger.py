@@ -207,7 +207,12 @@ class Ledger:
             if one.partition is None
         ]
         over = not elections or time - elections[-1][2] > WITHIN_MS
-        return list(self._told(made[-1:], lambda one: over, offset, time))
+        events = list(self._told(made[-1:], lambda one: over, offset, time))
+        earlier, last = {one.id for one in made[:-1]}, {one.id for one in made[-1:]}
+        for id in [id for id, one in self.open.items() if one.incident["partition"] is None]:
+            if id in earlier or (over and id not in last):  # the log read now can begin after its elections
+                events.append(self._close(id, offset, time))
+        return events
 
     def adopt(
         self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, why: str

@@ -23,7 +23,8 @@ _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _AT_ONCE = 4 << 20
 """The most bytes of a segment that one poll reads; a single larger batch is read whole."""
 _PATIENCE = 20
-"""The number of polls after which bytes that are still no valid batch count as damage."""
+"""The number of polls after which bytes that are still no valid batch count as damage, and records that are still
+missing before a later segment as lost."""
 
 
 class LogStart(NamedTuple):
@@ -233,6 +234,8 @@ class LogTail:
             return
         if end == segment.position and self._has_next(segment):
             self.close()
+        elif not data:
+            yield from self._missing()
 
     def _open(self) -> Iterator[Piece]:
         """Open the segment with the next offset.
@@ -247,8 +250,11 @@ class LogTail:
                 return
             base = segments[0]
         if base is not None:
-            path = self.directory / f"{base:020d}.log"
-            self._segment = _Segment(path, opened(path), BatchOrder(self.next_offset, self.next_offset))
+            self._open_at(base)
+
+    def _open_at(self, base: int) -> None:
+        path = self.directory / f"{base:020d}.log"
+        self._segment = _Segment(path, opened(path), BatchOrder(self.next_offset, self.next_offset))
 
     def _has_next(self, segment: _Segment) -> bool:
         """True if another segment than ``segment`` begins with the next offset."""
@@ -267,6 +273,23 @@ class LogTail:
                 base, length, _, _, checksum = HEADER.unpack_from(data, last.position)[:5]
                 at = segment.position + last.position
                 segment.mark, segment.position = _Mark(at, base, checksum), at + PREFIX + length
+
+    def _missing(self) -> Iterator[Piece]:
+        """Handle the end of a segment if later segments exist, but none begins with the next offset.
+
+        At the ``_PATIENCE``-th time, begin again with a newer snapshot, or open the first later segment.
+        """
+        segments, snapshots = self._listing()
+        later = next((base for base in segments if base > self.next_offset), None)
+        self._failures += later is not None
+        if later is None or self._failures < _PATIENCE:
+            return
+        self._failures = 0
+        if any(s.end_offset > self.next_offset for s in snapshots):
+            yield from self._begin(f"offsets {self.next_offset} to {later - 1} are missing", is_damaged=True)
+            return
+        self.close()
+        self._open_at(later)
 
     def _damaged(self, wrong: TraceError) -> Iterator[Piece]:
         """Handle bytes that are no batch: Kafka may still be writing the batch.

@@ -10,10 +10,12 @@ import pytest
 
 from highwater.traces.follow.ledger import IncidentEvent
 from highwater.traces.follow.session import FollowerState, Following, Notice
+from tests.generation.batches import encode_batch
 from tests.recordings import folder, needs
 from tests.traces.follow.clusters import Cluster, ends, events_of, short
 from tests.traces.kafka.made import snapshot
-from tests.traces.metadata.made_logs import ELR, beginning
+from tests.traces.metadata import made_logs
+from tests.traces.metadata.made_logs import ELR, Controller, beginning, change
 
 RECORDED = folder("traces/kafka-4.2/clusters")
 SNAPSHOTS = sorted(RECORDED.glob("*/__cluster_metadata-0/*.checkpoint"))
@@ -266,3 +268,40 @@ def test_a_shorter_log_that_grows_with_every_poll_is_followed(log: bytes, cluste
     assert not cluster.follower.ledger.reads_again
     assert [one.seq for one in events][:1] == [8]
     assert {one.incident["partition"] for one in events} == {"t-0", "u-0"}
+
+
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_a_missing_segment_is_passed_over_and_reported(
+    log: bytes, cluster: Cluster, has_snapshot: bool
+) -> None:
+    batches = ends(log)
+    first = int.from_bytes(log[batches[-3] : batches[-3] + 8])
+    cluster.grow(log[: batches[4]])
+    cluster.follow()
+    cluster.grow(log[batches[-3] :], first)
+    if has_snapshot:
+        content = snapshot(beginning(("metadata.version", 29), (ELR, 1)))
+        (cluster.directory / f"{first:020}-{1:010}.checkpoint").write_bytes(content)
+    notices = [one for _ in range(60) for one in cluster.follower.poll() if isinstance(one, Notice)]
+    assert any("are missing" in one.text for one in notices)
+    assert any("read again" in one.kind for one in notices) == has_snapshot
+    assert cluster.follower.counts.next_offset == first + 2
+
+
+def test_repeated_elections_of_the_controller_are_closed_after_a_restart_behind_them(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The log that a restarted follower reads begins with a snapshot after the elections."""
+    start = beginning(("metadata.version", 29), (ELR, 1))
+    values = [*start, *(one for epoch in range(2, 7) for one in (Controller(epoch), change(0, isr=[0, 1])))]
+    (file,) = made_logs.write(tmp_path / "made", values).glob("*.log")
+    cluster.grow(file.read_bytes())
+    assert short(cluster.follow())[0][1:] == ("controller@16", "at_risk")
+    place = cluster.follower.place
+    cluster.segment().unlink()
+    (cluster.directory / f"{500:020}-{6:010}.checkpoint").write_bytes(snapshot(start))
+    cluster.grow(encode_batch(500, 6, 10**9, [change(0, isr=[0, 1])]), 500)
+    cluster.restart(place)
+    assert cluster.follow() == []
+    cluster.grow(encode_batch(501, 6, 10**9 + 70_000, [change(0, isr=[0])]), 500)
+    assert short(cluster.follow()) == [("closed", "controller@16", "at_risk")]
