@@ -272,7 +272,8 @@ class Ledger:
         known = self.open[id].incident
         if known["severity"] in (LOST, UNCLEAN) and said["severity"] == AT_RISK:
             return  # the lines that decided it are in rotated logs, which a restarted follower does not read
-        if any(known[name] != said[name] for name in _SHOWN):
+        # An event that an older version wrote can lack a field.
+        if any(name not in known or known[name] != said[name] for name in _SHOWN):
             self.open[id] = Open(said)
             yield self._event(CHANGED, offset, time, said)
 

@@ -117,7 +117,8 @@ class Following:
         place: FollowerState | None = None,
         broker_logs: Sequence[Path] = (),
     ) -> None:
-        self.directory = directory if directory.name == PARTITION else directory / PARTITION
+        is_log = directory.absolute().name == PARTITION
+        self.directory = directory if is_log else directory / PARTITION
         self._profile, self._rules = profile, rules
         before = (None, 0) if place is None else (place.begun_at, place.next_offset)
         self._tail = LogTail(self.directory, *before)

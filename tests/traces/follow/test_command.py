@@ -21,8 +21,8 @@ import pytest
 from highwater.checker.base.problems import InputError
 from highwater.checker.follow import loop
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
-from highwater.traces.follow.ledger import IncidentEvent
-from highwater.traces.follow.session import STATES, Counts, FollowerState
+from highwater.traces.follow.ledger import MAX_OPEN, IncidentEvent
+from highwater.traces.follow.session import STATES, Counts, FollowerState, Following
 from highwater.traces.reports.incidents import SEVERITIES
 from tests.traces.follow.clusters import Cluster, ends, events_of
 
@@ -253,6 +253,56 @@ def test_a_users_command_is_killed_with_its_children_after_its_time(
     hook.close()
     assert "ended after" in capsys.readouterr().err
     until(lambda: not is_running(int(number.read_text())))
+
+
+def test_no_command_outlives_the_follower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Hook, "SECONDS", 1.0)
+    numbers = tmp_path / "numbers"
+    hook = Hook(f"sh -c 'echo $$ >> {numbers}; exec sleep 300'")
+    for seq in range(20):
+        hook.give({"seq": seq})
+    hook.close()
+    assert not hook._thread.is_alive()
+    assert "events are not given" in capsys.readouterr().err
+    until(lambda: not any(is_running(int(number)) for number in numbers.read_text().split()))
+
+
+def test_a_state_with_many_open_incidents_can_be_read(tmp_path: Path) -> None:
+    state = StateFile(tmp_path / "state")
+    incident = {"partition": "t" * 240, "cause": ["a, b." * 400]}
+    place = FollowerState(0, 5, 7, {f"{'t' * 240}-{number}@5": incident for number in range(MAX_OPEN)})
+    assert state.write(DIRECTORY, place)
+    assert state.read(DIRECTORY) == place
+
+
+def test_events_of_another_version_are_taken_over_or_passed_over(
+    log: bytes, cluster: Cluster, tmp_path: Path
+) -> None:
+    events, once = tmp_path / "events", events_of(log, tmp_path / "once")
+    incident = next(e for e in once if e["event"] == "opened" and e["incident"]["partition"] == "u-0")
+    fields = ("id", "severity", "partition", "position")
+    older = {**incident, "seq": 1, "incident": {name: incident["incident"][name] for name in fields}}
+    foreign = {"seq": 2, "offset": 3, "incident": {"id": "x"}}
+    events.write_text("".join(json.dumps(event) + "\n" for event in (older, foreign)))
+    file = EventFile(str(events))
+    place = loop._as_told(None, file, False)
+    file.close()
+    assert place is not None
+    assert list(place.open) == [incident["incident"]["id"]]
+    cluster.grow(log)
+    cluster.restart(place)
+    assert [e["event"] for e in cluster.follow() if e["incident"]["id"] in place.open] == ["changed"]
+
+
+def test_the_directory_of_the_log_can_be_the_working_directory(
+    log: bytes, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.grow(log)
+    monkeypatch.chdir(cluster.directory)
+    cluster.follower = Following(Path())
+    assert cluster.follow()
 
 
 @pytest.mark.parametrize("options", [("--json", "-"), ("--html", "x.html"), ("--engine", "spark")])
