@@ -103,7 +103,8 @@ def follow(
             if not quiet:
                 note(f"follows {following.directory}; SIGTERM or Ctrl-C ends it")
             if metrics is not None and metrics.port:
-                note(f"metrics at http://{metrics.host}:{metrics.port}/metrics")
+                host = f"[{metrics.host}]" if ":" in metrics.host else metrics.host
+                note(f"metrics at http://{host}:{metrics.port}/metrics")
             waited = 0.0
             while not stop.is_set():
                 for said in following.poll():

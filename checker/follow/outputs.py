@@ -265,7 +265,7 @@ class Metrics:
             self._incidents.labels(severity)
             self._opened.labels(severity)
         host, colon, port = target.rpartition(":")
-        self.host = host or "127.0.0.1"
+        self.host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
         self._file: Path | None = None
         self._failed = False
         if colon and port.isdecimal():

@@ -279,6 +279,8 @@ class Following:
         follower = self._follower = MetadataFollower(self._report, self._profile, self._rules, watch)
         if piece.why:
             yield Notice("read again", piece.why, self._tail.next_offset)
+        for path in piece.incomplete:
+            yield Notice("unreadable", f"{path}: the snapshot is damaged or not complete")
         if piece.snapshot is None:
             yield Notice("begun", "with the first record of the log", 0)
             return

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX, RecordBatch, read_batches
 from highwater.traces.kafka.metadata_log import BatchOrder, Gap, Snapshot
+from highwater.traces.kafka.values import CONTROL_KEYS, DamagedRecord, control_type
 from highwater.traces.reading import TraceError
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
@@ -30,11 +31,12 @@ missing before a later segment as lost."""
 class LogStart(NamedTuple):
     """The first piece of a reading: build the state anew, from ``snapshot`` or, if None, from the start of the log.
 
-    ``why`` is the reason, for people; empty for the first start.
+    ``why`` is the reason, for people; empty for the first start. ``incomplete`` has better snapshots that are damaged.
     """
 
     snapshot: Snapshot | None
     why: str
+    incomplete: tuple[Path, ...] = ()
 
 
 Piece = LogStart | Gap | tuple[Path, RecordBatch]
@@ -166,7 +168,7 @@ class LogTail:
     # --- where to begin ---------------------------------------------------------------------------
 
     def _begin(self, why: str, *, is_damaged: bool = False) -> Iterator[Piece]:
-        """Begin with the snapshot of the earlier follower if it exists, else with that of ``_of_snapshots``.
+        """Begin with the complete snapshot that ``_chosen`` names; with an incomplete one if there is no other way.
 
         Begin at offset 0 if there is no snapshot, or if the earlier follower began at 0 and segment 0 exists.
         ``is_damaged``: the log cannot be read at ``next_offset``, so begin with the newest snapshot.
@@ -177,20 +179,33 @@ class LogTail:
         segments, snapshots = self._listing()
         if not segments and not snapshots:
             return
+        if is_damaged:
+            segments, snapshots = [], [s for s in snapshots if s.end_offset > self.next_offset]
         wanted, self._wanted = self._wanted, None
-        chosen = next((s for s in snapshots if s.end_offset == wanted), None)
-        if chosen is None and snapshots and not (wanted == 0 and segments[:1] == [0]):
-            chosen = snapshots[-1] if is_damaged else self._of_snapshots(segments, snapshots)
+        incomplete: list[Snapshot] = []
+        while True:
+            chosen = self._chosen(wanted, segments, snapshots)
+            if chosen is None or _is_complete(chosen):
+                break
+            incomplete.append(chosen)
+            snapshots.remove(chosen)
+        if chosen is None and incomplete and segments[:1] != [0]:
+            chosen = incomplete[0]
         self.next_offset = self.begun_at = chosen.end_offset if chosen else 0
         self._has_begun = True
         why, self._why = self._why, ""
-        yield LogStart(chosen, why)
+        yield LogStart(chosen, why, tuple(s.path for s in incomplete))
 
-    def _of_snapshots(self, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:
-        """The newest snapshot; after an earlier reading, the one that leaves out no unread record, or the fewest.
+    def _chosen(self, wanted: int | None, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:
+        """The snapshot that ends at ``wanted``; else the newest one.
 
-        None if only offset 0 leaves out none.
+        After an earlier reading, it is the one that leaves out no unread record, or the fewest. None if only offset 0
+        leaves out none.
         """
+        if found := [s for s in snapshots if s.end_offset == wanted]:
+            return found[0]
+        if not snapshots or (wanted == 0 and segments[:1] == [0]):
+            return None
         if not self.next_offset or not segments:
             return snapshots[-1]
         behind = [s for s in snapshots if s.end_offset >= segments[0]]
@@ -305,6 +320,17 @@ class LogTail:
             yield from self._begin(why, is_damaged=True)
             return
         raise wrong
+
+
+def _is_complete(snapshot: Snapshot) -> bool:
+    """True if a snapshot can be read, and has the record that Kafka writes last."""
+    is_last = False
+    try:
+        for batch in snapshot.batches():
+            is_last = batch.control and control_type(batch.keys[-1]) == CONTROL_KEYS["SNAPSHOT_FOOTER"]
+    except (TraceError, DamagedRecord, IndexError):
+        return False
+    return is_last
 
 
 class _Bytes:

@@ -318,3 +318,15 @@ def test_a_port_in_use_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--metrics"):
         Metrics(f":{metrics.port}")
     metrics.close()
+
+
+def test_an_ipv6_address_for_metrics_stands_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def start(port: int, host: str, registry: object) -> tuple[None, None]:
+        asked.append((port, host))
+        return None, None
+
+    monkeypatch.setattr("prometheus_client.start_http_server", start)
+    Metrics("[::1]:9464")
+    assert asked == [(9464, "::1")]

@@ -305,3 +305,19 @@ def test_repeated_elections_of_the_controller_are_closed_after_a_restart_behind_
     assert cluster.follow() == []
     cluster.grow(encode_batch(501, 6, 10**9 + 70_000, [change(0, isr=[0])]), 500)
     assert short(cluster.follow()) == [("closed", "controller@16", "at_risk")]
+
+
+@pytest.mark.parametrize("has_older", [False, True])
+@pytest.mark.parametrize("size", [0, -1, -80])
+def test_a_snapshot_that_was_cut_off_is_passed_over(
+    log: bytes, cluster: Cluster, tmp_path: Path, has_older: bool, size: int
+) -> None:
+    content = snapshot(beginning(("metadata.version", 29), (ELR, 1)))
+    cluster.grow(log)
+    first = len(beginning(("metadata.version", 29), (ELR, 1)))
+    if has_older:
+        (cluster.directory / f"{first:020}-{1:010}.checkpoint").write_bytes(content)
+    (cluster.directory / f"{first + 2:020}-{1:010}.checkpoint").write_bytes(content[:size])
+    assert cluster.follow() == events_of(log, tmp_path / "once")
+    assert [n.kind for n in cluster.notices][:2] == ["unreadable", "begun"]
+    assert cluster.notices[1].offset == (first if has_older else 0)
