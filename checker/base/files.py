@@ -207,8 +207,8 @@ MOST_DEPTH = 50
 _INT64 = 1 << 63
 
 
-def read_text(path: Path) -> str:
-    """The text of a file.
+def read_text(path: Path, times: int = 1) -> str:
+    """The text of a file of at most ``times`` ``MOST_BYTES``.
 
     Raises FileNotFoundError if there is no file, and InputError if it is not regular, unreadable, too large, or not
     UTF-8.
@@ -220,9 +220,10 @@ def read_text(path: Path) -> str:
             mode = os.fstat(opened).st_mode
             if not stat.S_ISREG(mode):
                 raise InputError(f"{path}: {'Is a directory' if stat.S_ISDIR(mode) else 'not a file'}")
-            if os.fstat(opened).st_size > MOST_BYTES:
-                raise InputError(f"{path}: larger than {MOST_BYTES:,} bytes")
-            return file.read(MOST_BYTES).decode("utf-8")
+            most = times * MOST_BYTES
+            if os.fstat(opened).st_size > most:
+                raise InputError(f"{path}: larger than {most:,} bytes")
+            return file.read(most).decode("utf-8")
     except FileNotFoundError:
         raise
     except OSError as wrong:
@@ -259,10 +260,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     return toml(path, read_text(path))
 
 
-def read_json(path: Path) -> Any:
-    """The JSON value in a file. Raises InputError if the file is invalid, and FileNotFoundError if it is missing."""
-    text = read_text(path)
-    _refuse_many(path, text)
+def read_json(path: Path, times: int = 1) -> Any:
+    """The JSON value in a file, of at most ``times`` the usual size and number of values.
+
+    Raises InputError if the file is invalid, and FileNotFoundError if it is missing.
+    """
+    text = read_text(path, times)
+    _refuse_many(path, text, times)
     try:
         found = json.loads(text, object_pairs_hook=distinct, parse_constant=refuse_constant)
     except RecursionError:
@@ -273,10 +277,10 @@ def read_json(path: Path) -> Any:
     return found
 
 
-def _refuse_many(path: Path, text: str) -> None:
+def _refuse_many(path: Path, text: str, times: int = 1) -> None:
     """Raises InputError if a text can have too many values; the count of ``{[,=.`` bounds their number."""
-    if sum(map(text.count, "{[,=.")) > MOST_VALUES:
-        raise InputError(f"{path}: more than {MOST_VALUES:,} values")
+    if sum(map(text.count, "{[,=.")) > times * MOST_VALUES:
+        raise InputError(f"{path}: more than {times * MOST_VALUES:,} values")
 
 
 def _too_deep(path: Path) -> InputError:

@@ -103,7 +103,8 @@ def follow(
             if not quiet:
                 note(f"follows {following.directory}; SIGTERM or Ctrl-C ends it")
             if metrics is not None and metrics.port:
-                note(f"metrics at http://{metrics.host}:{metrics.port}/metrics")
+                host = f"[{metrics.host}]" if ":" in metrics.host else metrics.host
+                note(f"metrics at http://{host}:{metrics.port}/metrics")
             waited = 0.0
             while not stop.is_set():
                 for said in following.poll():
@@ -111,9 +112,10 @@ def follow(
                     _tell(said, events, metrics, hook, quiet)
                 written = events is None or events.flush()
                 if metrics is not None:
-                    open = [str(one.incident["severity"]) for one in following.ledger.open.values()]
+                    open = [str(one.incident["severity"]) for one in following.reported.values()]
                     metrics.update(following.counts, open, following.is_waiting)
-                if state is not None and written and waited >= STATE_SECONDS:
+                is_due = waited >= STATE_SECONDS and following.has_begun
+                if state is not None and written and is_due:
                     state.write(directory, following.place)
                     waited = 0.0
                 if not following.is_behind:
@@ -121,7 +123,7 @@ def follow(
                     waited += POLL_SECONDS
                 else:
                     waited = STATE_SECONDS
-        if state is not None and (events is None or events.flush()) and not following.is_waiting:
+        if state is not None and (events is None or events.flush()) and following.has_begun:
             state.write(directory, following.place)
         return Status.INTERRUPTED if signals and signals[0] == signal.SIGINT else Status.OK
     finally:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ import click
 from highwater.checker.base.files import aside, checksum, read_json
 from highwater.checker.base.problems import InputError
 from highwater.model.versions import versions
-from highwater.traces.follow.ledger import CLOSED, IncidentEvent
+from highwater.traces.follow.ledger import CHANGED, CLOSED, OPENED, IncidentEvent
 from highwater.traces.follow.session import STATES, Counts, FollowerState
 from highwater.traces.reading import printable
 from highwater.traces.reports.incidents import SEVERITIES
@@ -27,6 +28,8 @@ from highwater.traces.reports.incidents import SEVERITIES
 FORMAT = 1
 MAX_PENDING = 100_000
 """The most events that wait while the file cannot be written; later ones are dropped."""
+MAX_TIMES = 16
+"""How many times the usual limits of JSON files a state can have: 10,000 open incidents with long names."""
 _TAIL = 1 << 20
 
 
@@ -145,7 +148,10 @@ def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
     for line in data.splitlines():
         try:
             event = json.loads(line)
-            known = isinstance(event["seq"], int) and isinstance(event["incident"]["id"], str)
+            incident = event["incident"]
+            known = isinstance(event["seq"], int) and isinstance(incident["id"], str)
+            known &= event["event"] in (OPENED, CHANGED, CLOSED) and incident["severity"] in SEVERITIES
+            known &= isinstance(incident["position"], dict) and isinstance(incident["partition"], str | None)
             if known and isinstance(event["offset"], int) and event["seq"] > seq:
                 found.append(event)
         except (ValueError, KeyError, TypeError):
@@ -170,7 +176,7 @@ class StateFile:
         If the file cannot be used, a line on standard error gives the reason.
         """
         try:
-            found = read_json(self.path)
+            found = read_json(self.path, times=MAX_TIMES)
             if found["checksum"] != _sum(found["state"]):
                 raise InputError(f"{self.path}: the checksum is wrong")
             state = found["state"]
@@ -259,7 +265,7 @@ class Metrics:
             self._incidents.labels(severity)
             self._opened.labels(severity)
         host, colon, port = target.rpartition(":")
-        self.host = host or "127.0.0.1"
+        self.host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
         self._file: Path | None = None
         self._failed = False
         if colon and port.isdecimal():
@@ -337,7 +343,8 @@ class Hook:
             raise InputError("--on-incident: an empty command")
         self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
-        self._ends = False
+        self._deadline: float | None = None
+        """The end of the time for waiting events, once the follower ends."""
         self._thread = threading.Thread(target=self._work, name="on-incident", daemon=True)
         self._thread.start()
 
@@ -354,32 +361,41 @@ class Hook:
         while True:
             with self._changed:
                 while not self._waiting:
-                    if self._ends:
+                    if self._deadline is not None:
                         return
                     self._changed.wait()
+                if self._remaining() <= 0:
+                    note(f"--on-incident: the follower ends; {len(self._waiting)} events are not given")
+                    return
                 event = self._waiting.popleft()
             try:
                 self._run(event)
             except OSError as wrong:
                 note(f"--on-incident {self._command[0]}: {wrong.strerror or wrong}")
 
+    def _remaining(self) -> float:
+        """The seconds that a command started now can take."""
+        left = self.SECONDS if self._deadline is None else self._deadline - time.monotonic()
+        return min(self.SECONDS, max(0.0, left))
+
     def _run(self, event: bytes) -> None:
+        remaining = self._remaining()
         process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )
         try:
-            process.communicate(event, timeout=self.SECONDS)
+            process.communicate(event, timeout=remaining)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            note(f"--on-incident {self._command[0]}: ended after {self.SECONDS:.0f} s")
+            note(f"--on-incident {self._command[0]}: ended after {remaining:.0f} s")
             return
         if process.returncode:
             note(f"--on-incident {self._command[0]}: exit status {process.returncode}")
 
     def close(self) -> None:
-        """Wait until the command has run for all queued events, but at most ``SECONDS`` + 5 s in total."""
+        """Wait until the command has run for all queued events, but at most ``SECONDS``; then kill it."""
         with self._changed:
-            self._ends = True
+            self._deadline = time.monotonic() + self.SECONDS
             self._changed.notify()
         self._thread.join(self.SECONDS + 5)

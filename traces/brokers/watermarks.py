@@ -114,10 +114,7 @@ class Watermarks:
 
     def change(self, change: PartitionChange) -> None:
         """Process the next change of a partition, in the order of the metadata log."""
-        known = self._partitions.get(change.name)
-        if known is None:
-            settings = (self._settings_of(change.topic), self._settings_of(None))
-            known = self._partitions[change.name] = Epochs(settings=settings)
+        known = self._epochs(change.topic, change.name)
         self._changes += 1
         after = change.after
         if change.before is None or after is None:
@@ -135,6 +132,25 @@ class Watermarks:
         for kept in (known.versions, known.elections):
             while len(kept) > MAX_VERSIONS:
                 del kept[next(iter(kept))]
+
+    def log_begins(self) -> None:
+        """Forget the metadata log, which is read again from here on. What the brokers' logs have shown is kept."""
+        for known in self._partitions.values():
+            known.versions.clear()
+            known.elections.clear()
+            known.latest, known.created, known.last_min_isr = -1, 0, None
+        for numbers in self._settings.values():
+            numbers.clear()
+        self._changes = 0
+        self.complete.clear()
+        self._touched = set(self._views)
+
+    def _epochs(self, topic: str, name: str) -> Epochs:
+        known = self._partitions.get(name)
+        if known is None:
+            settings = (self._settings_of(topic), self._settings_of(None))
+            known = self._partitions[name] = Epochs(settings=settings)
+        return known
 
     def setting_changed(self, topic: str | None) -> None:
         """Process a change of min.insync.replicas in the metadata log, for a topic or for the cluster (None).
@@ -244,8 +260,7 @@ class Watermarks:
             yield event
 
     def _view(self, event: BrokerEvent) -> BrokerView:
-        known = self._partitions.get(event.name, Epochs())
-        view = BrokerView(event.broker, known.min_isr)
+        view = BrokerView(event.broker, self._epochs(event.topic, event.name).min_isr)
         self._views.setdefault(event.name, {})[event.broker] = view
         self._of_topic.setdefault((event.topic, event.broker), []).append(view)
         self._brokers.add(event.broker)

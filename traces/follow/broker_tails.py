@@ -34,8 +34,8 @@ class _Tail:
     def events(self) -> Iterator[_Placed]:
         """The events of the next new lines, each with its sort key; one call reads at most ``_AT_ONCE`` bytes.
 
-        If the file was rotated, the call yields nothing and the next call reads the new file. Raises TraceError,
-        OSError.
+        If the file was rotated, the call yields nothing and the next call reads the new file. Raises OSError, and at
+        the end of the lines TraceError for the first one with an impossible number or time.
         """
         if self._file is None:
             self._open()
@@ -49,10 +49,16 @@ class _Tail:
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_LINE:
             self._rest = b""  # longer than any line that Kafka writes
+        wrong: TraceError | None = None
         for line in lines:
-            for place, event in ordered(self._log.take(line)):
-                self._latest = max(self._latest, place[0])
-                yield (self._latest, place[1]), event
+            try:
+                for place, event in ordered(self._log.take(line)):
+                    self._latest = max(self._latest, place[0])
+                    yield (self._latest, place[1]), event
+            except TraceError as found:
+                wrong = wrong or found
+        if wrong is not None:
+            raise wrong
 
     def _open(self) -> None:
         self._file, self._log, self._rest = opened(self.path), BrokerLog(self.path), b""

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.incidents import LOST, SEVERITIES, UNCLEAN, WITHIN_MS, Incident, incidents
+from highwater.traces.reports.incidents import (
+    AT_RISK,
+    LOST,
+    SEVERITIES,
+    UNCLEAN,
+    WITHIN_MS,
+    Incident,
+    incidents,
+)
 from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd
 
 OPENED, CHANGED, CLOSED = "opened", "changed", "closed"
@@ -199,7 +207,12 @@ class Ledger:
             if one.partition is None
         ]
         over = not elections or time - elections[-1][2] > WITHIN_MS
-        return list(self._told(made[-1:], lambda one: over, offset, time))
+        events = list(self._told(made[-1:], lambda one: over, offset, time))
+        earlier, last = {one.id for one in made[:-1]}, {one.id for one in made[-1:]}
+        for id in [id for id, one in self.open.items() if one.incident["partition"] is None]:
+            if id in earlier or (over and id not in last):  # the log read now can begin after its elections
+                events.append(self._close(id, offset, time))
+        return events
 
     def adopt(
         self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, why: str
@@ -257,7 +270,10 @@ class Ledger:
 
     def _changed(self, id: str, said: Mapping[str, Any], offset: int, time: int) -> Iterable[IncidentEvent]:
         known = self.open[id].incident
-        if any(known[name] != said[name] for name in _SHOWN):
+        if known["severity"] in (LOST, UNCLEAN) and said["severity"] == AT_RISK:
+            return  # the lines that decided it are in rotated logs, which a restarted follower does not read
+        # An event that an older version wrote can lack a field.
+        if any(name not in known or known[name] != said[name] for name in _SHOWN):
             self.open[id] = Open(said)
             yield self._event(CHANGED, offset, time, said)
 

@@ -32,6 +32,9 @@ _LOOK_EVERY = 10
 """The number of polls from one search for new brokers' logs to the next."""
 _SETTLED_AFTER = 2.0
 """The seconds after the last batch until an incomplete group of records counts as complete."""
+_PATIENCE = 20
+"""The number of polls that reach the end of a log read again, and do not reach the offset read before, until the log
+counts as shorter."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,11 @@ class Following:
         place: FollowerState | None = None,
         broker_logs: Sequence[Path] = (),
     ) -> None:
-        self.directory = directory if directory.name == PARTITION else directory / PARTITION
+        is_log = directory.absolute().name == PARTITION
+        self.directory = directory if is_log else directory / PARTITION
         self._profile, self._rules = profile, rules
-        self._tail = LogTail(self.directory, None if place is None else place.begun_at)
+        before = (None, 0) if place is None else (place.begun_at, place.next_offset)
+        self._tail = LogTail(self.directory, *before)
         self.counts = Counts()
         self.ledger = Ledger(keeps_settled=bool(broker_logs))
         self.is_waiting = True
@@ -127,7 +132,7 @@ class Following:
         if place is not None:
             self._told = {id: Open(said) for id, said in place.open.items()}
             self._read_up_to = place.next_offset
-            self.ledger.seq = place.seq
+            self.ledger.seq = self._seq_before = place.seq
             self.ledger.settled = dict(place.settled)
         self._tails = BrokerTails(broker_logs) if broker_logs else None
         self._watermarks = Watermarks(())
@@ -141,18 +146,31 @@ class Following:
         self._quiet_since = time.monotonic()
         self._damage = ""
         self._has_read = False
+        self._ends = 0
+
+    @property
+    def has_begun(self) -> bool:
+        """True if this process has read a part of the log."""
+        return self._follower is not None
+
+    @property
+    def reported(self) -> Mapping[str, Open]:
+        """The open incidents by id, as the last events described them, also before and while the log is read again."""
+        return self._told if self._is_before else self.ledger.open
+
+    @property
+    def _is_before(self) -> bool:
+        """True until what an earlier reading reported has been read again."""
+        return self._follower is None or self.ledger.reads_again
 
     @property
     def place(self) -> FollowerState:
         """The state to continue from. While the log is read again, it is the state before that second reading began."""
-        open = self._told if self.ledger.reads_again else self.ledger.open
-        offset = self._read_up_to if self.ledger.reads_again else self._tail.next_offset
-        seq = self._seq_before if self.ledger.reads_again else self.ledger.seq
         return FollowerState(
             self._tail.begun_at,
-            offset,
-            seq,
-            {id: one.incident for id, one in open.items()},
+            self._read_up_to if self._is_before else self._tail.next_offset,
+            self._seq_before if self._is_before else self.ledger.seq,
+            {id: one.incident for id, one in self.reported.items()},
             dict(self.ledger.settled),
         )
 
@@ -171,7 +189,7 @@ class Following:
                 self._damage = str(wrong)
                 yield Notice("unreadable", str(wrong), self._tail.next_offset)
         follower = self._follower
-        self.is_waiting, self._has_read = follower is None, pieces > 0
+        self.is_waiting, self._has_read = self._tail.is_waiting, pieces > 0
         if follower is None:
             return
         if pieces:
@@ -179,7 +197,7 @@ class Following:
         elif follower.groups.is_open and time.monotonic() - self._quiet_since > _SETTLED_AFTER:
             follower.settle()
             yield from self._look()
-        if self._tails is not None:
+        if self._tails is not None and not self.is_behind:
             yield from self._broker_logs(self._tails, follower)
         if self.ledger.reads_again and self._has_caught_up(pieces):
             yield from self._adopt()
@@ -189,9 +207,13 @@ class Following:
     def _has_caught_up(self, pieces: int) -> bool:
         """True if all records and lines that led to already reported events have been read again.
 
-        The metadata log must have been read to its end or have nothing new, and the brokers' logs to their ends.
+        The metadata log must have been read to its end or have nothing new, and the brokers' logs to their ends. If the
+        log is shorter than before, but grows with every poll, its end must have been reached ``_PATIENCE`` times.
         """
-        is_there = not pieces or (self._tail.next_offset >= self._read_up_to and not self._tail.has_more)
+        is_at_end = not self._tail.has_more
+        self._ends += is_at_end
+        has_all = self._tail.next_offset >= self._read_up_to or self._ends >= _PATIENCE
+        is_there = not pieces or (has_all and is_at_end)
         return is_there and (self._tails is None or self._tails.has_caught_up)
 
     @property
@@ -238,15 +260,18 @@ class Following:
         """Begin with an empty state, and load the snapshot if there is one. Yields notices."""
         if self._follower is not None and not self.ledger.reads_again:
             self._told, self._read_up_to = self.ledger.open, self.counts.next_offset
-        self._seq_before = seq = self.ledger.seq
+        self._ends = 0
+        if not self.ledger.reads_again:
+            self._seq_before = self.ledger.seq
         settled = self.ledger.settled
-        self.ledger = Ledger(seq, self._tails is not None)
+        self.ledger = Ledger(self._seq_before, self._tails is not None)
         self.ledger.settled = settled
         self.ledger.reads_again = bool(self._told) or self._read_up_to > 0
         self._why, self.counts.next_offset = piece.why, self._tail.next_offset
         self._report, self._seen = _LiveReport(self.directory), {}
         self._doubts = self.counts.caveats = 0
-        self._watermarks = Watermarks(())
+        self._watermarks.log_begins()
+        self._seen_findings.clear()
         watch = NOBODY
         if self._tails is not None:
             found = self._watermarks
@@ -254,6 +279,8 @@ class Following:
         follower = self._follower = MetadataFollower(self._report, self._profile, self._rules, watch)
         if piece.why:
             yield Notice("read again", piece.why, self._tail.next_offset)
+        for path in piece.incomplete:
+            yield Notice("unreadable", f"{path}: the snapshot is damaged or not complete")
         if piece.snapshot is None:
             yield Notice("begun", "with the first record of the log", 0)
             return

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX, RecordBatch, read_batches
 from highwater.traces.kafka.metadata_log import BatchOrder, Gap, Snapshot
+from highwater.traces.kafka.values import CONTROL_KEYS, DamagedRecord, control_type
 from highwater.traces.reading import TraceError
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
@@ -23,17 +24,19 @@ _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _AT_ONCE = 4 << 20
 """The most bytes of a segment that one poll reads; a single larger batch is read whole."""
 _PATIENCE = 20
-"""The number of polls after which bytes that are still no valid batch count as damage."""
+"""The number of polls after which bytes that are still no valid batch count as damage, and records that are still
+missing before a later segment as lost."""
 
 
 class LogStart(NamedTuple):
     """The first piece of a reading: build the state anew, from ``snapshot`` or, if None, from the start of the log.
 
-    ``why`` is the reason, for people; empty for the first start.
+    ``why`` is the reason, for people; empty for the first start. ``incomplete`` has better snapshots that are damaged.
     """
 
     snapshot: Snapshot | None
     why: str
+    incomplete: tuple[Path, ...] = ()
 
 
 Piece = LogStart | Gap | tuple[Path, RecordBatch]
@@ -114,22 +117,29 @@ class LogTail:
     """The metadata log in a directory, which may not exist yet.
 
     ``next_offset`` is the offset after the last batch that was read. ``begun_at`` is the end offset of the snapshot
-    with which reading began, 0 without a snapshot. ``begin_at`` is the ``begun_at`` of an earlier follower, if any.
+    with which reading began, 0 without a snapshot. ``begin_at`` and ``read_up_to`` are the ``begun_at`` and the
+    ``next_offset`` of an earlier follower, if any; ``begun_at`` and ``next_offset`` keep them until reading begins.
     """
 
-    def __init__(self, directory: Path, begin_at: int | None = None) -> None:
+    def __init__(self, directory: Path, begin_at: int | None = None, read_up_to: int = 0) -> None:
         self.directory = directory
-        self.next_offset = self.begun_at = 0
+        self.next_offset, self.begun_at = read_up_to, begin_at or 0
         self._wanted = begin_at
         self._has_begun = False
         self._segment: _Segment | None = None
         self._failures = 0
+        self._why = ""
 
     def close(self) -> None:
         """Close the open segment."""
         if self._segment is not None:
             self._segment.file.close()
         self._segment = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """True while the directory has no log."""
+        return not self._has_begun
 
     @property
     def has_more(self) -> bool:
@@ -157,23 +167,51 @@ class LogTail:
 
     # --- where to begin ---------------------------------------------------------------------------
 
-    def _begin(self, why: str) -> Iterator[Piece]:
-        """Begin with the snapshot of the earlier follower if it exists, else with the newest snapshot.
+    def _begin(self, why: str, *, is_damaged: bool = False) -> Iterator[Piece]:
+        """Begin with the complete snapshot that ``_chosen`` names; with an incomplete one if there is no other way.
 
         Begin at offset 0 if there is no snapshot, or if the earlier follower began at 0 and segment 0 exists.
+        ``is_damaged``: the log cannot be read at ``next_offset``, so begin with the newest snapshot.
         """
         self.close()
         self._has_begun = False
+        self._why = why or self._why
         segments, snapshots = self._listing()
         if not segments and not snapshots:
             return
+        if is_damaged:
+            segments, snapshots = [], [s for s in snapshots if s.end_offset > self.next_offset]
         wanted, self._wanted = self._wanted, None
-        chosen = next((s for s in snapshots if s.end_offset == wanted), None)
-        if chosen is None and snapshots and not (wanted == 0 and segments[:1] == [0]):
-            chosen = snapshots[-1]
+        incomplete: list[Snapshot] = []
+        while True:
+            chosen = self._chosen(wanted, segments, snapshots)
+            if chosen is None or _is_complete(chosen):
+                break
+            incomplete.append(chosen)
+            snapshots.remove(chosen)
+        if chosen is None and incomplete and segments[:1] != [0]:
+            chosen = incomplete[0]
         self.next_offset = self.begun_at = chosen.end_offset if chosen else 0
         self._has_begun = True
-        yield LogStart(chosen, why)
+        why, self._why = self._why, ""
+        yield LogStart(chosen, why, tuple(s.path for s in incomplete))
+
+    def _chosen(self, wanted: int | None, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:
+        """The snapshot that ends at ``wanted``; else the newest one.
+
+        After an earlier reading, it is the one that leaves out no unread record, or the fewest. None if only offset 0
+        leaves out none.
+        """
+        if found := [s for s in snapshots if s.end_offset == wanted]:
+            return found[0]
+        if not snapshots or (wanted == 0 and segments[:1] == [0]):
+            return None
+        if not self.next_offset or not segments:
+            return snapshots[-1]
+        behind = [s for s in snapshots if s.end_offset >= segments[0]]
+        if known := [s for s in behind if s.end_offset <= self.next_offset]:
+            return known[-1]
+        return None if segments[0] == 0 else (behind or snapshots[-1:])[0]
 
     def _listing(self) -> tuple[list[int], list[Snapshot]]:
         """The first offsets of the segments, and the snapshots, in order; both empty if there is no directory yet."""
@@ -211,6 +249,8 @@ class LogTail:
             return
         if end == segment.position and self._has_next(segment):
             self.close()
+        elif not data:
+            yield from self._missing()
 
     def _open(self) -> Iterator[Piece]:
         """Open the segment with the next offset.
@@ -225,8 +265,11 @@ class LogTail:
                 return
             base = segments[0]
         if base is not None:
-            path = self.directory / f"{base:020d}.log"
-            self._segment = _Segment(path, opened(path), BatchOrder(self.next_offset, self.next_offset))
+            self._open_at(base)
+
+    def _open_at(self, base: int) -> None:
+        path = self.directory / f"{base:020d}.log"
+        self._segment = _Segment(path, opened(path), BatchOrder(self.next_offset, self.next_offset))
 
     def _has_next(self, segment: _Segment) -> bool:
         """True if another segment than ``segment`` begins with the next offset."""
@@ -246,6 +289,23 @@ class LogTail:
                 at = segment.position + last.position
                 segment.mark, segment.position = _Mark(at, base, checksum), at + PREFIX + length
 
+    def _missing(self) -> Iterator[Piece]:
+        """Handle the end of a segment if later segments exist, but none begins with the next offset.
+
+        At the ``_PATIENCE``-th time, begin again with a newer snapshot, or open the first later segment.
+        """
+        segments, snapshots = self._listing()
+        later = next((base for base in segments if base > self.next_offset), None)
+        self._failures += later is not None
+        if later is None or self._failures < _PATIENCE:
+            return
+        self._failures = 0
+        if any(s.end_offset > self.next_offset for s in snapshots):
+            yield from self._begin(f"offsets {self.next_offset} to {later - 1} are missing", is_damaged=True)
+            return
+        self.close()
+        self._open_at(later)
+
     def _damaged(self, wrong: TraceError) -> Iterator[Piece]:
         """Handle bytes that are no batch: Kafka may still be writing the batch.
 
@@ -256,9 +316,21 @@ class LogTail:
             return
         if any(s.end_offset > self.next_offset for s in self._listing()[1]):
             self._failures = 0
-            yield from self._begin(f"the log cannot be read behind offset {self.next_offset - 1}")
+            why = f"the log cannot be read behind offset {self.next_offset - 1}"
+            yield from self._begin(why, is_damaged=True)
             return
         raise wrong
+
+
+def _is_complete(snapshot: Snapshot) -> bool:
+    """True if a snapshot can be read, and has the record that Kafka writes last."""
+    is_last = False
+    try:
+        for batch in snapshot.batches():
+            is_last = batch.control and control_type(batch.keys[-1]) == CONTROL_KEYS["SNAPSHOT_FOOTER"]
+    except (TraceError, DamagedRecord, IndexError):
+        return False
+    return is_last
 
 
 class _Bytes:

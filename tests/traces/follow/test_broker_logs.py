@@ -51,8 +51,13 @@ def lines(recording: Path, to: Path) -> Iterator[Piece]:
             yield time, path, line
 
 
-def play(name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool = False) -> None:
-    """Write the files of a recorded cluster in order of time, and poll the follower once a second of that time."""
+def play(
+    name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool = False, rewrites: bool = False
+) -> None:
+    """Write the files of a recorded cluster in order of time, and poll the follower once a second of that time.
+
+    ``rewrites``: another file with the same content replaces the segment every nine seconds.
+    """
     logs = cluster.folder / "logs"
     pieces = [*batches(RECORDED / name, cluster.segment()), *lines(RECORDED / name, logs)]
     pieces.sort(key=lambda piece: piece[0])
@@ -71,6 +76,10 @@ def play(name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool =
                 place = cluster.follower.place
                 cluster.follower.close()
                 cluster.follower = Following(cluster.folder, place=place, broker_logs=[logs])
+            if rewrites and second % 9 == 0:
+                copy = cluster.folder / "copy"
+                copy.write_bytes(cluster.segment().read_bytes())
+                copy.replace(cluster.segment())
         with open(path, "ab") as growing:
             growing.write(data)
     cluster.follow()
@@ -78,12 +87,12 @@ def play(name: str, cluster: Cluster, *, rotates: bool = False, restarts: bool =
 
 
 @needs("traces/kafka-4.2/clusters")
-@pytest.mark.parametrize("way", ["", "rotates", "restarts"])
+@pytest.mark.parametrize("way", ["", "rotates", "restarts", "rewrites"])
 @pytest.mark.parametrize(("name", "incident", "lost"), LOST)
 def test_a_loss_is_reported_once_with_the_number_of_records(
     name: str, incident: str, lost: int, way: str, cluster: Cluster
 ) -> None:
-    play(name, cluster, rotates=way == "rotates", restarts=way == "restarts")
+    play(name, cluster, **({way: True} if way else {}))
     found = [e["incident"] for e in cluster.events if e["incident"]["id"] == incident]
     assert (found[-1]["severity"], found[-1]["lost"]) == ("lost", lost)
     events = [e["event"] for e in cluster.events if e["incident"]["id"] == incident]
@@ -91,6 +100,7 @@ def test_a_loss_is_reported_once_with_the_number_of_records(
     assert [one["severity"] for one in found] == sorted(
         one["severity"] for one in found
     )  # never back to at_risk
+    assert ("read again" in [notice.kind for notice in cluster.notices]) == (way == "rewrites")
 
 
 @needs("traces/kafka-4.2/clusters")
@@ -128,6 +138,36 @@ def test_a_restarted_follower_reports_events_while_the_brokers_keep_writing(
     assert [one.event for one in events][-1:] == ["closed"]
 
 
+@needs("traces/kafka-4.2/clusters")
+def test_a_restart_after_the_logs_were_rotated_keeps_the_number_of_lost_records(cluster: Cluster) -> None:
+    name, incident, lost = LOST[0]
+    logs = cluster.folder / "logs"
+    pieces = sorted(
+        [*batches(RECORDED / name, cluster.segment()), *lines(RECORDED / name, logs)],
+        key=lambda piece: piece[0],
+    )
+    cluster.follower = Following(cluster.folder, broker_logs=[logs])
+    bound = 0
+    for time, path, data in pieces:
+        if time > bound:
+            bound = time + 1000
+            if any(
+                event == "changed" and severity == "lost" for event, _, severity in short(cluster.follow())
+            ):
+                break
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "ab") as growing:
+            growing.write(data)
+    place = cluster.follower.place
+    for file in logs.rglob("*.log"):
+        file.rename(file.with_name(f"{file.name}.1"))
+        file.write_text("")
+    cluster.follower.close()
+    cluster.follower = Following(cluster.folder, place=place, broker_logs=[logs])
+    assert cluster.follow() == []
+    assert cluster.follower.ledger.open[incident].incident["lost"] == lost
+
+
 def test_a_file_that_is_no_log_of_a_broker_is_not_read(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
@@ -148,3 +188,14 @@ def test_events_of_two_files_come_in_order_of_time(tmp_path: Path) -> None:
             tails.look()
             times += [event.time_ms % 60_000 for event in tails.poll()]
     assert times == [1_000, 2_000]
+
+
+def test_a_bad_line_is_reported_and_only_that_line_is_left_out(tmp_path: Path) -> None:
+    bad = LINE.format(2).replace("offset=1", f"offset={'9' * 25}")
+    (tmp_path / "server.log").write_text(LINE.format(1) + bad + LINE.format(3))
+    with closing(BrokerTails([tmp_path])) as tails:
+        tails.look()
+        times = [event.time_ms % 60_000 for event in tails.poll()]
+        assert ":2: before: " in tails.unreadable[tmp_path / "server.log"]
+        times += [event.time_ms % 60_000 for event in tails.poll()]
+    assert times == [1_000, 3_000]

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,9 +19,10 @@ from typing import Any
 import pytest
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.follow import loop
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
-from highwater.traces.follow.ledger import IncidentEvent
-from highwater.traces.follow.session import STATES, Counts, FollowerState
+from highwater.traces.follow.ledger import MAX_OPEN, IncidentEvent
+from highwater.traces.follow.session import STATES, Counts, FollowerState, Following
 from highwater.traces.reports.incidents import SEVERITIES
 from tests.traces.follow.clusters import Cluster, ends, events_of
 
@@ -103,6 +105,24 @@ def test_a_command_continues_after_a_kill_and_reports_each_event_once(
     assert (status, err) == (0, "")
     assert numbered(events) == expected
     assert json.loads(state.read_text())["state"]["next_offset"] > expected[-1]["offset"]
+
+
+def test_a_follower_that_waits_for_the_directory_does_not_overwrite_the_state(
+    log: bytes, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.grow(log)
+    cluster.follow()
+    state = StateFile(tmp_path / "state")
+    place = cluster.follower.place
+    state.write(cluster.folder, place)
+    cluster.directory.rename(cluster.folder / "away")
+    polls = iter(range(8))
+    monkeypatch.setattr(loop, "POLL_SECONDS", loop.STATE_SECONDS)
+    monkeypatch.setattr(
+        threading.Event, "wait", lambda event, _: event.set() if next(polls, None) is None else None
+    )
+    monkeypatch.setattr(StateFile, "write", lambda *_: pytest.fail("the state was written"))
+    assert loop.follow([cluster.folder], None, {}, loop.Outputs(None, state, None, None), quiet=True) == 0
 
 
 def test_events_written_after_the_last_state_are_not_mistaken_for_later_ones(
@@ -235,6 +255,56 @@ def test_a_users_command_is_killed_with_its_children_after_its_time(
     until(lambda: not is_running(int(number.read_text())))
 
 
+def test_no_command_outlives_the_follower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Hook, "SECONDS", 1.0)
+    numbers = tmp_path / "numbers"
+    hook = Hook(f"sh -c 'echo $$ >> {numbers}; exec sleep 300'")
+    for seq in range(20):
+        hook.give({"seq": seq})
+    hook.close()
+    assert not hook._thread.is_alive()
+    assert "events are not given" in capsys.readouterr().err
+    until(lambda: not any(is_running(int(number)) for number in numbers.read_text().split()))
+
+
+def test_a_state_with_many_open_incidents_can_be_read(tmp_path: Path) -> None:
+    state = StateFile(tmp_path / "state")
+    incident = {"partition": "t" * 240, "cause": ["a, b." * 400]}
+    place = FollowerState(0, 5, 7, {f"{'t' * 240}-{number}@5": incident for number in range(MAX_OPEN)})
+    assert state.write(DIRECTORY, place)
+    assert state.read(DIRECTORY) == place
+
+
+def test_events_of_another_version_are_taken_over_or_passed_over(
+    log: bytes, cluster: Cluster, tmp_path: Path
+) -> None:
+    events, once = tmp_path / "events", events_of(log, tmp_path / "once")
+    incident = next(e for e in once if e["event"] == "opened" and e["incident"]["partition"] == "u-0")
+    fields = ("id", "severity", "partition", "position")
+    older = {**incident, "seq": 1, "incident": {name: incident["incident"][name] for name in fields}}
+    foreign = {"seq": 2, "offset": 3, "incident": {"id": "x"}}
+    events.write_text("".join(json.dumps(event) + "\n" for event in (older, foreign)))
+    file = EventFile(str(events))
+    place = loop._as_told(None, file, False)
+    file.close()
+    assert place is not None
+    assert list(place.open) == [incident["incident"]["id"]]
+    cluster.grow(log)
+    cluster.restart(place)
+    assert [e["event"] for e in cluster.follow() if e["incident"]["id"] in place.open] == ["changed"]
+
+
+def test_the_directory_of_the_log_can_be_the_working_directory(
+    log: bytes, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.grow(log)
+    monkeypatch.chdir(cluster.directory)
+    cluster.follower = Following(Path())
+    assert cluster.follow()
+
+
 @pytest.mark.parametrize("options", [("--json", "-"), ("--html", "x.html"), ("--engine", "spark")])
 def test_options_of_a_finished_replay_are_refused(options: tuple[str, str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "highwater", "replay", str(tmp_path), "--follow", *options]
@@ -248,3 +318,15 @@ def test_a_port_in_use_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--metrics"):
         Metrics(f":{metrics.port}")
     metrics.close()
+
+
+def test_an_ipv6_address_for_metrics_stands_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def start(port: int, host: str, registry: object) -> tuple[None, None]:
+        asked.append((port, host))
+        return None, None
+
+    monkeypatch.setattr("prometheus_client.start_http_server", start)
+    Metrics("[::1]:9464")
+    assert asked == [(9464, "::1")]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from highwater.traces.follow.session import Notice
+from highwater.traces.follow.ledger import IncidentEvent
+from highwater.traces.follow.session import FollowerState, Following, Notice
+from tests.generation.batches import encode_batch
 from tests.recordings import folder, needs
 from tests.traces.follow.clusters import Cluster, ends, events_of, short
 from tests.traces.kafka.made import snapshot
-from tests.traces.metadata.made_logs import ELR, beginning
+from tests.traces.metadata import made_logs
+from tests.traces.metadata.made_logs import ELR, Controller, beginning, change
 
 RECORDED = folder("traces/kafka-4.2/clusters")
 SNAPSHOTS = sorted(RECORDED.glob("*/__cluster_metadata-0/*.checkpoint"))
@@ -147,6 +151,31 @@ def test_records_deleted_before_they_were_read_are_reported_as_missed(log: bytes
     assert cluster.follower.counts.next_offset == 500
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_restart_reads_the_records_before_a_newer_snapshot(
+    log: bytes, cluster: Cluster, tmp_path: Path, kept: bool
+) -> None:
+    """The snapshot with which the earlier follower began is gone. ``kept``: segment 0 is not, else a later snapshot."""
+    batches = ends(log)
+    half = batches[-12]
+    offset = int.from_bytes(log[half : half + 8])
+    cluster.grow(log[:half])
+    cluster.follow()
+    place = cluster.follower.place
+    place.begun_at = 3
+    content = snapshot(beginning(("metadata.version", 29), (ELR, 1)))
+    (cluster.directory / f"{offset + 8:020}-{1:010}.checkpoint").write_bytes(content)
+    if kept:
+        cluster.grow(log[half:])
+    else:
+        cluster.segment().unlink()
+        (cluster.directory / f"{offset:020}-{1:010}.checkpoint").write_bytes(content)
+        cluster.grow(log[half:], offset)
+    cluster.restart(place)
+    assert cluster.follow() == events_of(log, tmp_path / "once")
+    assert not [n for n in cluster.notices if n.kind == "missed"]
+
+
 def test_the_follower_waits_for_a_directory_that_does_not_exist_yet(
     log: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -180,3 +209,115 @@ def test_a_recorded_snapshot_alone_conforms(path: Path, cluster: Cluster) -> Non
     assert cluster.follow() == []
     assert [n.kind for n in cluster.notices] == ["begun"]
     assert cluster.follower._report.unexplained_count == 0
+
+
+def test_a_follower_that_waits_for_the_directory_keeps_the_state_of_the_earlier_one(
+    log: bytes, cluster: Cluster
+) -> None:
+    cluster.grow(log)
+    cluster.follow()
+    place = cluster.follower.place
+    away = cluster.directory.rename(cluster.folder / "away")
+    cluster.restart(place)
+    assert cluster.follow() == []
+    assert cluster.follower.place == place
+    assert set(cluster.follower.reported) == set(place.open) != set()
+    away.rename(cluster.directory)
+    assert cluster.follow() == []
+    assert cluster.follower.place == place
+
+
+def test_a_second_truncation_while_the_log_is_read_again_leaves_no_number_out(
+    log: bytes, cluster: Cluster
+) -> None:
+    batches = ends(log)
+    cluster.grow(log)
+    last = cluster.follow()[-1]["seq"]
+    for end in (batches[-4], batches[-6]):
+        cluster.segment().write_bytes(log[: end + 20])  # a torn batch: the end is not reached
+        list(cluster.follower.poll())
+        list(cluster.follower.poll())
+    assert cluster.follower.ledger.reads_again
+    assert cluster.follower.place.seq == last
+
+
+def test_a_directory_that_was_removed_and_made_anew_is_read_again(log: bytes, cluster: Cluster) -> None:
+    cluster.grow(log)
+    cluster.follow()
+    before = set(cluster.follower.ledger.open)
+    cluster.segment().unlink()
+    cluster.directory.rmdir()
+    assert cluster.follow() == []
+    assert cluster.follower.is_waiting
+    cluster.grow(log[: ends(log)[8]])
+    events = cluster.follow()
+    assert [(e["event"], "was deleted" in e["why"]) for e in events] == [("closed", True)]
+    assert {e["incident"]["id"] for e in events} == before
+    assert not cluster.follower.is_waiting
+    assert [n.kind for n in cluster.notices] == ["begun", *["nonconforming"] * 3, "read again", "begun"]
+
+
+def test_a_shorter_log_that_grows_with_every_poll_is_followed(log: bytes, cluster: Cluster) -> None:
+    """The state is that of a longer log, which another one has replaced."""
+    cluster.follower = Following(cluster.folder, place=FollowerState(0, 10_000, 7, {}))
+    cluster.grow(log[: ends(log)[0]])
+    events: list[IncidentEvent] = []
+    for before, end in pairwise(ends(log)):
+        cluster.grow(log[before:end])
+        events += [one for one in cluster.follower.poll() if isinstance(one, IncidentEvent)]
+    assert not cluster.follower.ledger.reads_again
+    assert [one.seq for one in events][:1] == [8]
+    assert {one.incident["partition"] for one in events} == {"t-0", "u-0"}
+
+
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_a_missing_segment_is_passed_over_and_reported(
+    log: bytes, cluster: Cluster, has_snapshot: bool
+) -> None:
+    batches = ends(log)
+    first = int.from_bytes(log[batches[-3] : batches[-3] + 8])
+    cluster.grow(log[: batches[4]])
+    cluster.follow()
+    cluster.grow(log[batches[-3] :], first)
+    if has_snapshot:
+        content = snapshot(beginning(("metadata.version", 29), (ELR, 1)))
+        (cluster.directory / f"{first:020}-{1:010}.checkpoint").write_bytes(content)
+    notices = [one for _ in range(60) for one in cluster.follower.poll() if isinstance(one, Notice)]
+    assert any("are missing" in one.text for one in notices)
+    assert any("read again" in one.kind for one in notices) == has_snapshot
+    assert cluster.follower.counts.next_offset == first + 2
+
+
+def test_repeated_elections_of_the_controller_are_closed_after_a_restart_behind_them(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The log that a restarted follower reads begins with a snapshot after the elections."""
+    start = beginning(("metadata.version", 29), (ELR, 1))
+    values = [*start, *(one for epoch in range(2, 7) for one in (Controller(epoch), change(0, isr=[0, 1])))]
+    (file,) = made_logs.write(tmp_path / "made", values).glob("*.log")
+    cluster.grow(file.read_bytes())
+    assert short(cluster.follow())[0][1:] == ("controller@16", "at_risk")
+    place = cluster.follower.place
+    cluster.segment().unlink()
+    (cluster.directory / f"{500:020}-{6:010}.checkpoint").write_bytes(snapshot(start))
+    cluster.grow(encode_batch(500, 6, 10**9, [change(0, isr=[0, 1])]), 500)
+    cluster.restart(place)
+    assert cluster.follow() == []
+    cluster.grow(encode_batch(501, 6, 10**9 + 70_000, [change(0, isr=[0])]), 500)
+    assert short(cluster.follow()) == [("closed", "controller@16", "at_risk")]
+
+
+@pytest.mark.parametrize("has_older", [False, True])
+@pytest.mark.parametrize("size", [0, -1, -80])
+def test_a_snapshot_that_was_cut_off_is_passed_over(
+    log: bytes, cluster: Cluster, tmp_path: Path, has_older: bool, size: int
+) -> None:
+    content = snapshot(beginning(("metadata.version", 29), (ELR, 1)))
+    cluster.grow(log)
+    first = len(beginning(("metadata.version", 29), (ELR, 1)))
+    if has_older:
+        (cluster.directory / f"{first:020}-{1:010}.checkpoint").write_bytes(content)
+    (cluster.directory / f"{first + 2:020}-{1:010}.checkpoint").write_bytes(content[:size])
+    assert cluster.follow() == events_of(log, tmp_path / "once")
+    assert [n.kind for n in cluster.notices][:2] == ["unreadable", "begun"]
+    assert cluster.notices[1].offset == (first if has_older else 0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from highwater.traces.brokers.broker_view import MAX_RANGES, Ranges
+from highwater.traces.brokers.watermarks import Watermarks
+from highwater.traces.kafka.broker_log import read_broker_log
 from tests.traces.broker_lines import Made
 from tests.traces.watermarks.scenes import (
     BACK,
@@ -173,3 +175,22 @@ def test_two_files_in_the_same_ms_are_in_no_order(made: Made) -> None:
     assert made.findings() == []
     made.hwm(0, 12, 14)
     assert made.properties() == [UNDER]
+
+
+def test_a_line_before_the_creation_in_the_metadata_log_changes_no_finding(made: Made) -> None:
+    """A follower of a growing log can read a broker's first line before the record of the partition."""
+    alone(made)
+    made.hwm(0, 10, 12)
+    made.still(0, "leader", 12)
+    events = [event for path in made.paths() for event in read_broker_log(path)]
+    first, *later = sorted(events, key=lambda event: event.time_ms)
+    found = Watermarks(())
+    found.take(first)
+    for change in made.changes:
+        found.change(change)
+    found.take(later[0])
+    assert list(found.news(lambda name: 2)) == []
+    for event in later[1:]:
+        found.take(event)
+    properties = [finding.property for finding in found.news(lambda name: 2)]
+    assert properties == made.properties() == [UNDER]
