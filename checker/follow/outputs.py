@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shlex
@@ -41,8 +43,9 @@ def note(text: str) -> None:
 class EventFile:
     """Appends events, one JSON object a line, to a file, or writes them to standard output (``-``).
 
-    An event that the file already has is not written again. Opening the file removes an incomplete last line. While
-    the file cannot be written, for instance because the disk is full, up to MAX_PENDING events wait.
+    An event that the file already has is not written again. A second follower cannot open the file. Opening the file
+    removes an incomplete last line. While the file cannot be written, for instance because the disk is full, up to
+    MAX_PENDING events wait.
     """
 
     def __init__(self, target: str) -> None:
@@ -58,6 +61,7 @@ class EventFile:
     def _opened(self, path: Path) -> int:
         try:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            _lock(file)
             size = os.fstat(file).st_size
             tail = os.pread(file, _TAIL, max(0, size - _TAIL))
             if whole := tail.rfind(b"\n") + 1:
@@ -140,6 +144,16 @@ class EventFile:
         """Close the file of events."""
         if self._file is not None:
             os.close(self._file)
+
+
+def _lock(file: int) -> None:
+    """Lock an open file until it is closed. Raises BlockingIOError if another process has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise BlockingIOError(errno.EWOULDBLOCK, "another follower writes this file") from None
+    except OSError:
+        pass  # a file system without locks
 
 
 def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:

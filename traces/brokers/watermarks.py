@@ -134,7 +134,7 @@ class Watermarks:
                 del kept[next(iter(kept))]
 
     def log_begins(self) -> None:
-        """Forget the metadata log, which is read again from here on. What the brokers' logs have shown is kept."""
+        """Forget the metadata log, which is read again from here on. The evidence of brokers' logs stays."""
         for known in self._partitions.values():
             known.versions.clear()
             known.elections.clear()

@@ -330,3 +330,11 @@ def test_an_ipv6_address_for_metrics_stands_in_brackets(monkeypatch: pytest.Monk
     monkeypatch.setattr("prometheus_client.start_http_server", start)
     Metrics("[::1]:9464")
     assert asked == [(9464, "::1")]
+
+
+def test_a_second_follower_cannot_write_the_same_events(tmp_path: Path) -> None:
+    first = EventFile(str(tmp_path / "events"))
+    with pytest.raises(InputError, match="another follower"):
+        EventFile(str(tmp_path / "events"))
+    first.close()
+    EventFile(str(tmp_path / "events")).close()
