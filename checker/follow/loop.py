@@ -102,9 +102,8 @@ def follow(
         with _stopped_by_signals(stop) as signals, rarely_collected(MAX_GARBAGE):
             if not quiet:
                 note(f"follows {following.directory}; SIGTERM or Ctrl-C ends it")
-            if metrics is not None and metrics.port:
-                host = f"[{metrics.host}]" if ":" in metrics.host else metrics.host
-                note(f"metrics at http://{host}:{metrics.port}/metrics")
+            if metrics is not None and metrics.address is not None:
+                note(f"metrics at {metrics.address}")
             waited = 0.0
             while not stop.is_set():
                 for said in following.poll():

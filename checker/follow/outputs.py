@@ -279,12 +279,12 @@ class Metrics:
             self._incidents.labels(severity)
             self._opened.labels(severity)
         host, colon, port = target.rpartition(":")
-        self.host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+        self._host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
         self._file: Path | None = None
         self._failed = False
         if colon and port.isdecimal():
             try:
-                self._server, self._thread = start_http_server(int(port), self.host, registry)
+                self._server, self._thread = start_http_server(int(port), self._host, registry)
             except (OSError, OverflowError) as wrong:
                 raise InputError(f"--metrics {target}: {wrong}") from None
         else:
@@ -294,6 +294,12 @@ class Metrics:
     def port(self) -> int:
         """The port on which the metrics are served; 0 if they are written to a file."""
         return 0 if self._file is not None else int(self._server.server_port)
+
+    @property
+    def address(self) -> str | None:
+        """The URL of the metrics; None if they are written to a file."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}/metrics" if self._file is None else None
 
     def count(self, event: IncidentEvent) -> None:
         """Count the event's incident if it is new or its severity changed; forget the incident if it was closed."""
