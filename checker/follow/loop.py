@@ -97,7 +97,7 @@ def follow(
     following = Following(directory, profile, rules, place, broker_logs)
     if metrics is not None and place is not None:
         metrics.severities = {id: str(said["severity"]) for id, said in place.open.items()}
-    stop, told = threading.Event(), 0
+    stop = threading.Event()
     try:
         with _stopped_by_signals(stop) as signals, rarely_collected(MAX_GARBAGE):
             if not quiet:
@@ -107,7 +107,6 @@ def follow(
             waited = 0.0
             while not stop.is_set():
                 for said in following.poll():
-                    told += 1
                     _tell(said, events, metrics, hook, quiet)
                 written = events is None or events.flush()
                 if metrics is not None:
