@@ -89,11 +89,11 @@ def gate(
     Exit status: 0 the same as the baseline, 1 something differs, 2 bad request, 3 inconclusive (stopped at --budget),
     130 interrupted.
     """
-    if update and (against or only_changed or strict or budget):
+    if update and (against is not None or only_changed or strict or budget):
         raise InputError(
             "--update runs everything: it does not go with --against, --only-changed, --strict or --budget"
         )
-    if against and only_changed:
+    if against is not None and only_changed:
         raise InputError("--only-changed is about the baseline; --against leaves out what is the same anyway")
     output, page = JsonOutput(json_file, quiet=quiet), PageOutput(html)
     reuse = Reuse.unless(fresh or update)
@@ -104,8 +104,11 @@ def gate(
     if update:
         found, written = _update(path, names, options, quiet)
     else:
-        baseline = baselines.read(path) if path.exists() or not (against and names) else _only(path, names)
-        found = with_revision(baseline, against, options) if against else with_baseline(baseline, options)
+        alone = against is not None and bool(names) and not path.exists()
+        baseline = _only(path, names) if alone else baselines.read(path)
+        found = (
+            with_baseline(baseline, options) if against is None else with_revision(baseline, against, options)
+        )
         written = []
     for line in folded((*(report.last_lines(found) if quiet else report.lines(found)), *written)):
         output.say(line)

@@ -434,7 +434,8 @@ class Request:
         Raises LanguageError or InputError if its text is invalid.
         """
         definition = self.scenario.definition
-        with catalogue.blaming(definition.file), widening() if self.outside else nullcontext():
+        blaming = scenario_files.blaming(self.scenario)
+        with catalogue.blaming(definition.file), blaming, widening() if self.outside else nullcontext():
             protocol = definition.protocol(self.parameters, (name for name, on in self.rules.items() if on))
             invariants = (*self.invariants, *(g for g in self.goals if isinstance(g, Invariant)))
             of_steps = (*self.step_properties, *(g for g in self.goals if isinstance(g, StepProperty)))

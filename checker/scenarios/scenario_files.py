@@ -11,7 +11,6 @@ procedure can also name the property ``led_again``.
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,6 +36,7 @@ from highwater.model.language import (
     require,
     weak,
 )
+from highwater.model.language.errors import LanguageError, fail
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import (
     Action,
@@ -54,9 +54,13 @@ from highwater.model.language.protocol import (
 from highwater.model.language.step_properties import StepProperty
 from highwater.model.names import unknown
 
-_STEP = re.compile(r"(\w+)\(((?:\w+=(?:\w+|\[[\d, ]*\])(?:, )?)*)\)(?: once (?:led|led by (?P<leader>\d+)))?")
-_PAIR = re.compile(r"(\w+)=(\w+|\[[\d, ]*\])")
+_VALUE = r"(?:\d{1,9}|[^\W\d]\w*|\[(?:\d{1,9}(?:, *\d{1,9})*)?\])"
+_STEP = re.compile(
+    rf"(\w+)\(((?:\w+={_VALUE}(?:, )?)*)\)(?: once (?:led|led by (?P<leader>\d{{1,9}})))?", re.ASCII
+)
+_PAIR = re.compile(rf"(\w+)=({_VALUE})", re.ASCII)
 _WORDS = {"true": True, "false": False, "none": None}
+_THIS = "checker/scenarios/scenario_files.py"
 FIELD = "procedure"
 """The field of the state that counts the steps taken."""
 
@@ -113,24 +117,52 @@ def following(
         places = [(i, step) for i, step in enumerate(taken) if step.action == name]
         own[name] = replace(action, function=_in_order(action, places))
     made = type(protocol.__name__, (protocol,), own)
-    led = eventually_always("966.13", fair=weak(*actions))(led_again)
     text = repr((start, steps, without))
-    return replace(definition, protocol=made, liveness=(*definition.liveness, led), procedure=text)
+    changed = replace(definition, protocol=made, procedure=text)
+    if not (steps or without):
+        return changed
+    led = eventually_always("966.13", fair=weak(*actions))(led_again)
+    return replace(changed, liveness=(*definition.liveness, led))
 
 
 def led_again(m: Any, s: State) -> Any:
     """The procedure completes, and from then on the partition has a leader."""
-    return (s.procedure == m.procedure_steps) & s.partition.leader.is_some
+    return (s.procedure == m.procedure_steps) & _leader(s).is_some
+
+
+def _leader(s: State) -> Any:
+    try:
+        return s.partition.leader
+    except LanguageError:
+        raise fail(
+            "led_again and `once led` need the field partition.leader, which this protocol's state lacks; without "
+            "them, list other properties under `properties`"
+        ) from None
+
+
+@contextmanager
+def blaming(scenario: Scenario) -> Iterator[None]:
+    """While inside, a LanguageError in a scenario's start or procedure names the scenario, not this module."""
+    try:
+        yield
+    except LanguageError as wrong:
+        if f"{_THIS}:" not in (wrong.place or ""):
+            raise
+        raise InputError(f"{scenario.name}: [start] or [procedure]: {wrong.message}") from None
 
 
 def _in_order(action: Action, places: Sequence[tuple[int, ProcedureStep]]) -> Callable[..., None]:
     def act(m: Protocol, s: State, **parameters: Any) -> None:
-        leader = s.partition.leader
         here = []
         for i, step in places:
-            as_listed = [parameters[name] == value for name, value in step.parameters.items()]
-            waited = leader.is_some if step.leader is None else leader == step.leader
-            here.append(all_of([s.procedure == i, *as_listed, *[waited] * step.waits]))
+            holds = [
+                s.procedure == i,
+                *(parameters[name] == value for name, value in step.parameters.items()),
+            ]
+            if step.waits:
+                leader = _leader(s)
+                holds.append(leader.is_some if step.leader is None else leader == step.leader)
+            here.append(all_of(holds))
         require("the procedure comes to it", any_of(here))
         action.function(m, s, **parameters)
         s.next.procedure = s.procedure + 1
@@ -150,8 +182,15 @@ def _step(text: object, actions: Mapping[str, Action]) -> ProcedureStep:
     wrong = {n for n, _ in pairs} - set(actions[name].domains)
     if wrong:
         raise InputError(f"{name} has no parameter {sorted(wrong)[0]!r}")
-    values = {n: _WORDS.get(v, v if v.isalpha() else json.loads(v)) for n, v in pairs}
+    values = {n: _plain(v) for n, v in pairs}
     return ProcedureStep(name, values, " once " in match[0], None if leader is None else int(leader))
+
+
+def _plain(text: str) -> object:
+    """The value of a parameter in a step: a number, a list of numbers, true, false, none, or a member's name."""
+    if text.startswith("["):
+        return [int(number) for number in text[1:-1].split(",") if number]
+    return int(text) if text.isdigit() else _WORDS.get(text, text)
 
 
 def _over(first: object, given: object, path: str) -> object:
@@ -171,7 +210,7 @@ def _over(first: object, given: object, path: str) -> object:
             name: _over(value, given[name], f"{path}{name}.") if name in given else value
             for name, value in first.items()
         }
-    if isinstance(first, Sequence) and all(key.isdigit() and int(key) < len(first) for key in given):
+    if isinstance(first, Sequence) and {str(i) for i in range(len(first))}.issuperset(given):
         return [
             _over(item, given[str(i)], f"{path}{i}.") if str(i) in given else item
             for i, item in enumerate(first)

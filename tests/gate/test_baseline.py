@@ -59,6 +59,10 @@ def test_a_written_baseline_reads_back_equal(tmp_path: Path) -> None:
             "format = 1\n[select.proofs.x]\nepochs = 'none'\nscenario = 'a'",
             "epochs is 'bounded' or 'unbounded'",
         ),
+        (
+            "format = 1\n[select.proofs.x]\nscenario = 'a'\nrules.r = 'off'",
+            "rules.r is true or false, not 'off'",
+        ),
         ("format = 1\n[select.proofs.x]", "select.proofs.x: the key 'scenario' is missing"),
         ("format = 1\n[scenarios.x]\ndepth = 3", "scenarios.x: the fact 'verdict' is missing"),
         ("format = 1\n[scenarios.x]\nverdict = 'holds'\nactions = 3", "actions is not a fact"),

@@ -85,6 +85,35 @@ def test_a_renaming_and_a_moved_scenario_pass(project: Path) -> None:
     assert "2 of .highwater/gate.toml: 1 same, 1 renamed" in done.stdout.splitlines()
 
 
+def test_a_moved_scenario_is_no_change_of_the_source(project: Path) -> None:
+    for name in ("register", "register-hasty"):
+        (project / f"{name}.toml").rename(project / f"moved-{name}.toml")
+    done = gate("--strict")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1] == "2 of .highwater/gate.toml: 2 renamed"
+    assert "on in no profile" not in done.stdout
+    done = gate("--strict", "register.toml")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_link_to_the_working_tree_is_followed(project: Path) -> None:
+    (project.parent / "link").symlink_to(project)
+    edit(project / "register.py", "fail_over", "take_over")
+    done = gate("--baseline", str(project.parent / "link" / ".highwater" / "gate.toml"))
+    assert done.exit_code == 0, done.output
+    assert "source that differs from" in done.stdout
+
+
+def test_a_scenario_without_a_model_does_not_equal_facts_without_a_fingerprint(project: Path) -> None:
+    baseline = project / ".highwater" / "gate.toml"
+    text = "".join(line for line in baseline.read_text().splitlines(True) if not line.startswith("graph"))
+    baseline.write_text(text)
+    edit(project / "register.py", "s.next.acknowledged = last", "s.next.acknowleged = last")
+    done = gate("--only-changed")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[-1].endswith(": 2 failed")
+
+
 def test_a_new_scenario_with_another_model_does_not_replace_one_that_is_gone(project: Path) -> None:
     (project / "register.toml").rename(project / "waits.toml")
     edit(project / "waits.toml", "writes = 2", "writes = 1")
@@ -181,6 +210,7 @@ def test_the_verdicts_of_a_proof_are_compared(project: Path) -> None:
         (["--baseline", "empty.toml"], "empty.toml: it has no facts"),
         (["no-such-thing"], "the baseline has no such scenario or proof"),
         (["--against", "no-such-revision"], "git knows no such revision"),
+        (["--against", ""], "git knows no such revision"),
         (["--json", "no/such/place.json"], "cannot be written"),
     ],
 )

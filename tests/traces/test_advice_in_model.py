@@ -125,6 +125,12 @@ def test_a_wrong_advice_fails(wrong: str, tmp_path: Path) -> None:
         ('steps = ["start_brokr(b=1)"]', "unknown action 'start_brokr'; did you mean 'start_broker'?"),
         ('steps = ["start_broker(c=1)"]', "start_broker has no parameter 'c'"),
         ('steps = ["start broker 1"]', "'start broker 1' is no step"),
+        ('steps = ["start_broker(b=1a)"]', "'start_broker(b=1a)' is no step"),
+        ('steps = ["start_broker(b=[1,,2])"]', "'start_broker(b=[1,,2])' is no step"),
+        ('steps = ["start_broker(b=\u0661)"]', "is no step"),
+        ('steps = ["start_broker(b=true)"]', "own.toml: [start] or [procedure]: expected"),
+        ('[start.brokers]\n"\u00b2" = 1', "brokers has no fields to be given"),
+        ("[start]\nbrokers = 3", "own.toml: [start] or [procedure]: an initial state is wrong"),
         ('without = ["crash"]', "unknown action 'crash'"),
         ("steps = []\n[start]\npartitoin = 1", "unknown field 'partitoin'; did you mean 'partition'?"),
     ],
@@ -136,3 +142,17 @@ def test_an_error_in_a_procedure_is_one_line(line: str, said: str, tmp_path: Pat
     assert result.exit_code == 2
     assert said in result.output
     assert result.output.count("\n") == 1
+
+
+def test_a_protocol_without_a_partition_can_have_a_start_and_a_procedure(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    beginning = "[start.quorum]\nisr = [0, 1]\n"
+    path.write_text(f'protocol = "truncation"\n{beginning}', encoding="utf-8")
+    assert checked(path)["complete"]
+    steps = '[procedure]\nsteps = ["leader_write(leader=0)"]\n'
+    path.write_text(f'protocol = "truncation"\n{steps}', encoding="utf-8")
+    refused = CliRunner().invoke(cli, ["check", str(path)])
+    assert refused.exit_code == 2
+    assert "own.toml: [start] or [procedure]: led_again" in refused.output
+    path.write_text(f'protocol = "truncation"\nproperties = ["invariants"]\n{steps}', encoding="utf-8")
+    assert checked(path)["complete"]

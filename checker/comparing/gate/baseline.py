@@ -148,6 +148,9 @@ def read(path: Path) -> Baseline:
             raise InputError(f"{path}: select.proofs.{name}: the key 'scenario' is missing")
         if proof.get("epochs", "bounded") not in ("bounded", "unbounded"):
             raise InputError(f"{path}: select.proofs.{name}: epochs is 'bounded' or 'unbounded'")
+        for rule, on in proof.get("rules", {}).items():
+            if not isinstance(on, bool):
+                raise InputError(f"{path}: select.proofs.{name}: rules.{rule} is true or false, not {on!r}")
     facts: dict[tuple[str, str], Facts] = {}
     for kind, key in ((SCENARIO, "scenarios"), (PROOF, "proofs")):
         for name, found in table.get(key, {}).items():

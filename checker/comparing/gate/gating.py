@@ -128,8 +128,9 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
     known = {e.key for e in all_entries}
     entries = _chosen(all_entries, options.names)
     unlisted = [e for e in baseline.select.entries(baseline.root) if e.key not in known]
-    gate.notes += rules_on_nowhere(all_entries)
-    moved = _moved(baseline, entries, unlisted, options)
+    moved = _moved(baseline, all_entries, unlisted, options)
+    here_now = [moved.get(e.key, e) for e in all_entries]
+    gate.notes += rules_on_nowhere(here_now)
     gate.unlisted = [] if options.names else [e.name for e in unlisted if e not in moved.values()]
     ordered = _ordered(baseline, entries, options, gate)
     plan = [(moved.get(e.key, e), baseline.facts[e.key]) for e in ordered]
@@ -139,7 +140,7 @@ def with_baseline(baseline: Baseline, options: Options) -> Gate:
         if verdict.entry.key in old_names:
             verdict.renamed.insert(0, ("scenario", old_names[verdict.entry.key], verdict.entry.name))
             verdict.state = EntryState.RENAMED if verdict.state is EntryState.SAME else verdict.state
-    _explain_by_history(gate, all_entries, old_names, options)
+    _explain_by_history(gate, here_now, old_names, options)
     gate.sort()
     return gate
 
@@ -251,7 +252,8 @@ def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gat
     if options.budget is None and not options.only_changed:
         return sorted(entries, key=lambda e: -costs[e.key])
     prints = comparison.fingerprints(entries, processes=options.processes, quiet=options.quiet)
-    untouched = {e.key for e in entries if prints[e.key] == baseline.facts[e.key].get(GRAPH)}
+    graphs = {e.key: baseline.facts[e.key].get(GRAPH) for e in entries}
+    untouched = {key for key, graph in graphs.items() if graph is not None and prints[key] == graph}
     if options.only_changed:
         if baseline.engine != engine_key():
             gate.notes.append("the engine is not that of the baseline: no entry is skipped")
@@ -278,7 +280,7 @@ def _moved(
     found: dict[Key, GateEntry] = {}
     for entry in gone:
         graph = baseline.facts[entry.key].get(GRAPH)
-        alike = (other for other in come if prints[other.key] == graph and other not in found.values())
+        alike = (o for o in come if prints[o.key] == graph is not None and o not in found.values())
         if (other := next(alike, None)) is not None:
             found[entry.key] = other
     return found

@@ -118,7 +118,7 @@ def checked_out(name: str, root: Path) -> Iterator[Revision]:
     commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if not commit:
         raise InputError(f"{name}: git knows no such revision")
-    prefix = root.absolute().relative_to(Path(top))
+    prefix = root.resolve().relative_to(Path(top).resolve())
     wanted = [
         folder
         for folder in OWN
