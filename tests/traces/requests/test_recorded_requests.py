@@ -74,6 +74,21 @@ def test_logs_of_some_nodes_are_enough(reports: dict[str, Report]) -> None:
     assert report.figures.get("messages explained: handle_alter_partition", 0) == 0
 
 
+def test_a_copy_of_a_log_is_read_once(tmp_path: Path) -> None:
+    """Of a rotated log the input can have an older, shorter copy, or the same lines plain and compressed."""
+    below = CLUSTERS_4_2 / "unclean-requests-elr"
+    logs = sorted(below.glob("logs/*/kafka-request.log.gz"))
+    lines = gzip.decompress(logs[0].read_bytes())
+    copies = [tmp_path / "node0" / "plain.log", tmp_path / "node0" / "older.log"]
+    copies[0].parent.mkdir()
+    copies[0].write_bytes(lines)
+    copies[1].write_bytes(lines[: len(lines) // 2])
+    report = replay(below / "__cluster_metadata-0", broker_logs=[copies[1], *logs, copies[0]])
+    assert report.unexplained_count == 0, report.unexplained[:3]
+    assert sum("has the same lines" in note for note in report.notes) == 2
+    assert report.figures["request log lines"] == 2283
+
+
 @pytest.mark.parametrize("skipped", [500, 2000])
 def test_a_window_of_a_log_is_explained(skipped: int, tmp_path: Path) -> None:
     """The log begins in the middle of fetch sessions and leader epochs."""
