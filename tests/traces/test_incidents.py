@@ -276,6 +276,13 @@ def test_the_best_eligible_replica_starts_first_and_one_that_is_not_eligible_is_
     assert not any("leader-election" in command for command in commands(first))
     other = list(advice.start_best_log(known, [0]))
     assert any("leader-election" in command for command in commands(other))
+    assert commands(other)[-1].startswith("kafka-server-start.sh")
+
+
+def test_an_eligible_replica_behind_the_elected_one_starts_at_the_end() -> None:
+    """It stayed stopped although the election did not need that."""
+    known = Replicas("t-0", (0, 1), (end(0, 40, 2), end(1, 90, 1)))
+    assert commands(list(advice.start_best_log(known, [1])))[-1].endswith("# on broker 1")
 
 
 @pytest.mark.parametrize(

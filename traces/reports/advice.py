@@ -289,6 +289,8 @@ def start_best_log(r: Replicas, eligible: Sequence[int]) -> Iterator[AdviceStep]
         )
     else:
         yield from elect_best_log(r)
+        if left := [b for b in eligible if b not in r.order[: r.order.index(best)]]:
+            yield _restore(f"Start {named(left)} when broker {best} leads.", tuple(start(b) for b in left))
 
 
 def _collect(r: Replicas) -> Iterator[AdviceStep]:
