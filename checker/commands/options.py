@@ -27,6 +27,8 @@ Function = Callable[..., Status]
 
 MOST_WORKERS = 1024
 """The most threads or processes that ``--workers`` accepts."""
+MOST_MEMORY = 2**20
+"""The most GiB that ``--memory`` means; a larger number means this one."""
 
 
 class Positive(click.FloatRange):
@@ -73,7 +75,7 @@ memory_option = click.option(
     "memory_bytes",
     type=Positive(),
     metavar="GIB",
-    callback=lambda context, option, value: None if value is None else int(value * 2**30),
+    callback=lambda context, option, value: None if value is None else int(min(value, MOST_MEMORY) * 2**30),
     help="Memory that the engine may use, in GiB.",
 )
 first_option = click.option("--first", is_flag=True, help="Stop at the depth of the first violation.")

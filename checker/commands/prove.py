@@ -18,6 +18,7 @@ from highwater.checker.report.page.run import counterexamples
 from highwater.checker.runner.one import result_of
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.search import DEADLOCK
 
 if TYPE_CHECKING:
     from highwater.checker.engines.solver.terms import Limits
@@ -86,8 +87,9 @@ def prove(
         raise InputError("--depth and --induction exclude each other")
     if induction and first:
         raise InputError("--first needs --depth")
-    if overrides.deadlock and induction:
-        raise InputError("--deadlock needs --depth: it is not an invariant")
+    if induction and (overrides.deadlock or DEADLOCK in overrides.properties):
+        option = "--deadlock" if overrides.deadlock else f"--property {DEADLOCK}"
+        raise InputError(f"{option} needs --depth: it is not an invariant")
     if workers is not None and not induction:
         raise InputError("--workers needs --induction: a bounded check uses one process")
     if workers is not None and memory_bytes is not None:

@@ -246,6 +246,10 @@ BAD_REQUESTS = {
     "--limit-states 0": (["check", "--limit-states", "0"], ["--limit-states"]),
     "--spill to no directory": (["check", "--spill", "no/such"], ["--spill", "no/such"]),
     "--memory without end": (["check", "--memory", "inf"], ["--memory", "finite number"]),
+    "--memory beyond every machine": (
+        ["check", "truncation/kip-320", "--fresh", "--memory", "1e308"],
+        ["no address space"],
+    ),
     "--memory of no number": (["prove", "truncation/kip-320", "--memory", "nan"], ["--memory", "nan"]),
     "--limit-seconds of no number": (["check", "--limit-seconds", "nan"], ["--limit-seconds", "nan"]),
     "--budget of no number": (["gate", "--budget", "nan"], ["--budget", "nan"]),

@@ -151,6 +151,9 @@ def test_only_compares_the_mutants_of_an_action_or_a_line(register: Path) -> Non
     by_line = compared(register, only=(line,))
     assert {r.mutant.place for r in by_line.records.values()} == {line}
     assert set(by_line.records) < set(by_action.records)
+    whole_path = next(r.mutant.path for r in by_line.records.values())
+    number = line.rpartition(":")[2]
+    assert set(compared(register, only=(f"{whole_path}:{number}",)).records) == set(by_line.records)
 
 
 def test_beyond_the_limit_of_states_mutants_are_killed_or_noticed_but_not_equivalent(

@@ -143,6 +143,7 @@ def test_a_failure_that_no_invariant_excludes_is_reported(highwater: Callable[..
         (("--depth", 3, "--induction"), "--depth and --induction exclude each other"),
         (("--induction", "--first"), "--first needs --depth"),
         (("--induction", "--deadlock"), "--deadlock needs --depth"),
+        (("--induction", "--property", "deadlock"), "--property deadlock needs --depth"),
         (("--no-helpers",), "--no-helpers needs --induction"),
         (("--depth", 0), "0 is not in the range"),
         (("--rule", "nonsense=on"), "nonsense"),

@@ -27,7 +27,8 @@ def summary(gate: Gate) -> str:
     """One line with the number of entries in each state."""
     counts = [f"{gate.count(state)} {state}" for state in EntryState if gate.count(state)]
     what = f"compared with {gate.against}" if gate.revisions else f"of {gate.baseline.path}"
-    return f"{len(gate.verdicts)} {what}: {', '.join(counts) or 'nothing to run'}"
+    nothing = "interrupted" if gate.interrupted else "nothing to run"
+    return f"{len(gate.verdicts)} {what}: {', '.join(counts) or nothing}"
 
 
 def source_summary(gate: Gate) -> Iterator[str]:

@@ -126,12 +126,15 @@ def is_wanted(mutant: Mutant, actions: frozenset[str], only: Sequence[str]) -> b
     if not only:
         return True
     file, _, line = mutant.place.rpartition(":")
+
+    def is_file(name: str) -> bool:
+        return bool(name) and (name in (file, mutant.path) or f"/{file}".endswith(f"/{name}"))
+
     for one in only:
         name, _, number = one.rpartition(":")
-        if one in actions or file == one or file.endswith(f"/{one}"):
+        if one in actions or is_file(one):
             return True
-        is_file = bool(name) and (file == name or file.endswith(f"/{name}"))
-        if is_file and number.isdigit() and int(line) <= int(number) <= mutant.last:
+        if is_file(name) and number.isdigit() and int(line) <= int(number) <= mutant.last:
             return True
     return False
 
