@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.state_graph import Layout, Words
 from highwater.model.language import graph
-from highwater.model.language.messages import MessageKind
+from highwater.model.language.messages import MessageKind, scalars_at
 from highwater.model.language.model import Model
 from highwater.model.language.types import (
     Array,
@@ -72,7 +72,7 @@ def column(type_: Type, values: Sequence[Scalar]) -> pa.Array:
     if isinstance(type_, Struct):
         return _struct(type_.fields, values)
     if isinstance(type_, MessageKind):
-        return pa.array([list(type_.decode(row)) for row in zip(*(v.tolist() for v in values), strict=True)])
+        return _messages(type_, values)
     if isinstance(type_, Array) and isinstance(type_.index, Enum):
         return _struct(dict.fromkeys(type_.index.members, type_.element), values)
     if isinstance(type_, Array):
@@ -81,6 +81,8 @@ def column(type_: Type, values: Sequence[Scalar]) -> pa.Array:
         return _lists(np.full(length, size), column(type_.element, elements))
     if isinstance(type_, Seq):
         there = np.arange(type_.maximum) < values[0][:, None]
+        if not type_.element.leaf_count:
+            return _lists(values[0], _trues(int(values[0].sum(dtype=np.int64))))
         elements = _interleaved(type_.element, type_.maximum, values[1:])
         return _lists(values[0], column(type_.element, [e[there.ravel()] for e in elements]))
     raise NotImplementedError(str(type_))
@@ -99,6 +101,8 @@ def _numbers(type_: Type, values: Scalar, none: NDArray[np.bool_] | None = None)
 def _struct(types: Mapping[str, Type], values: Sequence[Scalar]) -> pa.Array:
     fields, start = {}, 0
     for name, field in types.items():
+        if not field.leaf_count:
+            continue  # it has one value; Parquet has no empty struct
         fields[name] = column(field, values[start : start + field.leaf_count])
         start += field.leaf_count
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
@@ -109,7 +113,14 @@ def _option(type_: Option, values: Sequence[Scalar]) -> pa.Array:
     if isinstance(content, (IntType, Index, Enum)):
         none = values[0] < content.low
         return _numbers(content, np.where(none, content.low, values[0]), none)
+    if not content.leaf_count:
+        return _with_nulls(_trues(len(values[0])), values[0] == 0)
     return _with_nulls(column(content, values[1:]), values[0] == 0)
+
+
+def _trues(length: int) -> pa.Array:
+    """The column for values without scalars, such as a message without fields."""
+    return pa.array(np.ones(length, dtype=np.bool_))
 
 
 def _with_nulls(array: pa.Array, none: NDArray[np.bool_]) -> pa.Array:
@@ -123,6 +134,33 @@ def _with_nulls(array: pa.Array, none: NDArray[np.bool_]) -> pa.Array:
     if isinstance(array, pa.ListArray):
         return pa.ListArray.from_arrays(array.offsets, array.values, mask=mask)
     return pc.if_else(mask, pa.scalar(None, array.type), array)
+
+
+def _messages(kind: MessageKind, values: Sequence[Scalar]) -> pa.Array:
+    """The Arrow column of the messages in flight, in the order of ``MessageKind.decode``."""
+    states, numbers = [], []
+    for word, value in enumerate(values):
+        if kind.copies:
+            state = np.repeat(np.arange(len(value)), value)
+            number = np.full(len(state), word)
+        else:
+            bits = value.astype(np.uint64)[:, None] >> np.arange(kind.width, dtype=np.uint64) & np.uint64(1)
+            state, bit = np.nonzero(bits)
+            number = word * kind.width + bit
+        states.append(state)
+        numbers.append(number)
+    state, number = np.concatenate(states), np.concatenate(numbers)
+    number = number[np.argsort(state, kind="stable")]
+    lengths = np.bincount(state, minlength=len(values[0]))
+    return _lists(lengths, _every_message(kind).take(pa.array(number)))
+
+
+def _every_message(kind: MessageKind) -> pa.Array:
+    """The Arrow column of all possible messages of a kind."""
+    if not kind.message.leaf_count:
+        return _trues(kind.count)
+    every = np.array([scalars_at(kind.message, number) for number in range(kind.count)], dtype=np.int64)
+    return column(kind.message, list(every.T))
 
 
 def _interleaved(element: Type, size: int, values: Sequence[Scalar]) -> list[Scalar]:
@@ -155,7 +193,7 @@ class StateTable:
         self._type = model.protocol.state
         self._holds = Evaluation(layout, [p.node for p in model.properties])
         taken = set(STATE_COLUMNS)
-        self.fields = {name: _free(name, taken) for name in self._type.fields}
+        self.fields = {name: _free(name, taken) for name, t in self._type.fields.items() if t.leaf_count}
         self.properties = {p.name: _free(p.name, taken) for p in model.properties}
         nothing = np.empty(0, dtype=np.int64)
         self.schema = self.rows(
@@ -264,7 +302,9 @@ def _parameters(choices: Iterable[dict[str, Any]]) -> pa.StructArray | None:
     for name in names:
         values = [row.get(name) for row in rows]
         try:
-            columns.append(pa.array(values))
+            found = pa.array(values)
+            empty = pa.types.is_struct(found.type) and not found.type.num_fields
+            columns.append(pa.array([None if v is None else True for v in values]) if empty else found)
         except (pa.ArrowInvalid, pa.ArrowTypeError):  # actions use the name for different types
             columns.append(pa.array([None if v is None else str(v) for v in values]))
     return pa.StructArray.from_arrays(columns, names=names)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from math import factorial, prod
 
 from highwater.model.language import graph
-from highwater.model.language.errors import LanguageError
+from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.graph import BITS, INT, Evaluate, Node, compile_nodes
-from highwater.model.language.initial import Scalars
+from highwater.model.language.initial import LISTED, Scalars
 from highwater.model.language.interpreter import Interpreter, PossibleStep
 from highwater.model.language.messages import MessageKind, number_of
 from highwater.model.language.model import Model
@@ -29,9 +30,24 @@ def renamed(model: Model, renaming: Renaming) -> list[Node]:
     return _rename(model.protocol.state, model.inputs, renaming)
 
 
+MOST = 50_000
+"""The maximum number of renamings. The native engine compiles code for each."""
+
+
 def renamings(model: Model) -> Iterator[Renaming]:
-    """All renamings of the protocol's symmetric indices except the identity."""
+    """All renamings of the protocol's symmetric indices except the identity.
+
+    Raises LanguageError if there are more than ``MOST``.
+    """
     sizes = _sizes(model)
+    count = prod(factorial(size) for size in sizes.values())
+    if count > MOST:
+        of = ", ".join(f"{name!r} ({size})" for name, size in sizes.items())
+        raise LanguageError(
+            f"the symmetric indices of {model.protocol.name}, {of}, have {count:,} renamings, and {MOST:,} are the "
+            "most: make an index smaller, or explore without symmetry",
+            place_of(type(model.protocol)),
+        )
     choices = [[(name, p) for p in itertools.permutations(range(size))] for name, size in sizes.items()]
     identity = {name: tuple(range(size)) for name, size in sizes.items()}
     for choice in itertools.product(*choices):
@@ -48,10 +64,13 @@ def _sizes(model: Model) -> dict[str, int]:
     for name in model.protocol.symmetric:
         if name not in found:
             raise LanguageError(
-                f"{model.protocol.name} declares symmetry in {name!r}, an index its state does not use"
+                f"{model.protocol.name} declares symmetry in {name!r}, an index its state does not use",
+                place_of(type(model.protocol)),
             )
     if not found:
-        raise LanguageError(f"{model.protocol.name} declares no symmetric index")
+        raise LanguageError(
+            f"{model.protocol.name} declares no symmetric index", place_of(type(model.protocol))
+        )
     return found
 
 
@@ -158,9 +177,9 @@ def _mapped(node: Node, order: Sequence[int]) -> Node:
 def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
     """The reason why the protocol or a property is not symmetric; None if a random walk finds no asymmetry.
 
-    The walk visits ``samples`` states, and restarts in an initial state if no step is possible.
-    A renamed state must have the renamed successors, and satisfy the same properties. Renaming may change which states
-    are initial.
+    The walk visits ``samples`` states. If no step is possible, it restarts in an initial state: the first one, if
+    there are too many to list. A renamed state must have the renamed successors, and satisfy the same properties.
+    Renaming may change which states are initial.
     """
     interpreter = Interpreter(model)
     maps = []
@@ -170,13 +189,15 @@ def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
             maps.append((renaming, compile_nodes(renamed(model, renaming))))
 
     rng = random.Random(seed)
-    state = rng.choice(model.initial)
+    many = model.start is not None and model.start.candidates > LISTED
+    starts = [model.first_initial] if many else model.initial
+    state = rng.choice(starts)
     for _ in range(samples):
         steps = [s for s in interpreter.steps(state) if s.state is not None]
         for renaming, function in maps:
             if found := _difference(interpreter, state, steps, function):
                 return f"{found} differs under {_shown(renaming)}"
-        state = rng.choice(steps).state if steps else rng.choice(model.initial)  # type: ignore[assignment]
+        state = rng.choice(steps).state if steps else rng.choice(starts)  # type: ignore[assignment]
     return None
 
 

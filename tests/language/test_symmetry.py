@@ -18,15 +18,20 @@ from highwater.model.language import (
     LanguageError,
     Model,
     Option,
+    Parameter,
     Protocol,
     Seq,
     Set,
     State,
     Struct,
+    action,
     any_of,
+    free,
     invariant,
     require,
+    where,
 )
+from highwater.model.language.initial import LISTED
 from highwater.model.language.interpreter import compile_nodes
 from highwater.model.language.protocol import Action
 from highwater.model.language.symmetry import Renaming, asymmetry, renamed, renamings
@@ -223,3 +228,35 @@ def test_an_index_that_no_field_uses_is_an_error() -> None:
 
     with pytest.raises(LanguageError, match="'rack', an index its state does not use"):
         list(renamings(Model(Wrong(), [])))
+
+
+class Big(Protocol):
+    """Many interchangeable nodes, with any initial values."""
+
+    name = "big"
+    symmetric = ("node",)
+    parameters = {"nodes": Parameter(6, 2, 9, "nodes")}
+
+    def define(self) -> Struct:
+        self.node = Index("node", self.p.nodes)
+        return Struct("State", x=Array(self.node, Int(0, 15)))
+
+    def initial(self) -> list[dict[str, Any]]:
+        return [{"x": free}]
+
+    @action(n="node")
+    def up(self, s: State, n: Any) -> None:
+        require("room", s.x[n] < 15)
+        s.next.x[n] = s.x[n] + where(n == 0, 2, 1) if self.p.nodes == 7 else s.x[n] + 1
+
+
+def test_too_many_renamings_are_refused() -> None:
+    message = r"test_symmetry\.py:\d+: .* 'node' \(9\), have 362,880 renamings, and 50,000 are the most"
+    with pytest.raises(LanguageError, match=message):
+        asymmetry(Model(Big({"nodes": 9})))
+
+
+def test_symmetry_with_more_initial_states_than_can_be_listed() -> None:
+    assert Model(Big()).start.candidates > LISTED  # type: ignore[union-attr]
+    assert asymmetry(Model(Big()), samples=20) is None
+    assert "action up differs" in str(asymmetry(Model(Big({"nodes": 7})), samples=20))

@@ -26,10 +26,13 @@ from highwater.checker.tables.networkx_graph import to_networkx
 from highwater.model.language import (
     Array,
     Bool,
+    Enum,
     Index,
     Int,
+    Messages,
     Model,
     Option,
+    Parameter,
     Protocol,
     Seq,
     Set,
@@ -37,6 +40,7 @@ from highwater.model.language import (
     Struct,
     action,
     invariant,
+    require,
 )
 from tests import models, zoo
 
@@ -75,8 +79,8 @@ def undecoded(model: Model, states: list[Any]) -> list[Any]:
 
 
 def listed(plain: Any) -> Any:
-    """A plain value with tuples as lists."""
-    return json.loads(json.dumps(plain))
+    """A plain value with tuples as lists, and true for a struct without fields."""
+    return json.loads(json.dumps(plain), object_hook=lambda value: value or True)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +114,50 @@ def test_columns_of_options_can_be_null() -> None:
         {row[name] is None for row in rows_of(model, states)} == {True, False}
         for name in ("flag", "set", "log", "row")
     )
+
+
+class Post(Protocol):
+    """Messages with and without fields, and structs without fields."""
+
+    name = "post"
+    parameters = {"copies": Parameter(0, 0, 2, "copies of each message")}
+
+    def define(self) -> Struct:
+        node, colour = Index("node", 2), Enum("Colour", "red green")
+        letter = dict(n=Int(-1, 1), to=Set(node), of=Option(colour), about=Struct("About", is_new=Bool))
+        self.post = Messages(duplicates=self.p.copies, bound="copies", ping={}, letter=letter)
+        self.ping, self.n = self.post.of("ping"), Int(-1, 1)
+        return Struct(
+            "State", post=self.post, nothing=Struct("None"), perhaps=Option(Struct("None")), last=self.n
+        )
+
+    @action(m="ping")
+    def ping_once(self, s: State, m: Any) -> None:
+        s.next.post.send(m)
+
+    @action(n="n")
+    def write(self, s: State, n: Any) -> None:
+        require("another one", n != s.last)
+        s.next.post.send("letter", n=n, to=[1], of="green", about={"is_new": True})
+        s.next.last, s.next.perhaps = n, {}
+
+
+@pytest.mark.parametrize("copies", [0, 2])
+def test_the_files_hold_messages(tmp_path: Path, copies: int) -> None:
+    graph = explore(Model(Post({"copies": copies})), SearchOptions(workers=1))
+    write(graph, tmp_path, 1, None)
+    states = read(tmp_path, directory.STATES)
+    layout = Layout(graph.model.leaves)
+    plain = [listed(graph.model.decode(layout.unpack(state))) for state in graph.states]
+    assert {len(row["post"]["letter"]) for row in plain} >= {0, 2}
+    assert [
+        {**{name: row[name] for name in row if name in plain[0]}, "nothing": True} for row in states
+    ] == plain
+    assert "nothing" not in states[0]
+    chosen = [
+        t["parameters"]["m"] for t in read(tmp_path, directory.TRANSITIONS) if t["action"] == "ping_once"
+    ]
+    assert set(chosen) == {True}
 
 
 def test_columns_of_the_replication_protocol() -> None:
