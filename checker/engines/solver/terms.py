@@ -8,6 +8,7 @@ proof for all epochs), and any int computed from one, is a mathematical integer.
 from __future__ import annotations
 
 import operator
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -449,8 +450,13 @@ class Limits:
 
         solver.set("ctrl_c", False)
         thread = threading.Thread(target=ask, daemon=True)
-        thread.start()
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         try:
+            try:  # a Ctrl-C inside start() would leave a thread that does not count as alive yet
+                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                thread.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
             while thread.is_alive():
                 thread.join(LOOK_SECONDS)
                 if self.memory_bytes is not None and peak_memory() > self.memory_bytes:
