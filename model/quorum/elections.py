@@ -114,7 +114,7 @@ def restart(q: Cluster, s: State, m: Number) -> None:
     me = s.members[m]
     spend(s, "restarts")
     if q.on("votes_travel"):
-        s.next.members[m] = started(q, m, me)
+        s.next.members[m] = started(q, s, m)
         if int(m) < q.p.voters:
             for v in q.voter:
                 s.next.vote_requests[m][v] = None
@@ -139,19 +139,20 @@ def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructVa
     return member.replace(fetched=[-1] * q.counted.size, **ballot)
 
 
-def started(q: Cluster, m: Number, member: StructValue) -> StructValue:
+def started(q: Cluster, s: State, m: Number) -> StructValue:
     """595.8. A restarted member, with the epoch, leader and vote of its quorum-state file.
 
-    A former leader does not lead in this epoch; it keeps its vote. Another voter that voted for itself in this epoch is
-    a candidate, even if it lost the election or followed another leader: it forgets the leader. If the rule
+    A former leader of this epoch keeps its vote, and does not lead. Another voter that voted for itself in this epoch
+    is a candidate, even if it lost the election or followed another leader: it forgets the leader. If the rule
     ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
     """
+    member = s.members[m]
     voted = member.voted if q.on("vote_is_kept") else None
     leader = where(q.leads(m, member), None, member.leader)
     kept = stepped_down(q, member, leader=leader, hwm=UNKNOWN, peak=UNKNOWN, voted=voted)
     if int(m) >= q.p.voters or not q.on("vote_is_kept"):
         return kept
-    stands = member.voted.is_(m) & ~q.leads(m, member)
+    stands = member.voted.is_(m) & ~s.elected[member.epoch].is_(m)
     return where(stands, kept.replace(leader=None, ballot="vote", granted=[int(m)]), kept)
 
 

@@ -280,7 +280,6 @@ def test_the_best_eligible_replica_starts_first_and_one_that_is_not_eligible_is_
 
 
 def test_an_eligible_replica_behind_the_elected_one_starts_at_the_end() -> None:
-    """It stayed stopped although the election did not need that."""
     known = Replicas("t-0", (0, 1), (end(0, 40, 2), end(1, 90, 1)))
     assert commands(list(advice.start_best_log(known, [1])))[-1].endswith("# on broker 1")
 
@@ -387,7 +386,7 @@ def test_a_broker_that_is_no_replica_brings_no_partition_back() -> None:
     (risk,) = incidents_of(STRANGERS, final=final(elr=(1, 3), **offline))
     assert risk.severity == "at_risk"
     assert [text.split(":")[0] for text in steps(risk, advice.NOW)[:2]] == [
-        "Do not make broker 3 replicas of t-0 again", "Keep broker 1 stopped"
+        "Do not add broker 3 to the replicas of t-0", "Keep broker 1 stopped"
     ]  # fmt: skip
     known = {"t-0": [end(0, 90, 1), end(1, 40, 0)]}
     (stuck,) = incidents_of(STRANGERS, final=final(elr=(3,), leaderless_since=7000, **offline), logs=known)

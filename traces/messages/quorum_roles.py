@@ -337,6 +337,7 @@ class Elections(Leaders):
             self._believe(node, what)
             if what.name == "Resigned":
                 node.voted, node.leader = node.id, None
+                self.belief.elected.setdefault(what.epoch, node.id)
             if what.epoch == 0 and what.voted is None:
                 node.log = Log() if what.leader is None else None
             self.verdicts.explained["a process begins"] += 1

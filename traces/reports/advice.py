@@ -331,7 +331,8 @@ def start_last_known_leader(r: Replicas, leader: int) -> Iterator[AdviceStep]:
 def non_replica_in_elr(r: Replicas, strangers: Sequence[int], leader: int | None) -> Iterator[AdviceStep]:
     """The steps if the ELR has brokers that are no longer replicas and have deleted their logs (``strangers``)."""
     yield _now(
-        f"Do not make {named(strangers)} replicas of {r.partition} again: they would be eligible without its records.",
+        f"Do not add {named(strangers)} to the replicas of {r.partition}: the ELR would let the controller elect a "
+        "replica without records.",
     )
     if leader is None:
         return

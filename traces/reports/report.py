@@ -412,10 +412,8 @@ def _incident(incident: Incident) -> Iterator[_Line]:
         )
         label = step.when
         yield from (_Line(f"$ {printable(c, _SENTENCE)}", 6, "command") for c in step.commands[:_COMMANDS])
-        if len(step.commands) > _COMMANDS:
-            yield _Line(
-                f"and {len(step.commands) - _COMMANDS} more commands; --json and --html list them", 6, "quiet"
-            )
+        if (more := len(step.commands) - _COMMANDS) > 0:
+            yield _Line(f"and {count(more, 'more command')}; --json and --html list them", 6, "quiet")
     if not incident.defects and incident.severity in (LOST, STUCK):
         yield _Line("known bug: none recognized", 2)
     for known in incident.defects:

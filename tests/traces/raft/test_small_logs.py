@@ -112,6 +112,20 @@ def test_a_restarted_voter_that_voted_for_itself_is_a_candidate(candidate: bool,
     )
 
 
+@pytest.mark.parametrize("begins_late", [False, True])
+def test_a_former_leader_stays_resigned_when_it_restarts_again(begins_late: bool, tmp_path: Path) -> None:
+    """``begins_late``: the leader's log begins with its first restart."""
+    sizes = {"voters": 3, "observers": 0, "restarts": 2}
+    writer = Writer(3, 3)
+    restarts: list[Step] = [("restart", {"m": 0})] * 2
+    writer.run(*scripted(Model(Quorum(sizes, Quorum.profiles["kafka_4_2"].rules)), restarts))
+    at = [n for n, line in enumerate(writer.lines[0]) if "ResignedState" in line]
+    assert len(at) == 2
+    if begins_late:
+        writer.lines[0] = writer.lines[0][at[0] - 1 :]
+    assert told(replay_raft(writer.write(tmp_path))) == []
+
+
 def test_the_last_answer_of_a_member_is_used_when_its_log_ends(tmp_path: Path) -> None:
     """No line follows an answer without news."""
     report = replay_raft(written([*WAITS, TIMER, ("take_answer", {"f": 1})]).write(tmp_path))
