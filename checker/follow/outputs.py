@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -147,7 +148,9 @@ class EventFile:
 
 
 def _lock(file: int) -> None:
-    """Lock an open file until it is closed. Raises BlockingIOError if another process has locked it."""
+    """Lock an open regular file until it is closed. Raises BlockingIOError if another process has locked it."""
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        return  # for example /dev/null, which everybody shares
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

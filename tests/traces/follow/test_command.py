@@ -338,3 +338,9 @@ def test_a_second_follower_cannot_write_the_same_events(tmp_path: Path) -> None:
         EventFile(str(tmp_path / "events"))
     first.close()
     EventFile(str(tmp_path / "events")).close()
+
+
+def test_several_followers_can_write_to_a_device() -> None:
+    files = [EventFile("/dev/null") for _ in range(2)]
+    for file in files:
+        file.close()
