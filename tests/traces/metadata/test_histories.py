@@ -34,7 +34,7 @@ from tests.traces.metadata.made_logs import (
     write,
 )
 
-GENERATED: dict[str, Any] = {"partitions": 60, "records": 6000, "brokers": 6}
+GENERATED: dict[str, Any] = {"partitions": 60, "records": 2500, "brokers": 6}
 
 
 def followed(log: Path, watch: Watch) -> Report:
