@@ -201,7 +201,7 @@ def expand_isr(m: Cluster, s: State, leader: Number, follower: Number) -> None:
 
     Each controller write has a new leader epoch, so the model compares leader epochs in place of versions.
     """
-    require("the follower is another broker", leader is not follower)
+    require("the follower is another broker", leader != follower)
     partition, me, other = s.zookeeper.partition, s.brokers[leader], s.brokers[follower]
     require("the follower is not in the ISR", ~partition.isr.has(follower))
     require("the follower is a replica", m.replicas(partition).has(follower))
