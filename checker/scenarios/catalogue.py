@@ -24,6 +24,7 @@ from highwater.checker.scenarios import user_code
 from highwater.checker.scenarios.user_code import AsItIs, beside
 from highwater.invariants.catalogue import stated
 from highwater.model import registry
+from highwater.model.language.declarations import check_names
 from highwater.model.language.errors import LanguageError, place_of
 from highwater.model.language.liveness import Liveness
 from highwater.model.language.protocol import (
@@ -67,6 +68,7 @@ class Definition:
         properties: list[Invariant | StepProperty | Liveness] = [*self.invariants, *self.step_properties]
         properties += (*self.liveness, *self.reachable)
         self.protocol.check_sources(properties)
+        check_names(self.protocol.__name__, (*properties, *self.helpers))
         for prop in self.liveness:
             check_actions(self.protocol, prop.name, place_of(prop.function), prop.fair)
         ruled: list[Action | Invariant | StepProperty | Liveness] = [*self.protocol.actions(), *properties]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from highwater.model.language import graph, mutation
+from highwater.model.language.declarations import LIMIT, too_many
 from highwater.model.language.errors import fail
 from highwater.model.language.graph import BITS, INT, Node
 from highwater.model.language.records import Option, OptionValue
@@ -207,6 +208,8 @@ class Array(Type):
     def __post_init__(self) -> None:
         is_index(self.index, "Array")
         is_type(self.element, "Array")
+        if self.index.size * self.element.leaf_count > LIMIT:
+            raise too_many(f"{self} has too many scalars")
 
     def __str__(self) -> str:
         return f"Array({self.index.name}, {self.element})"
@@ -402,6 +405,8 @@ class Seq(Type):
         is_type(self.element, "Seq")
         if not isinstance(self.maximum, int) or isinstance(self.maximum, bool) or self.maximum < 0:
             raise fail(f"the maximum of a Seq is a whole number, not {self.maximum!r}")
+        if self.maximum * self.element.leaf_count > LIMIT:
+            raise too_many(f"{self} has too many scalars")
         if self.bound and is_widened():
             object.__setattr__(self, "limit", self.maximum)
             object.__setattr__(self, "maximum", self.maximum + 1)
@@ -560,11 +565,11 @@ def _least_by(
     key: Callable[[Any], Number | int],
     among: Callable[[Any], Truth | bool] | None,
 ) -> OptionValue:
+    is_index(index, "first() or least_by()")
     option = Option(index)
     found, least_key = option.none(), Number(None, (graph.const(0, INT),))
     for i in order:
-        own = key(i)
-        own = own if isinstance(own, Number) else Number(None, (graph.const(own, INT),))
+        own = least(key(i))
         better = found.is_none | (own < least_key)
         if among is not None:
             better &= as_bool(among(i))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import dis
 import functools
 import inspect
 import os
 import sys
-import textwrap
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 from highwater.errors import HighwaterError
@@ -109,50 +105,3 @@ def _seen_from(place: str, directory: str) -> str:
 def first_paragraph(function: Callable[..., object]) -> str:
     """The first paragraph of a docstring, on one line; empty if there is none."""
     return " ".join((function.__doc__ or "").strip().split("\n\n")[0].split())
-
-
-# Python evaluates ``s.field is None`` without calling any method of the value, so the check reads the source.
-
-_IDENTITY = {number for name, number in dis.opmap.items() if name == "IS_OP" or name.endswith("_NONE")}
-
-
-def refuse_identity(function: Callable[..., object]) -> None:
-    """Raises LanguageError if a function of (protocol, state, …) compares a field of a parameter by ``is``.
-
-    Python's ``is`` compares objects, so its result would be constant. The check misses a field that was assigned to a
-    local variable.
-    """
-    function = inspect.unwrap(function)
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_argcount < 2 or not _asks(code):
-        return
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, SyntaxError):
-        return
-    parameters = code.co_varnames[1 : code.co_argcount]
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Compare) or not any(
-            isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops
-        ):
-            continue
-        for side in (node.left, *node.comparators):
-            if _is_read_of(side, parameters):
-                file, _, first = (place_of(function) or "?:1").rpartition(":")
-                asked = ast.unparse(side)
-                raise LanguageError(
-                    f"'{ast.unparse(node)}' asks which Python object {asked} is: write {asked}.is_none, or ==",
-                    f"{file}:{int(first) + node.lineno - 1}",
-                )
-
-
-def _asks(code: CodeType) -> bool:
-    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return not _IDENTITY.isdisjoint(code.co_code[::2]) or any(map(_asks, inner))
-
-
-def _is_read_of(side: ast.expr, parameters: Collection[str]) -> bool:
-    inside = side
-    while isinstance(inside, (ast.Attribute, ast.Subscript, ast.Call)):
-        inside = inside.func if isinstance(inside, ast.Call) else inside.value
-    return inside is not side and isinstance(inside, ast.Name) and inside.id in parameters

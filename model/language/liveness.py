@@ -18,12 +18,13 @@ from enum import StrEnum
 from typing import Any
 
 from highwater.model.language import graph
+from highwater.model.language.declarations import check_domains, takes
 from highwater.model.language.errors import (
     LanguageError,
+    fail,
     first_paragraph,
     has_parentheses,
     place_of,
-    refuse_identity,
 )
 from highwater.model.language.graph import Node
 
@@ -93,6 +94,11 @@ def weak(
 
     Join the results of several calls by ``+``.
     """
+    for a in actions:
+        if not isinstance(a, (str, tuple)) or not all(isinstance(name, str) for name in a):
+            raise fail(f"fairness names actions by texts or either(…), not {a!r}")
+    if isinstance(by, str):
+        raise fail(f"by= lists the names of parameters: write by=[{by!r}]")
     by = None if by is None else tuple(by)
     return tuple(
         Fairness((a,) if isinstance(a, str) else a, by=by, only=only, when=when, apart=isinstance(a, Tag))
@@ -203,9 +209,11 @@ class LivenessMark:
         has_parentheses(self.kind.replace("-", "_"), source)
 
         def mark(function: Callable[..., Any]) -> Liveness:
-            refuse_identity(function)
-            called = name or function.__name__
+            called = str(name or getattr(function, "__name__", ""))
             _check_parameters(called, function, domains)
+            check_domains(called, domains, place_of(function))
+            takes(function, f"the {self.kind} property", "protocol", "state", domains=domains)
+            _check_fairness(called, fair, place_of(function))
             return Liveness(called, function, self.kind, source, tuple(fair), rule, domains)
 
         return mark
@@ -240,6 +248,15 @@ def _check_parameters(name: str, function: Callable[..., Any], domains: Mapping[
                 f"liveness property {name} gives {wanted!r} a domain, and its function has no such parameter",
                 where,
             )
+
+
+def _check_fairness(name: str, fair: object, where: str | None) -> None:
+    """Raises LanguageError if ``fair`` is not what ``weak`` and ``strong`` return."""
+    if not isinstance(fair, (tuple, list)) or not all(isinstance(f, Fairness) for f in fair):
+        raise LanguageError(
+            f"fair= of liveness property {name} is weak(…), strong(…) or weak(…) + strong(…), not {fair!r}",
+            where,
+        )
 
 
 @dataclass(frozen=True)

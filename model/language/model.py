@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from highwater.model.language import graph, values
+from highwater.model.language.declarations import check_names, takes
 from highwater.model.language.errors import LanguageError, fail, meant, place_of
 from highwater.model.language.graph import INT, Node, inputs_of, substituted, undefined
 from highwater.model.language.initial import Scalars, Start, start_of
@@ -22,10 +23,10 @@ from highwater.model.language.tracing import (
     NeverTaken,
     Write,
     bound_checks,
+    choices_of,
     guards_asked,
     looking,
     next_script,
-    parameter_values,
     returned_condition,
     tracing,
 )
@@ -386,10 +387,7 @@ class Model:
 
     def choices(self, action: Action) -> Iterator[Choice]:
         """All combinations of parameter values of an action; each maps names to (symbolic value, plain value)."""
-        for choice in itertools.product(
-            *(parameter_values(self.protocol, action, p) for p in action.domains)
-        ):
-            yield dict(zip(action.domains, choice, strict=True))
+        yield from choices_of(self.protocol, action)
 
     def _trace_choice(self, action: Action, choice: Choice) -> Iterable[Instance]:
         return trace_instances(self.protocol, self.leaves, self.inputs, action, choice)
@@ -409,11 +407,9 @@ class Model:
 
 def _check_names(protocol: Protocol, properties: Iterable[Invariant | StepProperty | Liveness]) -> None:
     """Raises LanguageError if two properties have the same name, or a property names an unknown rule or parameter."""
-    seen: dict[str, object] = {}
+    properties = tuple(properties)
+    check_names(type(protocol).__name__, properties)
     for found in properties:
-        where = place_of(found.function)
-        if seen.setdefault(found.name, found) is not found:
-            raise LanguageError(f"two properties have the name {found.name!r}", where)
         check_conditions(protocol, found)
 
 
@@ -511,11 +507,9 @@ def trace_liveness(model: Model, liveness: Liveness) -> TracedLiveness:
     """Trace a liveness property on a model: one case for each combination of parameter values."""
     model.protocol.check_sources([liveness])
     cases, where = [], place_of(liveness.function)
-    for choice in itertools.product(
-        *(parameter_values(model.protocol, liveness, p) for p in liveness.domains)
-    ):
-        symbolic = {name: value for name, (value, _) in zip(liveness.domains, choice, strict=True)}
-        plain = {name: value for name, (_, value) in zip(liveness.domains, choice, strict=True)}
+    for choice in choices_of(model.protocol, liveness):
+        symbolic = {name: value for name, (value, _) in choice.items()}
+        plain = {name: value for name, (_, value) in choice.items()}
         cases.append(_case(liveness, _look(model, liveness.name, liveness.function, symbolic), plain))
     if not cases:
         raise LanguageError(f"the parameters of {liveness.name} have no values: it says nothing", where)
@@ -596,6 +590,7 @@ def _groups(model: Model, liveness: Liveness, fairness: Fairness) -> Iterator[Fa
         strength, names = "strong" if fairness.strong else "weak", " or ".join(fairness.actions)
         label, when = f"{strength} {names}({choice}){fairness.condition}", None
         if fairness.when is not None:
+            takes(fairness.when, f"when= of {liveness.name}", "protocol", "state", domains=choices[choice])
             returned = _look(model, liveness.name, fairness.when, choices[choice])
             what, where = f"the condition of {label}", place_of(fairness.when)
             when = returned_condition(returned, what, where).node

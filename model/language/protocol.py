@@ -18,6 +18,13 @@ from functools import partial
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
+from highwater.model.language.declarations import (
+    check_domains,
+    check_names,
+    refuse_hidden,
+    refuse_identity,
+    takes,
+)
 from highwater.model.language.drawing import Drawing
 from highwater.model.language.errors import (
     LanguageError,
@@ -29,7 +36,6 @@ from highwater.model.language.errors import (
     meant,
     place,
     place_of,
-    refuse_identity,
 )
 from highwater.model.language.liveness import Fairness, Liveness, Tag
 from highwater.model.language.rulebook import check_source
@@ -164,6 +170,7 @@ def _check_action(function: Callable[..., None], says: str, domains: Mapping[str
     if name is None or where is None:
         raise fail(f"@action marks a method, not {function!r}; without arguments write @action()")
     refuse_identity(function)
+    check_domains(name, domains, where)
     function = inspect.unwrap(function)
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -213,7 +220,7 @@ def invariant(
     has_parentheses("invariant", source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
-        refuse_identity(function)
+        takes(function, "an invariant", "protocol", "state")
         return Invariant(name or function.__name__, function, source, rule, needs)
 
     return mark
@@ -224,11 +231,12 @@ Goal = Invariant | StepProperty
 
 
 def reachable(
-    source: str, /, *, rule: str | None = None, needs: str | None = None
+    source: str, /, *, rule: str | None = None, needs: str | None = None, name: str | None = None
 ) -> Callable[[Callable[..., Any]], Goal]:
     """Mark a function of (protocol, state), or of (protocol, before, after), as a reachability goal.
 
-    The goal exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
+    The goal exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` replaces the
+    function's name, for goals made in a loop.
     """
     has_parentheses("reachable", source)
 
@@ -236,13 +244,13 @@ def reachable(
         refuse_identity(function)
         kinds: dict[int, type[Goal]] = {2: Invariant, 3: StepProperty}
         kind = kinds.get(len(inspect.signature(function).parameters))
+        called = name or function.__name__
         if kind is None:
-            name = function.__name__
             raise LanguageError(
-                f"the goal {name} is a function of (protocol, state), or of (protocol, before, after)",
+                f"the goal {called} is a function of (protocol, state), or of (protocol, before, after)",
                 place_of(function),
             )
-        return kind(function.__name__, function, source, rule, needs, goal=True)
+        return kind(called, function, source, rule, needs, goal=True)
 
     return mark
 
@@ -429,6 +437,8 @@ class Protocol:
                     f"{stated.name} of {cls.__name__}: `reachable` lists what @reachable marks, and nothing else does",
                     place_of(stated.function),
                 )
+        check_names(cls.__name__, listed)
+        refuse_hidden((cls, *cls.modules), (Action, SafetyProperty, Liveness))
         _refuse_misspelled(cls)
         for name, value in vars(cls).items():
             if isinstance(value, (Invariant, StepProperty, Liveness)) and value not in listed:

@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from highwater.model.language import graph
-from highwater.model.language.errors import LanguageError, fail, place_of, refuse_identity
+from highwater.model.language.declarations import takes
+from highwater.model.language.errors import LanguageError, fail, place_of
 from highwater.model.language.graph import Node, compile_nodes, substituted
 from highwater.model.language.initial import Scalars, start_of
 from highwater.model.language.model import Model, state_inputs
@@ -61,7 +62,7 @@ def refines(
         raise fail(f"@refines names the protocol that is implemented, a class, and not {abstract!r}")
 
     def mark(mapping: Callable[[Any, Any], Mapped]) -> Refinement:
-        refuse_identity(mapping)
+        takes(mapping, "a refinement", "protocol", "state")
 
         def holds(m: Protocol, before: State, after: State) -> Truth:
             return found.of(m).holds(before, after)

@@ -126,6 +126,10 @@ class Index(NumberType):
     size: int
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not isinstance(self.size, int) or isinstance(self.size, bool):
+            raise fail(
+                f'an Index has a name and a size: write Index("broker", 3), not {self.name!r}, {self.size!r}'
+            )
         if self.size < 1:
             raise fail(f"Index {self.name!r} needs at least one value")
 
@@ -174,6 +178,10 @@ class Enum(NumberType):
         return self == other
 
     def __init__(self, name: str, members: Sequence[str] | str | int) -> None:
+        if not isinstance(name, str) or isinstance(members, (bool, float)):
+            raise fail(
+                f'an Enum has a name and members: write Enum("Error", "NONE FENCED"), not {name!r}, {members!r}'
+            )
         if isinstance(members, int):
             members = [f"{name}{i}" for i in range(1, members + 1)]
         names = tuple(members.split()) if isinstance(members, str) else tuple(members)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from highwater.model.language import graph, mutation
 from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotHashable, fail, meant, place
@@ -202,6 +202,10 @@ class Value:
         raise fail(
             f"a {self.describe()} cannot be iterated over; loop over its index type and ask for membership"
         )
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Raises LanguageError: a condition stands where a function is needed, such as in ``first(index, s.f)``."""
+        raise fail(f"a {self.describe()} is no function: write lambda i: …")
 
     def __contains__(self, item: object) -> bool:
         """Raises LanguageError: Python converts the result of ``in`` to a plain bool."""
@@ -683,7 +687,7 @@ def _fold(word: str, op: Any, first: Number | int, others: tuple[Number | int, .
     items = [i if isinstance(i, Value) else _plain(i) for i in (first, *others)]
     for item in items:
         if not isinstance(item, Number) or (item.type is not None and not item.type.is_counted):
-            raise fail(f"least() and greatest() compare numbers, not {item!r}")
+            raise fail(f"least(), greatest() and least_by() compare numbers, not {item!r}")
     node = items[0].nodes[0]
     for item in items[1:]:
         lift_like(items[0], item)

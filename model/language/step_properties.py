@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from highwater.model.language import graph
-from highwater.model.language.errors import first_paragraph, has_parentheses, refuse_identity
+from highwater.model.language.declarations import takes
+from highwater.model.language.errors import first_paragraph, has_parentheses
 from highwater.model.language.graph import Node, remade
 
 
@@ -43,17 +44,18 @@ class StepProperty(SafetyProperty):
 
 
 def step_property(
-    source: str, /, *, rule: str | None = None, needs: str | None = None
+    source: str, /, *, rule: str | None = None, needs: str | None = None, name: str | None = None
 ) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
     """Mark a function of (protocol, before, after) as a step property.
 
-    The property exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always).
+    The property exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` replaces the
+    function's name, for properties made in a loop.
     """
     has_parentheses("step_property", source)
 
     def mark(function: Callable[[Any, Any, Any], Any]) -> StepProperty:
-        refuse_identity(function)
-        return StepProperty(function.__name__, function, source, rule, needs)
+        takes(function, "a step property", "protocol", "before", "after")
+        return StepProperty(name or function.__name__, function, source, rule, needs)
 
     return mark
 

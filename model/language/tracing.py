@@ -6,14 +6,17 @@ writes.
 
 from __future__ import annotations
 
+import itertools
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from highwater.model.language import graph, mutation, values
+from highwater.model.language.declarations import LIMIT, Named, check_domain, refuse_exits, too_many
 from highwater.model.language.errors import LanguageError, fail, place, place_of
 from highwater.model.language.graph import (
     Node,
@@ -99,6 +102,8 @@ class Trace:
     """For each call of ``one_of``, the number of the value to choose; 0 for calls past the end of the script."""
     chosen: list[tuple[str, Any, int, int]] = field(default_factory=list)
     """For each call of ``one_of``: the name, the chosen plain value, its number, and the number of possible values."""
+    unentered: dict[object, tuple[str, str | None]] = field(default_factory=dict)
+    """The calls of ``when`` and ``otherwise`` that no ``with`` has entered yet, each with its word and place."""
 
     @property
     def premise(self) -> Node:
@@ -131,6 +136,8 @@ def tracing(
         yield trace
     finally:
         _current.reset(token)
+    for word, line in trace.unentered.values():
+        raise LanguageError(f"{word} without `with` has no effect: write `with {word[:-1]}…):`", line)
 
 
 @contextmanager
@@ -288,21 +295,16 @@ def _leaving(trace: Trace, leaves: list[Leaf]) -> list[Check]:
 # the action is traced once for each choice.
 
 
-@contextmanager
-def when(condition: values.Truth | bool) -> Iterator[None]:
+def when(condition: values.Truth | bool) -> AbstractContextManager[None]:
     """A context whose writes, messages and guards apply only if the condition holds.
 
     Two ``when`` blocks may write the same field if their conditions exclude each other. A step from a state that
     satisfies both conditions is an error.
     """
-    branches = current("when()").branches
-    branches[-1] = None
-    with _branch(values.as_bool(condition), "when()"):
-        yield
+    return _block(condition, "when()")
 
 
-@contextmanager
-def otherwise(condition: values.Truth | bool = True) -> Iterator[None]:
+def otherwise(condition: values.Truth | bool = True) -> AbstractContextManager[None]:
     """A symbolic ``elif`` or ``else`` after ``with when(…):``.
 
     The block applies if the condition holds and no earlier condition of the chain holds. Raises LanguageError if no
@@ -310,13 +312,21 @@ def otherwise(condition: values.Truth | bool = True) -> Iterator[None]:
     """
     if current("otherwise()").branches[-1] is None:
         raise fail("otherwise() follows a `with when(…):` block of the same depth")
-    with _branch(values.as_bool(condition), "otherwise()"):
-        yield
+    return _block(condition, "otherwise()")
+
+
+def _block(condition: values.Truth | bool, word: str) -> AbstractContextManager[None]:
+    trace, key, caller = current(word), object(), sys._getframe(2)
+    refuse_exits(caller.f_code, caller.f_lineno)
+    trace.unentered[key] = word, place()
+    return _branch(trace, values.as_bool(condition), word, key)
 
 
 @contextmanager
-def _branch(condition: values.Truth, word: str) -> Iterator[None]:
-    trace = current(word)
+def _branch(trace: Trace, condition: values.Truth, word: str, key: object) -> Iterator[None]:
+    del trace.unentered[key]
+    if word == "when()":
+        trace.branches[-1] = None
     values.watched(condition.node)
     node = condition.node
     if mutation.active is not None:
@@ -350,7 +360,7 @@ def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
     if name in (taken for taken, *_ in trace.chosen):
         raise fail(f"there is a choice {name!r} above in this action: write another name")
     try:
-        found = list(domain.constants() if isinstance(domain, Type) else domain)
+        found = check_domain(domain, f"one_of({name!r}, …) cannot choose from")
     except TypeError:
         raise fail(f"one_of() chooses from a type or a list, not from {domain!r}") from None
     if not found:
@@ -451,19 +461,11 @@ class Checks:
 # Parameters of actions and of liveness properties.
 
 
-class HasDomains(Protocol):
+class HasDomains(Named, Protocol):
     """An action or a property with parameters.
 
     ``domains`` maps each parameter to the protocol's attribute that lists its values.
     """
-
-    @property
-    def name(self) -> str:
-        """The name of the action or property."""
-
-    @property
-    def function(self) -> Callable[..., Any]:
-        """The Python function of the action or property."""
 
     @property
     def domains(self) -> Mapping[str, str]:
@@ -477,22 +479,32 @@ def parameter_values(protocol: object, stated: HasDomains, parameter: str) -> li
     enumerated.
     """
     attribute, where = stated.domains[parameter], place_of(stated.function)
+    called = f"{stated.name} of {type(protocol).__name__}: parameter {parameter!r}"
     domain = getattr(protocol, attribute, None)
     if domain is None:
-        raise LanguageError(
-            f"{stated.name}: parameter {parameter!r} ranges over {attribute!r}, which define() does not set",
-            where,
-        )
+        raise LanguageError(f"{called} ranges over {attribute!r}, which define() does not set", where)
     try:
-        found = [_parameter(v) for v in (domain.constants() if isinstance(domain, Type) else domain)]
+        found = [_parameter(v) for v in check_domain(domain, f"{attribute!r} cannot be")]
     except LanguageError as wrong:
-        raise LanguageError(f"{stated.name}: parameter {parameter!r}: {wrong.message}", where) from None
+        raise LanguageError(f"{called}: {wrong.message}", where) from None
     except TypeError:
         raise LanguageError(
-            f"{stated.name}: parameter {parameter!r} ranges over {attribute!r}, which is neither a type nor a list",
+            f"{called} ranges over {attribute!r}, which is neither a type nor a list",
             where,
         ) from None
     return found
+
+
+def choices_of(protocol: object, stated: HasDomains) -> list[dict[str, tuple[Any, Any]]]:
+    """All combinations of parameter values of an action or a property; each maps names to (symbolic, plain) values.
+
+    Raises LanguageError if there are more than ``LIMIT``.
+    """
+    domains = [parameter_values(protocol, stated, p) for p in stated.domains]
+    if (count := math.prod(map(len, domains))) > LIMIT:
+        what = f"{stated.name} of {type(protocol).__name__} has {count:,} combinations of parameter values"
+        raise too_many(what, place_of(stated.function))
+    return [dict(zip(stated.domains, choice, strict=True)) for choice in itertools.product(*domains)]
 
 
 def _parameter(value: Any) -> tuple[Any, Any]:
