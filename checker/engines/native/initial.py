@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,8 @@ def _text(layout: Layout, nodes: Sequence[Node]) -> str:
 # The packed initial states. Large families are built as columns, without a Python value for each state.
 
 _AT_ONCE, _MOST = 1 << 20, 1 << 27
+_PART = 1 << 16
+"""The fewest states whose condition is worth a thread of its own."""
 
 
 def initial_words(model: Model, layout: Layout) -> Words:
@@ -81,11 +85,12 @@ def initial_words(model: Model, layout: Layout) -> Words:
     if start is None or start.candidates < 64:
         rows = [layout.pack(s) for s in model.initial]
         return np.array(rows, dtype=np.uint64).reshape(len(rows), layout.words)
-    holds = None if start.condition is TRUE else Evaluation(layout, [start.condition], Effort.QUICK)
+    effort = Effort.QUICK if start.candidates < _AT_ONCE else Effort.USUAL
+    holds = None if start.condition is TRUE else Evaluation(layout, [start.condition], effort)
     found = [np.empty((0, layout.words), dtype=np.uint64)]
     for family in start.families:
         for words in _blocks(family, layout):
-            found.append(words if holds is None else words[holds(words)[0]])
+            found += [words] if holds is None else _selected(holds, words)
             if (count := sum(map(len, found))) > _MOST:
                 raise EngineError(f"there are more than {count:,} initial states, and {_MOST:,} are the most")
     words = np.concatenate(found)
@@ -95,6 +100,13 @@ def initial_words(model: Model, layout: Layout) -> Words:
     if not len(words):
         raise LanguageError(NO_STATE, place_of(model.protocol.initially))
     return np.ascontiguousarray(words)
+
+
+def _selected(holds: Evaluation, words: Words) -> list[Words]:
+    """The states for which the condition holds, in order. All cores evaluate the condition."""
+    parts = np.array_split(words, max(1, min(len(words) // _PART, len(os.sched_getaffinity(0)))))
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(lambda part: np.compress(holds(part)[0], part, axis=0), parts))
 
 
 def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:

@@ -150,12 +150,25 @@ class NativeLevels(SearchState):
     def _first_level(self) -> None:
         level = Level()
         self.levels.append(level)
-        worker = self.workers[0]
-        for start in range(0, len(self.start), OUTPUT):
+        starts = deque(range(0, len(self.start), OUTPUT))
+        workers = self.workers[: len(starts)]
+        if len(workers) == 1:
+            self._admit(workers[0], starts, level)
+        else:
+            for _ in self._threads().map(lambda worker: self._admit(worker, starts, level), workers):
+                pass
+
+    def _admit(self, worker: Worker, starts: deque[int], level: Level) -> None:
+        """Find the states of the first level in one worker, until no part of the initial states is left."""
+        while True:
+            try:
+                start = starts.popleft()
+            except IndexError:
+                return
             end = min(start + OUTPUT, len(self.start))
-            self.table.make_room(end - start)
-            worker.run(self.program.admit, self.table, self.start, start, end, 0)
-            self.table.taken += worker["out_count"]
+            with self.table.entered(self.count * OUTPUT):
+                worker.run(self.program.admit, self.table, self.start, start, end, 0)
+                self.table.add_taken(worker["out_count"])
             self._hand_over(worker, level)
 
     def _finish_level(self) -> None:
@@ -188,10 +201,13 @@ class NativeLevels(SearchState):
         else:
             self._work_together(following)
 
-    def _work_together(self, following: Level) -> None:
+    def _threads(self) -> ThreadPoolExecutor:
         if self.pool is None:
             self.pool = ThreadPoolExecutor(self.count, thread_name_prefix="worker")
-        futures: list[Future[None]] = [self.pool.submit(self._work, w, following) for w in self.workers]
+        return self.pool
+
+    def _work_together(self, following: Level) -> None:
+        futures: list[Future[None]] = [self._threads().submit(self._work, w, following) for w in self.workers]
         pending = set(futures)
         while pending:
             done, pending = wait(pending, timeout=_REFRESH, return_when=FIRST_EXCEPTION)

@@ -393,14 +393,22 @@ class Runtime:
         table, capacity = self._pointer(f, "table"), self._number(f, "capacity")
         states, end, start = self._pointer(f, "states"), self._number(f, "end"), self._number(f, "start")
         buffer = self._pointer(f, "candidates")
-        after = f.at(buffer, self.width)
-        with f.each(start, end) as index:
+        batch_end = f.at(buffer, BATCH * self.width)
+        with f.loop(f"i64 {start}", f"ptr {buffer}") as loop:
+            index, free = loop.values
+            loop.while_(f.op(f"icmp ult i64 {index}, {end}"))
             state = f.at(states, f.op(f"mul i64 {index}, {self.words}"))
             for word in range(self.words):
-                f.store(f.load(f.at(state, word)), f.at(buffer, WORDS + word))
-            f.store(f.op(f"shl i64 {index}, {PREDECESSOR_BITS}"), f.at(buffer, PREDECESSOR))
-            self._fingerprints(f, buffer, after, table, capacity)
-            f.do(f"call void @look_up(ptr %context, ptr {after})")
+                f.store(f.load(f.at(state, word)), f.at(free, WORDS + word))
+            f.store(f.op(f"shl i64 {index}, {PREDECESSOR_BITS}"), f.at(free, PREDECESSOR))
+            after, following = f.at(free, self.width), f.op(f"add i64 {index}, 1")
+            self._fingerprints(f, free, after, table, capacity)
+            kept = f.block
+            with f.when(f.op(f"icmp uge ptr {after}, {batch_end}")):
+                f.do(f"call void @look_up(ptr %context, ptr {after})")
+                looked_up = f.block
+            loop.again(following, f.join("ptr", [(buffer, looked_up), (after, kept)]))
+        f.do(f"call void @look_up(ptr %context, ptr {free})")
         return f.end()
 
     def _grow(self) -> str:
