@@ -90,7 +90,7 @@ class Inputs:
 def kind_of(file: Path) -> str | None:
     """The kind of input in a file; None for an unrecognized file.
 
-    A damaged compressed file counts as OPERATIONS. Raises TraceError if the file cannot be read.
+    A compressed file whose beginning is damaged counts as OPERATIONS. Raises TraceError if the file cannot be read.
     """
     known = metadata_log.recognise(file)
     if known is not None:

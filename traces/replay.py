@@ -23,8 +23,8 @@ from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
 from highwater.traces.operations.replay import replay_recording
-from highwater.traces.reading import TraceError
-from highwater.traces.reports.findings import Finding
+from highwater.traces.reading import DamagedFileError, TraceError, damage_of
+from highwater.traces.reports.findings import Doubt, Finding
 from highwater.traces.reports.observed import Course, Courses, PartitionChange
 from highwater.traces.reports.report import Report
 from highwater.traces.runs.replay import RunHistory, replay_run
@@ -189,8 +189,44 @@ def replay_input(
 ) -> Report:
     """Replay one input that ``highwater.traces.inputs.inputs`` found. The other arguments are those of ``replay``.
 
-    The lines of a model's run are recorded in ``history``, if given.
+    The lines of a model's run are recorded in ``history``, if given. Compressed logs that are cut off or damaged are
+    skipped with a caveat, unless nothing else is left.
     """
+    try:
+        return _replay_all(found, profile, rules, progress, timelines, history)
+    except DamagedFileError:
+        found, damaged = _without_damaged(found)
+        if not damaged:
+            raise
+    report = _replay_all(found, profile, rules, progress, timelines, history)
+    report.doubts += [Doubt("damaged file", f"skipped {wrong}", {}, ()) for wrong in damaged]
+    return report
+
+
+def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:
+    """The input without its compressed logs that are cut off or damaged, and the error of each of them.
+
+    The input is unchanged, and there are no errors, if it would be left without any file.
+    """
+    names = ("broker_logs", "request_logs", "data_dumps", "raft_logs")
+    errors = {file: damage_of(file) for name in names for file in getattr(found, name)}
+    whole: dict[str, tuple[Path, ...]] = {
+        name: tuple(f for f in getattr(found, name) if errors[f] is None) for name in names
+    }
+    if found.kind == RAFT_LOG and not whole["raft_logs"]:
+        return found, []
+    left = Input(found.path, found.kind, dumps=found.dumps, **whole)
+    return left, [wrong for wrong in errors.values() if wrong is not None]
+
+
+def _replay_all(
+    found: Input,
+    profile: str | None,
+    rules: Mapping[str, bool] | None,
+    progress: Progress | None,
+    timelines: bool,
+    history: RunHistory | None,
+) -> Report:
     if found.kind == OPERATIONS:
         return replay_recording(found.path, profile, rules, progress)
     if found.kind == RUN:

@@ -19,7 +19,7 @@ from highwater.checker.scenarios.request import Overrides
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import RUN, Input, inputs
-from highwater.traces.reading import TraceError, printable
+from highwater.traces.reading import DamagedFileError, TraceError, printable
 from highwater.traces.replay import replay_input
 from highwater.traces.reports.incidents import SEVERITIES
 from highwater.traces.reports.page import write_page
@@ -114,7 +114,7 @@ def replay(
     _refuse_by_engine(engine, spark_master, out, page)
     reports: list[Report] = []
     histories: list[RunHistory] = []
-    interrupted, skipped = False, list[str]()
+    interrupted, skipped, damaged = False, list[str](), list[DamagedFileError]()
     try:
         found = inputs(paths)
         skipped = found.skipped
@@ -122,11 +122,8 @@ def replay(
             replayed = _on_spark(found.found, profile, switched, spark_master, out, quiet)
         else:
             progress = None if quiet else _progress()
-            if page is not None and all(i.kind == RUN for i in found.found):
-                histories = [RunHistory() for _ in found.found]
-            kept: Sequence[RunHistory | None] = histories or [None for _ in found.found]
-            pairs = zip(found.found, kept, strict=True)
-            replayed = (replay_input(i, profile, switched, progress, page is not None, h) for i, h in pairs)
+            keep = histories if page is not None and all(i.kind == RUN for i in found.found) else None
+            replayed = _each(found.found, profile, switched, progress, page is not None, keep, damaged)
         for report in replayed:
             reports.append(report)
             if report.interrupted:
@@ -139,7 +136,39 @@ def replay(
             _end(reports, output, page, histories, quiet, fail_on)
         raise InputError(printable(wrong, 1000)) from None
     _clear()
-    return _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted)
+    status = _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted)
+    return worst([status, Status.INCONCLUSIVE]) if damaged else status
+
+
+def _each(
+    found: Sequence[Input],
+    profile: str | None,
+    rules: Mapping[str, bool],
+    progress: Callable[[Report], None] | None,
+    timelines: bool,
+    histories: list[RunHistory] | None,
+    damaged: list[DamagedFileError],
+) -> Iterator[Report]:
+    """The report of each input. The history of each is added to ``histories``, if given.
+
+    Compressed files that are cut off or damaged are skipped; their errors are added to ``damaged``, and printed at the
+    end. Raises the first one if no input is left.
+    """
+    for one in found:
+        history = None if histories is None else RunHistory()
+        try:
+            report = replay_input(one, profile, rules, progress, timelines, history)
+        except DamagedFileError as wrong:
+            damaged.append(wrong)
+            continue
+        if histories is not None and history is not None:
+            histories.append(history)
+        yield report
+    if damaged and len(damaged) == len(found):
+        raise damaged[0]
+    _clear()
+    for skipped in damaged:
+        click.echo(printable(f"highwater: skipped {skipped}", 1000), err=True)
 
 
 def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, page: Path | None) -> None:

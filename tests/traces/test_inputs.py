@@ -83,6 +83,18 @@ def test_broker_logs_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
     ]
 
 
+def test_logs_that_are_cut_off_are_skipped(tmp_path: Path) -> None:
+    segment(tmp_path / "metadata")
+    whole = gzip.compress(LOG_LINE.encode())
+    (tmp_path / "server.log.gz").write_bytes(whole)
+    (tmp_path / "server.log.1.gz").write_bytes(whole[:-4])
+    report = replay(tmp_path)
+    (doubt,) = report.doubts
+    assert (doubt.kind, doubt.partitions) == ("damaged file", ())
+    assert doubt.summary == f"skipped {tmp_path / 'server.log.1.gz'}: the compressed file is cut off"
+    assert report.figures["broker logs"] == 1
+
+
 def test_the_same_input_twice_is_one(tmp_path: Path) -> None:
     recording = write(tmp_path / "operations.ndjson", made().lines)
     assert len(inputs([recording, recording, tmp_path]).found) == 1
