@@ -10,7 +10,7 @@ from pathlib import Path
 from highwater.traces.kafka import metadata_log
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.dumps import is_data_dump
-from highwater.traces.messages.raft_lines import is_raft_log
+from highwater.traces.messages.raft_lines import first_node, is_raft_log
 from highwater.traces.messages.request_lines import is_request_log
 from highwater.traces.reading import Source, TraceError, readable
 from highwater.traces.reports.text import count
@@ -194,14 +194,18 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _raft_together(found: Sequence[Input]) -> list[Input]:
-    """Join a cluster's raft logs to one input: all in one directory, or one in each of several sibling directories."""
+    """Join a cluster's raft logs to one input: all in one directory, or each node's in one of several siblings."""
     files = [i.path for i in found if i.kind == RAFT_LOG]
-    beside = [file.parent for file in files]
-    clusters: dict[Path, list[Path]] = {}
+    nodes: dict[Path, set[int | None]] = {}
     for file in files:
-        alone = beside.count(file.parent) == 1 and file.parent.parent != file.parent
-        clusters.setdefault(file.parent.parent if alone else file.parent, []).append(file)
-    logs = [Input(place, RAFT_LOG, raft_logs=tuple(sorted(of))) for place, of in sorted(clusters.items())]
+        nodes.setdefault(file.parent.resolve(), set()).add(first_node(file))
+    clusters: dict[Path, tuple[Path, list[Path]]] = {}
+    for file in files:
+        directory = file.parent.resolve()
+        alone = len(nodes[directory]) == 1
+        place = file.parent.parent if alone else file.parent
+        clusters.setdefault(directory.parent if alone else directory, (place, []))[1].append(file)
+    logs = [Input(place, RAFT_LOG, raft_logs=tuple(sorted(of))) for place, of in sorted(clusters.values())]
     return [*(i for i in found if i.kind != RAFT_LOG), *logs]
 
 
