@@ -25,7 +25,7 @@ DIGESTS = {
     "result": "81eb6264f01ae12e",
     "proof": "3535ce93e8ea3458",
     "gate": "40592d335b72c73e",
-    "mutation": "6d6266fd4b48bc61",
+    "mutation": "8ed77a04788119fd",
     "report": "f11443d960b80659",
 }
 """Schema → digest, descriptions left out.
