@@ -23,6 +23,7 @@ from highwater.traces.inputs import (
 from highwater.traces.kafka.values import encode, encode_control
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
+from highwater.traces.reports.report import headline, in_all
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of
 from tests.traces.recorded import made, write
@@ -81,6 +82,12 @@ def test_broker_logs_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
     assert [i.broker_logs for i in found] == [
         (tmp_path / cluster / "logs" / "node0" / "server.log",) for cluster in ("a", "b")
     ]
+
+
+def test_a_log_without_partitions_says_that_nothing_was_checked(tmp_path: Path) -> None:
+    report = replay(segment(tmp_path / "metadata"))
+    assert headline(report) == "Nothing checked: the input has no partition, no change and no operation"
+    assert in_all([report], rate=False) == "1 input, 2 records: nothing checked"
 
 
 def test_logs_that_are_cut_off_are_skipped(tmp_path: Path) -> None:
