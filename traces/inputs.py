@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -183,11 +184,22 @@ def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path
 
 
 def _files(directory: Path) -> list[Path]:
-    files = []
-    with readable(directory):
-        for entry in directory.rglob("*"):
-            if entry.is_file():
-                files.append(entry)
+    """The files below a directory. A symbolic link to another directory is followed, and no directory is read twice.
+
+    A link to a directory that contains ``directory`` is not followed.
+    """
+    files: list[Path] = []
+    root, waiting = directory.resolve(), [directory]
+    seen = set(root.parents)
+    while waiting:
+        with readable(directory):
+            for folder, below, names in os.walk(waiting.pop(0)):
+                if (place := Path(folder).resolve()) in seen:
+                    below.clear()
+                    continue
+                seen.add(place)
+                waiting += [link for name in sorted(below) if (link := Path(folder, name)).is_symlink()]
+                files += [file for name in names if (file := Path(folder, name)).is_file()]
                 if len(files) > MAX_FILES:
                     raise TraceError(directory, None, None, f"more than {MAX_FILES} files")
     return sorted(files)

@@ -74,6 +74,20 @@ def test_a_directory_is_searched_and_unknown_files_are_skipped(tmp_path: Path) -
     assert found.passed_over == 2
 
 
+def test_links_to_directories_are_followed_once(tmp_path: Path) -> None:
+    below, outside = tmp_path / "x" / "logs", tmp_path / "outside" / "metadata"
+    segment(outside)
+    recording = write(text(below / "notes.txt", "hello\n").with_name("operations.ndjson"), made().lines)
+    (below / "again").symlink_to(below)
+    (below / "up").symlink_to(tmp_path)
+    (below.parent / "a").symlink_to(below)
+    (below.parent / "b").symlink_to(outside)
+    found = inputs([below.parent])
+    assert found.found == [Input(recording, OPERATIONS), Input(below.parent / "b", METADATA_LOG)]
+    assert found.passed_over == 1
+    assert inputs([below.parent / "b"]).found == [Input(below.parent / "b", METADATA_LOG)]
+
+
 def test_broker_logs_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
     for cluster in ("a", "b"):
         segment(tmp_path / cluster / "metadata")
