@@ -13,7 +13,7 @@ from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.dumps import is_data_dump
 from highwater.traces.messages.raft_lines import first_node, is_raft_log
 from highwater.traces.messages.request_lines import is_request_log
-from highwater.traces.reading import Source, TraceError, readable
+from highwater.traces.reading import DamagedFileError, Source, TraceError, readable
 from highwater.traces.reports.text import count
 from highwater.traces.runs.format import is_run_trace
 
@@ -70,12 +70,13 @@ class Inputs:
     """The inputs found in the given paths, and the files that cannot be replayed.
 
     ``passed_over`` is the number of unrecognized files. ``alone`` has, by kind, the files that need a metadata log, if
-    there is no metadata log.
+    there is no metadata log. ``damaged`` has the errors of damaged compressed files that are not recognized.
     """
 
     found: list[Input] = field(default_factory=list)
     passed_over: int = 0
     alone: dict[str, list[Path]] = field(default_factory=dict)
+    damaged: list[DamagedFileError] = field(default_factory=list)
 
     @property
     def skipped(self) -> list[str]:
@@ -91,17 +92,19 @@ class Inputs:
 def kind_of(file: Path) -> str | None:
     """The kind of input in a file; None for an unrecognized file.
 
-    A compressed file whose beginning is damaged counts as OPERATIONS. Raises TraceError if the file cannot be read.
+    Raises TraceError if the file cannot be read, or is a damaged compressed file that is not recognized.
     """
     known = metadata_log.recognise(file)
     if known is not None:
         return _METADATA[known]
     with Source(file) as source:
-        try:
-            head = source.read(_HEAD)
-        except TraceError:
-            # The reader of recordings reports the damage of a compressed file.
-            return OPERATIONS if source.compressed else None
+        kind = _kind_of_head(source.read(_HEAD))
+    if kind is None and source.damage is not None:
+        raise source.damage
+    return kind
+
+
+def _kind_of_head(head: bytes) -> str | None:
     if is_raft_log(head):
         return RAFT_LOG
     if is_request_log(head):
@@ -132,18 +135,24 @@ def inputs(paths: Iterable[Path]) -> Inputs:
     result = Inputs()
     logs: dict[str, list[Path]] = {kind: [] for kind in _COUNTED}
     for path in paths:
-        before = len(result.found) + sum(map(len, logs.values()))
+        before = len(result.found) + len(result.damaged) + sum(map(len, logs.values()))
         if not path.exists():
             raise TraceError(path, None, None, "there is no such file or directory")
         if path.is_dir():
-            result.passed_over += _in_directory(path, result.found, logs)
+            _in_directory(path, result, logs)
         else:
-            kind = kind_of(path)
+            try:
+                kind = kind_of(path)
+            except DamagedFileError as wrong:
+                result.damaged.append(wrong)
+                continue
             if kind is None:
                 raise TraceError(path, None, None, _what_it_is_not(path))
             logs[kind].append(path) if kind in _COUNTED else result.found.append(Input(path, kind))
-        if len(result.found) + sum(map(len, logs.values())) == before:
+        if len(result.found) + len(result.damaged) + sum(map(len, logs.values())) == before:
             raise TraceError(path, None, None, "this directory holds nothing that can be replayed")
+    if result.damaged and not result.found:
+        raise result.damaged[0]
     result.found = _raft_together(_without_dumps(list(dict.fromkeys(result.found))))
     if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
         result.alone = {kind: files for kind, files in logs.items() if files}
@@ -164,13 +173,16 @@ def _what_it_is_not(path: Path) -> str:
     )
 
 
-def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path]]) -> int:
-    passed_over = 0
+def _in_directory(directory: Path, result: Inputs, logs: dict[str, list[Path]]) -> None:
     metadata: dict[Path, str] = {}
     for file in _files(directory):
-        kind = None if file.name == _FORMATTED else kind_of(file)
+        try:
+            kind = None if file.name == _FORMATTED else kind_of(file)
+        except DamagedFileError as wrong:
+            result.damaged.append(wrong)
+            continue
         if kind is None:
-            passed_over += 1
+            result.passed_over += 1
         elif kind in _COUNTED:
             logs[kind].append(file)
         elif kind in (METADATA_LOG, METADATA_DUMP):
@@ -178,9 +190,8 @@ def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path
             if metadata.get(file.parent) != METADATA_LOG:
                 metadata[file.parent] = kind
         else:
-            found.append(Input(file, kind))
-    found += [Input(path, kind) for path, kind in sorted(metadata.items())]
-    return passed_over
+            result.found.append(Input(file, kind))
+    result.found += [Input(path, kind) for path, kind in sorted(metadata.items())]
 
 
 def _files(directory: Path) -> list[Path]:

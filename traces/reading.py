@@ -305,7 +305,8 @@ class Source:
             raise TraceError(printable(path), None, None, "cannot be the path of a file") from None
         self._chunks = self.chunks()
         self._rest = b""
-        self._damage: DamagedFileError | None = None
+        self.damage: DamagedFileError | None = None
+        """The damage of a compressed file that ``read`` has met."""
 
     @property
     def bytes_read(self) -> int:
@@ -333,9 +334,9 @@ class Source:
                 parts.append(chunk)
                 have += len(chunk)
         except DamagedFileError as wrong:
-            self._damage = wrong
-        if self._damage is not None and not have:
-            raise self._damage
+            self.damage = wrong
+        if self.damage is not None and not have:
+            raise self.damage
         found = b"".join(parts)
         self._rest = found[size:]
         return found[:size]

@@ -172,11 +172,14 @@ def replay(
     After KeyboardInterrupt the report has the results so far (``Report.interrupted``). Raises TraceError if a file
     cannot be read or the paths hold not exactly one input, and LanguageError if the profile or a rule does not exist.
     """
-    found = inputs([Path(path), *(Path(log) for log in broker_logs)]).found
+    all_found = inputs([Path(path), *(Path(log) for log in broker_logs)])
+    found = all_found.found
     if len(found) != 1:
         names = ", ".join(str(i.path) for i in found[:5])
         raise TraceError(Path(path), None, None, f"{len(found)} inputs, where one is expected: {names}")
-    return replay_input(found[0], profile, rules, progress, timelines)
+    report = replay_input(found[0], profile, rules, progress, timelines)
+    report.doubts += map(_skipped, all_found.damaged)
+    return report
 
 
 def replay_input(
@@ -199,8 +202,12 @@ def replay_input(
         if not damaged:
             raise
     report = _replay_all(found, profile, rules, progress, timelines, history)
-    report.doubts += [Doubt("damaged file", f"skipped {wrong}", {}, ()) for wrong in damaged]
+    report.doubts += map(_skipped, damaged)
     return report
+
+
+def _skipped(wrong: DamagedFileError) -> Doubt:
+    return Doubt("damaged file", f"skipped {wrong}", {}, ())
 
 
 def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:

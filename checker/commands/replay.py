@@ -117,7 +117,7 @@ def replay(
     interrupted, skipped, damaged = False, list[str](), list[DamagedFileError]()
     try:
         found = inputs(paths)
-        skipped = found.skipped
+        skipped, damaged = found.skipped, found.damaged
         if engine == "spark":
             replayed = _on_spark(found.found, profile, switched, spark_master, out, quiet)
         else:
@@ -136,8 +136,7 @@ def replay(
             _end(reports, output, page, histories, quiet, fail_on)
         raise InputError(printable(wrong, 1000)) from None
     _clear()
-    status = _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted)
-    return worst([status, Status.INCONCLUSIVE]) if damaged else status
+    return _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted, damaged)
 
 
 def _each(
@@ -151,9 +150,10 @@ def _each(
 ) -> Iterator[Report]:
     """The report of each input. The history of each is added to ``histories``, if given.
 
-    Compressed files that are cut off or damaged are skipped; their errors are added to ``damaged``, and printed at the
-    end. Raises the first one if no input is left.
+    Compressed files that are cut off or damaged are skipped; their errors are added to ``damaged``. Raises the first
+    one if no input is left.
     """
+    replayed = False
     for one in found:
         history = None if histories is None else RunHistory()
         try:
@@ -163,12 +163,10 @@ def _each(
             continue
         if histories is not None and history is not None:
             histories.append(history)
+        replayed = True
         yield report
-    if damaged and len(damaged) == len(found):
+    if damaged and not replayed:
         raise damaged[0]
-    _clear()
-    for skipped in damaged:
-        click.echo(printable(f"highwater: skipped {skipped}", 1000), err=True)
 
 
 def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, page: Path | None) -> None:
@@ -243,6 +241,7 @@ def _end(
     fail_on: str,
     skipped: Sequence[str] = (),
     interrupted: bool = False,
+    damaged: Sequence[DamagedFileError] = (),
 ) -> Status:
     """Print the reports, the worst first, and the last line; write JSON and page; return the exit status."""
     interrupted = interrupted or any(r.interrupted for r in reports)
@@ -265,10 +264,12 @@ def _end(
                 printable(f"highwater: {damage.message}; replayed up to offset {damage.offset}", 1000),
                 err=True,
             )
+        for wrong in damaged:
+            click.echo(printable(f"highwater: skipped {wrong}", 1000), err=True)
         output.say(("interrupted: " if interrupted else "") + in_all(reports))
     if interrupted:
         return Status.INTERRUPTED
-    return worst(_status(r, fail_on) for r in reports)
+    return worst([*(_status(r, fail_on) for r in reports), *(Status.INCONCLUSIVE for _ in damaged)])
 
 
 def _severity(report: Report) -> tuple[int, bool, int]:

@@ -46,7 +46,7 @@ def test_an_operation_that_does_not_conform(good: Path, bad: Path) -> None:
     assert "error: expected STALE_BROKER_EPOCH, recorded NONE" in result.output
 
 
-@pytest.mark.parametrize("kept", [-30, 5])
+@pytest.mark.parametrize("kept", [-30, 100, 5])
 def test_a_compressed_file_that_is_cut_off_is_skipped(
     good: Path, bad: Path, tmp_path: Path, kept: int
 ) -> None:
