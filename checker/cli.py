@@ -197,6 +197,10 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # Replace each sign that the terminal cannot show, such as →.
             stream.reconfigure(errors="replace")
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        sys.exit(_refuse("the current directory was removed: change to another directory"))
     collect_garbage_rarely()
     cli(prog_name="highwater")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,9 +11,9 @@ from pathlib import Path
 from highwater.traces.kafka import metadata_log
 from highwater.traces.kafka.broker_log import is_broker_log
 from highwater.traces.kafka.dumps import is_data_dump
-from highwater.traces.messages.raft_lines import is_raft_log
+from highwater.traces.messages.raft_lines import first_node, is_raft_log
 from highwater.traces.messages.request_lines import is_request_log
-from highwater.traces.reading import Source, TraceError, readable
+from highwater.traces.reading import DamagedFileError, Source, TraceError, readable
 from highwater.traces.reports.text import count
 from highwater.traces.runs.format import is_run_trace
 
@@ -69,12 +70,13 @@ class Inputs:
     """The inputs found in the given paths, and the files that cannot be replayed.
 
     ``passed_over`` is the number of unrecognized files. ``alone`` has, by kind, the files that need a metadata log, if
-    there is no metadata log.
+    there is no metadata log. ``damaged`` has the errors of damaged compressed files that are not recognized.
     """
 
     found: list[Input] = field(default_factory=list)
     passed_over: int = 0
     alone: dict[str, list[Path]] = field(default_factory=dict)
+    damaged: list[DamagedFileError] = field(default_factory=list)
 
     @property
     def skipped(self) -> list[str]:
@@ -90,17 +92,19 @@ class Inputs:
 def kind_of(file: Path) -> str | None:
     """The kind of input in a file; None for an unrecognized file.
 
-    A damaged compressed file counts as OPERATIONS. Raises TraceError if the file cannot be read.
+    Raises TraceError if the file cannot be read, or is a damaged compressed file that is not recognized.
     """
     known = metadata_log.recognise(file)
     if known is not None:
         return _METADATA[known]
     with Source(file) as source:
-        try:
-            head = source.read(_HEAD)
-        except TraceError:
-            # The reader of recordings reports the damage of a compressed file.
-            return OPERATIONS if source.compressed else None
+        kind = _kind_of_head(source.read(_HEAD))
+    if kind is None and source.damage is not None:
+        raise source.damage
+    return kind
+
+
+def _kind_of_head(head: bytes) -> str | None:
     if is_raft_log(head):
         return RAFT_LOG
     if is_request_log(head):
@@ -131,18 +135,24 @@ def inputs(paths: Iterable[Path]) -> Inputs:
     result = Inputs()
     logs: dict[str, list[Path]] = {kind: [] for kind in _COUNTED}
     for path in paths:
-        before = len(result.found) + sum(map(len, logs.values()))
+        before = len(result.found) + len(result.damaged) + sum(map(len, logs.values()))
         if not path.exists():
             raise TraceError(path, None, None, "there is no such file or directory")
         if path.is_dir():
-            result.passed_over += _in_directory(path, result.found, logs)
+            _in_directory(path, result, logs)
         else:
-            kind = kind_of(path)
+            try:
+                kind = kind_of(path)
+            except DamagedFileError as wrong:
+                result.damaged.append(wrong)
+                continue
             if kind is None:
                 raise TraceError(path, None, None, _what_it_is_not(path))
             logs[kind].append(path) if kind in _COUNTED else result.found.append(Input(path, kind))
-        if len(result.found) + sum(map(len, logs.values())) == before:
+        if len(result.found) + len(result.damaged) + sum(map(len, logs.values())) == before:
             raise TraceError(path, None, None, "this directory holds nothing that can be replayed")
+    if result.damaged and not result.found:
+        raise result.damaged[0]
     result.found = _raft_together(_without_dumps(list(dict.fromkeys(result.found))))
     if not any(i.kind in (METADATA_LOG, METADATA_DUMP) for i in result.found):
         result.alone = {kind: files for kind, files in logs.items() if files}
@@ -163,13 +173,16 @@ def _what_it_is_not(path: Path) -> str:
     )
 
 
-def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path]]) -> int:
-    passed_over = 0
+def _in_directory(directory: Path, result: Inputs, logs: dict[str, list[Path]]) -> None:
     metadata: dict[Path, str] = {}
     for file in _files(directory):
-        kind = None if file.name == _FORMATTED else kind_of(file)
+        try:
+            kind = None if file.name == _FORMATTED else kind_of(file)
+        except DamagedFileError as wrong:
+            result.damaged.append(wrong)
+            continue
         if kind is None:
-            passed_over += 1
+            result.passed_over += 1
         elif kind in _COUNTED:
             logs[kind].append(file)
         elif kind in (METADATA_LOG, METADATA_DUMP):
@@ -177,31 +190,45 @@ def _in_directory(directory: Path, found: list[Input], logs: dict[str, list[Path
             if metadata.get(file.parent) != METADATA_LOG:
                 metadata[file.parent] = kind
         else:
-            found.append(Input(file, kind))
-    found += [Input(path, kind) for path, kind in sorted(metadata.items())]
-    return passed_over
+            result.found.append(Input(file, kind))
+    result.found += [Input(path, kind) for path, kind in sorted(metadata.items())]
 
 
 def _files(directory: Path) -> list[Path]:
-    files = []
-    with readable(directory):
-        for entry in directory.rglob("*"):
-            if entry.is_file():
-                files.append(entry)
+    """The files below a directory. A symbolic link to another directory is followed, and no directory is read twice.
+
+    A link to a directory that contains ``directory`` is not followed.
+    """
+    files: list[Path] = []
+    root, waiting = directory.resolve(), [directory]
+    seen = set(root.parents)
+    while waiting:
+        with readable(directory):
+            for folder, below, names in os.walk(waiting.pop(0)):
+                if (place := Path(folder).resolve()) in seen:
+                    below.clear()
+                    continue
+                seen.add(place)
+                waiting += [link for name in sorted(below) if (link := Path(folder, name)).is_symlink()]
+                files += [file for name in names if (file := Path(folder, name)).is_file()]
                 if len(files) > MAX_FILES:
                     raise TraceError(directory, None, None, f"more than {MAX_FILES} files")
     return sorted(files)
 
 
 def _raft_together(found: Sequence[Input]) -> list[Input]:
-    """Join a cluster's raft logs to one input: all in one directory, or one in each of several sibling directories."""
+    """Join a cluster's raft logs to one input: all in one directory, or each node's in one of several siblings."""
     files = [i.path for i in found if i.kind == RAFT_LOG]
-    beside = [file.parent for file in files]
-    clusters: dict[Path, list[Path]] = {}
+    nodes: dict[Path, set[int | None]] = {}
     for file in files:
-        alone = beside.count(file.parent) == 1 and file.parent.parent != file.parent
-        clusters.setdefault(file.parent.parent if alone else file.parent, []).append(file)
-    logs = [Input(place, RAFT_LOG, raft_logs=tuple(sorted(of))) for place, of in sorted(clusters.items())]
+        nodes.setdefault(file.parent.resolve(), set()).add(first_node(file))
+    clusters: dict[Path, tuple[Path, list[Path]]] = {}
+    for file in files:
+        directory = file.parent.resolve()
+        alone = len(nodes[directory]) == 1
+        place = file.parent.parent if alone else file.parent
+        clusters.setdefault(directory.parent if alone else directory, (place, []))[1].append(file)
+    logs = [Input(place, RAFT_LOG, raft_logs=tuple(sorted(of))) for place, of in sorted(clusters.values())]
     return [*(i for i in found if i.kind != RAFT_LOG), *logs]
 
 

@@ -43,6 +43,10 @@ class OutOfRangeError(TraceError):
     """Raised for a value of the right type that is outside the range of the model."""
 
 
+class DamagedFileError(TraceError):
+    """Raised if a compressed file is cut off or damaged."""
+
+
 def printable(text: object, limit: int = 200) -> str:
     """A value from a trace as text for a terminal: control characters escaped, cut to ``limit`` characters."""
     shown = str(text)
@@ -266,6 +270,17 @@ def split(source: Source) -> Iterator[bytes]:
         yield rest
 
 
+def damage_of(path: Path) -> DamagedFileError | None:
+    """Read a file to its end if it is compressed: the error if it is cut off or damaged. Raises other TraceErrors."""
+    with Source(path) as source:
+        try:
+            for _ in source.chunks() if source.compressed else ():
+                pass
+        except DamagedFileError as wrong:
+            return wrong
+    return None
+
+
 class Source:
     """A file that can be read once, from its start. A gzip file is decompressed.
 
@@ -290,6 +305,8 @@ class Source:
             raise TraceError(printable(path), None, None, "cannot be the path of a file") from None
         self._chunks = self.chunks()
         self._rest = b""
+        self.damage: DamagedFileError | None = None
+        """The damage of a compressed file that ``read`` has met."""
 
     @property
     def bytes_read(self) -> int:
@@ -307,14 +324,19 @@ class Source:
                 yield chunk
 
     def read(self, size: int, /) -> bytes:
-        """The next ``size`` bytes; fewer only at the end of the file."""
+        """The next ``size`` bytes; fewer only at the end of the file, or before damage that the next call raises."""
         if not self.compressed:
             with readable(self.path):
                 return self._file.read(size)
         parts, have = [self._rest], len(self._rest)
-        while have < size and (chunk := next(self._chunks, b"")):
-            parts.append(chunk)
-            have += len(chunk)
+        try:
+            while have < size and (chunk := next(self._chunks, b"")):
+                parts.append(chunk)
+                have += len(chunk)
+        except DamagedFileError as wrong:
+            self.damage = wrong
+        if self.damage is not None and not have:
+            raise self.damage
         found = b"".join(parts)
         self._rest = found[size:]
         return found[:size]
@@ -358,13 +380,13 @@ def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
             elif not pending:
                 pending = file.read(CHUNK)
                 if not pending:
-                    raise TraceError(path, None, None, "the compressed file is cut off")
+                    raise DamagedFileError(path, None, None, "the compressed file is cut off")
             chunk = member.decompress(pending, CHUNK)
             pending = member.unconsumed_tail
             if chunk:
                 yield chunk
     except zlib.error as wrong:
-        raise TraceError(path, None, None, f"the compressed file is damaged: {wrong}") from None
+        raise DamagedFileError(path, None, None, f"the compressed file is damaged: {wrong}") from None
 
 
 def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:

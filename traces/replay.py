@@ -23,8 +23,8 @@ from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
 from highwater.traces.operations.replay import replay_recording
-from highwater.traces.reading import TraceError
-from highwater.traces.reports.findings import Finding
+from highwater.traces.reading import DamagedFileError, TraceError, damage_of
+from highwater.traces.reports.findings import Doubt, Finding
 from highwater.traces.reports.observed import Course, Courses, PartitionChange
 from highwater.traces.reports.report import Report
 from highwater.traces.runs.replay import RunHistory, replay_run
@@ -172,11 +172,14 @@ def replay(
     After KeyboardInterrupt the report has the results so far (``Report.interrupted``). Raises TraceError if a file
     cannot be read or the paths hold not exactly one input, and LanguageError if the profile or a rule does not exist.
     """
-    found = inputs([Path(path), *(Path(log) for log in broker_logs)]).found
+    all_found = inputs([Path(path), *(Path(log) for log in broker_logs)])
+    found = all_found.found
     if len(found) != 1:
         names = ", ".join(str(i.path) for i in found[:5])
         raise TraceError(Path(path), None, None, f"{len(found)} inputs, where one is expected: {names}")
-    return replay_input(found[0], profile, rules, progress, timelines)
+    report = replay_input(found[0], profile, rules, progress, timelines)
+    report.doubts += map(_skipped, all_found.damaged)
+    return report
 
 
 def replay_input(
@@ -189,8 +192,48 @@ def replay_input(
 ) -> Report:
     """Replay one input that ``highwater.traces.inputs.inputs`` found. The other arguments are those of ``replay``.
 
-    The lines of a model's run are recorded in ``history``, if given.
+    The lines of a model's run are recorded in ``history``, if given. Compressed logs that are cut off or damaged are
+    skipped with a caveat, unless nothing else is left.
     """
+    try:
+        return _replay_all(found, profile, rules, progress, timelines, history)
+    except DamagedFileError:
+        found, damaged = _without_damaged(found)
+        if not damaged:
+            raise
+    report = _replay_all(found, profile, rules, progress, timelines, history)
+    report.doubts += map(_skipped, damaged)
+    return report
+
+
+def _skipped(wrong: DamagedFileError) -> Doubt:
+    return Doubt("damaged file", f"skipped {wrong}", {}, ())
+
+
+def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:
+    """The input without its compressed logs that are cut off or damaged, and the error of each of them.
+
+    The input is unchanged, and there are no errors, if it would be left without any file.
+    """
+    names = ("broker_logs", "request_logs", "data_dumps", "raft_logs")
+    errors = {file: damage_of(file) for name in names for file in getattr(found, name)}
+    whole: dict[str, tuple[Path, ...]] = {
+        name: tuple(f for f in getattr(found, name) if errors[f] is None) for name in names
+    }
+    if found.kind == RAFT_LOG and not whole["raft_logs"]:
+        return found, []
+    left = Input(found.path, found.kind, dumps=found.dumps, **whole)
+    return left, [wrong for wrong in errors.values() if wrong is not None]
+
+
+def _replay_all(
+    found: Input,
+    profile: str | None,
+    rules: Mapping[str, bool] | None,
+    progress: Progress | None,
+    timelines: bool,
+    history: RunHistory | None,
+) -> Report:
     if found.kind == OPERATIONS:
         return replay_recording(found.path, profile, rules, progress)
     if found.kind == RUN:

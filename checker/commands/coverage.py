@@ -82,8 +82,6 @@ def coverage(
                 if len(protocols) > 1:
                     raise InputError(f"{name}: {' and '.join(sorted(protocols))} are different protocols")
                 add_scenario(found, request, options, rules=with_rules, quiet=quiet)
-            if found.interrupted:
-                break
     except TraceError as wrong:
         raise InputError(str(wrong)) from None
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from highwater.checker.base.problems import InputError, Status
 from highwater.checker.base.text import width
 from highwater.checker.commands import options
 from highwater.checker.comparing.mutation import report
-from highwater.checker.comparing.mutation.examining import SURVIVED
+from highwater.checker.comparing.mutation.examining import NOT_COMPARED, SURVIVED
 from highwater.checker.comparing.mutation.run import Findings, MutationRun
 from highwater.checker.runner.one import LiveLine
 from highwater.checker.scenarios import scenario_files
@@ -96,4 +96,5 @@ def status_of(found: Findings) -> Status:
         return Status.INTERRUPTED
     if any(r.verdict == SURVIVED for r in found.records.values()):
         return Status.VIOLATED
-    return Status.INCONCLUSIVE if found.left_out else Status.OK
+    unfinished = found.left_out or any(r.verdict == NOT_COMPARED for r in found.records.values())
+    return Status.INCONCLUSIVE if unfinished else Status.OK

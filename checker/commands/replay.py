@@ -19,7 +19,7 @@ from highwater.checker.scenarios.request import Overrides
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language.errors import LanguageError
 from highwater.traces.inputs import RUN, Input, inputs
-from highwater.traces.reading import TraceError, printable
+from highwater.traces.reading import DamagedFileError, TraceError, printable
 from highwater.traces.replay import replay_input
 from highwater.traces.reports.incidents import SEVERITIES
 from highwater.traces.reports.page import write_page
@@ -114,19 +114,16 @@ def replay(
     _refuse_by_engine(engine, spark_master, out, page)
     reports: list[Report] = []
     histories: list[RunHistory] = []
-    interrupted, skipped = False, list[str]()
+    interrupted, skipped, damaged = False, list[str](), list[DamagedFileError]()
     try:
         found = inputs(paths)
-        skipped = found.skipped
+        skipped, damaged = found.skipped, found.damaged
         if engine == "spark":
             replayed = _on_spark(found.found, profile, switched, spark_master, out, quiet)
         else:
             progress = None if quiet else _progress()
-            if page is not None and all(i.kind == RUN for i in found.found):
-                histories = [RunHistory() for _ in found.found]
-            kept: Sequence[RunHistory | None] = histories or [None for _ in found.found]
-            pairs = zip(found.found, kept, strict=True)
-            replayed = (replay_input(i, profile, switched, progress, page is not None, h) for i, h in pairs)
+            keep = histories if page is not None and all(i.kind == RUN for i in found.found) else None
+            replayed = _each(found.found, profile, switched, progress, page is not None, keep, damaged)
         for report in replayed:
             reports.append(report)
             if report.interrupted:
@@ -139,7 +136,37 @@ def replay(
             _end(reports, output, page, histories, quiet, fail_on)
         raise InputError(printable(wrong, 1000)) from None
     _clear()
-    return _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted)
+    return _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted, damaged)
+
+
+def _each(
+    found: Sequence[Input],
+    profile: str | None,
+    rules: Mapping[str, bool],
+    progress: Callable[[Report], None] | None,
+    timelines: bool,
+    histories: list[RunHistory] | None,
+    damaged: list[DamagedFileError],
+) -> Iterator[Report]:
+    """The report of each input. The history of each is added to ``histories``, if given.
+
+    Compressed files that are cut off or damaged are skipped; their errors are added to ``damaged``. Raises the first
+    one if no input is left.
+    """
+    replayed = False
+    for one in found:
+        history = None if histories is None else RunHistory()
+        try:
+            report = replay_input(one, profile, rules, progress, timelines, history)
+        except DamagedFileError as wrong:
+            damaged.append(wrong)
+            continue
+        if histories is not None and history is not None:
+            histories.append(history)
+        replayed = True
+        yield report
+    if damaged and not replayed:
+        raise damaged[0]
 
 
 def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, page: Path | None) -> None:
@@ -214,6 +241,7 @@ def _end(
     fail_on: str,
     skipped: Sequence[str] = (),
     interrupted: bool = False,
+    damaged: Sequence[DamagedFileError] = (),
 ) -> Status:
     """Print the reports, the worst first, and the last line; write JSON and page; return the exit status."""
     interrupted = interrupted or any(r.interrupted for r in reports)
@@ -236,10 +264,12 @@ def _end(
                 printable(f"highwater: {damage.message}; replayed up to offset {damage.offset}", 1000),
                 err=True,
             )
+        for wrong in damaged:
+            click.echo(printable(f"highwater: skipped {wrong}", 1000), err=True)
         output.say(("interrupted: " if interrupted else "") + in_all(reports))
     if interrupted:
         return Status.INTERRUPTED
-    return worst(_status(r, fail_on) for r in reports)
+    return worst([*(_status(r, fail_on) for r in reports), *(Status.INCONCLUSIVE for _ in damaged)])
 
 
 def _severity(report: Report) -> tuple[int, bool, int]:

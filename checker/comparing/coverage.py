@@ -57,9 +57,10 @@ class Coverage:
     """The rulebook of the protocol; None if the protocol has none."""
 
     def add(self, source: str, model: Model, states: Words, *, rules: bool = True) -> None:
-        """Count sites, steps, premises and, with ``rules``, rules of a model in packed states, and add the counts."""
-        self.sources.append(source)
-        self.states += len(states)
+        """Count sites, steps, premises and, with ``rules``, rules of a model in packed states, and add the counts.
+
+        KeyboardInterrupt leaves all counts as they were.
+        """
         book = model.protocol.rulebook
         self.rulebook = book if isinstance(book, Rulebook) else None
         layout = Layout(model.leaves)
@@ -75,6 +76,9 @@ class Coverage:
         premises += [node for _, node in of_steps]
         names = [p.name for p in model.properties] + [name for name, _ in of_steps]
         totals = count(layout, [*nodes, *step_nodes, *premises], states)
+        found = uses(model, states) if rules else []
+        self.sources.append(source)
+        self.states += len(states)
         for number, question in enumerate(asked):
             own = self.sites.setdefault(question.site, [0, 0, 0])
             for i in range(3):
@@ -85,8 +89,7 @@ class Coverage:
         for name, total in zip(names, totals[len(nodes) + len(step_nodes) :], strict=True):
             self.premises[name] += total
         self.ruled_out |= set(model.ruled_out)
-        if rules:
-            self._add_rules(uses(model, states))
+        self._add_rules(found)
 
     def _add_rules(self, found: list[RuleUse]) -> None:
         for use in found:
@@ -103,17 +106,21 @@ class Coverage:
 def add_scenario(
     coverage: Coverage, request: Request, options: SearchOptions, *, rules: bool, quiet: bool
 ) -> None:
-    """Explore a scenario up to the limits in ``options``, and add the counts in the states found."""
+    """Explore a scenario up to the limits in ``options``, and add the counts in the states found.
+
+    If Ctrl-C ends the exploration, nothing is counted.
+    """
     from highwater.checker.engines.native.state_graph import explore
 
     model = request.without_goals().model()
     with ProgressReporter(request.scenario.name, quiet=quiet) as progress:
         explored = explore(model, options, progress)
+    if explored.stopped_by == "interrupted":
+        raise KeyboardInterrupt
     if not explored.complete:
         coverage.notes.append(
             f"{request.scenario.name}: not all states were seen ({explored.stopped_by}); {len(explored.states):,} were"
         )
-        coverage.interrupted |= explored.stopped_by == "interrupted"
     coverage.add(request.scenario.name, model, explored.states, rules=rules)
 
 

@@ -118,7 +118,10 @@ def summary(coverage: Coverage) -> str:
     if rules:
         parts.append(f"{sum(bool(r.decides) for r in rules)} of {len(rules)} rules decided something")
     count = len(coverage.sources)
-    return f"{coverage.states:,} states of {count} source{'' if count == 1 else 's'}: {', '.join(parts)}"
+    begun = "interrupted: " if coverage.interrupted else ""
+    return (
+        f"{begun}{coverage.states:,} states of {count} source{'' if count == 1 else 's'}: {', '.join(parts)}"
+    )
 
 
 def _by_line(coverage: Coverage) -> Iterator[str]:
@@ -153,6 +156,7 @@ def as_json(coverage: Coverage) -> dict[str, Any]:
     ordered = sorted(coverage.sites, key=_order)
     return {
         "sources": coverage.sources,
+        "interrupted": coverage.interrupted,
         "states": coverage.states,
         "guards": [
             {

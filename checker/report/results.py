@@ -308,11 +308,18 @@ class Result:
                 expected, actual = getattr(expect, key), getattr(self, key)
                 if expected is not None and expected != actual:
                     wrong.append(f"{key} is {actual:,}, but expected to be {expected:,}")
-        taken = {name for name in expect.impossible if self.actions.get(name)}
-        wrong += [f"{name} is taken, but expected to be impossible" for name in sorted(taken)]
-        varied = expect.constant & set(self.request.properties) - set(self.constant)
-        wrong += [f"{name} is not constant, but expected to be" for name in sorted(varied)]
+        wrong += [text for name in sorted(expect.impossible) if (text := self.not_impossible(name))]
+        constant = sorted(expect.constant & set(self.request.properties))
+        wrong += [text for name in constant if (text := self.not_constant(name))]
         return tuple(wrong)
+
+    def not_impossible(self, action: str) -> str | None:
+        """A text if an action was taken although it is expected to be impossible, else None."""
+        return f"{action} is taken, but expected to be impossible" if self.actions.get(action) else None
+
+    def not_constant(self, name: str) -> str | None:
+        """A text if a property is not constant although it is expected to be, else None."""
+        return None if name in self.constant else f"{name} is not constant, but expected to be"
 
     # --- JSON -----------------------------------------------------------------------------------------
 

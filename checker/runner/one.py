@@ -91,9 +91,12 @@ class ProgressReporter:
 
     def _rate(self, progress: Progress) -> float:
         """The number of new states per second, over the last one or two seconds."""
+        now, last = (progress.seconds, progress.distinct_states), self._samples[1]
+        if now[0] < last[0] or now[1] < last[1]:  # another search has begun
+            self._samples = now, now
         before, since = self._samples
         if progress.seconds - since[0] >= 1:
-            before, since = self._samples = since, (progress.seconds, progress.distinct_states)
+            before, since = self._samples = since, now
         seconds = progress.seconds - before[0]
         return (progress.distinct_states - before[1]) / seconds if seconds > 0 else 0.0
 

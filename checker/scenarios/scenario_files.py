@@ -263,7 +263,7 @@ _CALLED = {
     list: "a list of names",
     bool: "true or false",
     dict: "a table",
-    int: "a whole number",
+    int: "a whole number from 0 on",
 }
 
 
@@ -620,7 +620,7 @@ class _File:
                 kind = kinds.get(key)
                 if kind is None:
                     raise InputError(unknown(where, key, kinds))
-                if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+                if not isinstance(value, kind) or (kind is int and (isinstance(value, bool) or value < 0)):
                     raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")
                 if kind is list and not all(isinstance(item, str) for item in value):
                     raise InputError(f"{key} is {_CALLED[kind]}, not {value!r}")

@@ -119,7 +119,7 @@ class ScenarioFile(pytest.File):
         return search(self.config, self.request)
 
     def collect(self) -> Iterable[ExpectationItem]:
-        """Collect one item for each property, each expected goal and each expected count."""
+        """Collect one item for each property and each other expectation of ``[expect]``."""
         try:
             request = self.request
         except (InputError, LanguageError) as wrong:
@@ -131,11 +131,21 @@ class ScenarioFile(pytest.File):
             yield self._item(f"{word}[{name}]", _violated if name in violated else _holds, name)
         for name in request.scenario.expectation.reachable if request.as_written else ():
             yield self._item(f"reached[{name}]", _reached, name)
+        yield from self._vacuous(request)
         if request.counts_expected:
             for key in ("distinct_states", "depth"):
                 expected = getattr(expectation, key)
                 if expected is not None:
                     yield self._item(f"{key}[{expected}]", _count, key)
+
+    def _vacuous(self, request: Request) -> Iterable[ExpectationItem]:
+        """One item for each expected impossible action and each expected constant property."""
+        if request.as_written:
+            expectation = request.scenario.expectation
+            for name in sorted(expectation.impossible):
+                yield self._item(f"impossible[{name}]", _impossible, name)
+            for name in sorted(expectation.constant & set(request.properties)):
+                yield self._item(f"constant[{name}]", Result.not_constant, name)
 
     def _item(self, name: str, judge: Judge, about: str) -> ExpectationItem:
         item: ExpectationItem = ExpectationItem.from_parent(self, name=name, judge=judge, about=about)
@@ -205,6 +215,12 @@ def _reached(result: Result, name: str) -> str | None:
     if result.complete:
         return f"{name} is not reached, but was expected to be"
     return f"{name} was not reached, but not all states were seen"
+
+
+def _impossible(result: Result, name: str) -> str | None:
+    if name in result.ruled_out or result.complete:
+        return result.not_impossible(name)
+    return result.not_impossible(name) or f"{name} was not taken, but not all states were seen"
 
 
 def _count(result: Result, key: str) -> str | None:

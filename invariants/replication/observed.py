@@ -40,11 +40,12 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 
 @invariant("966.13")
 def somebody_is_electable(m: Controller, s: State) -> Truth:
-    """ISR or ELR has a member, so the partition can have a leader without loss.
+    """The ISR has a member, or the ELR has one that is a replica, so the partition can have a leader without loss.
 
-    Otherwise the partition waits for an unclean election, an unclean recovery, or its last known leader.
+    Otherwise the partition waits for an unclean election, an unclean recovery, or its last known leader. The controller
+    elects only replicas; after a reassignment the ELR can have other brokers.
     """
-    return ~(s.partition.isr | s.partition.elr).is_empty
+    return ~(s.partition.isr | s.partition.elr & m.assigned(s.partition)).is_empty
 
 
 @invariant("966.19")

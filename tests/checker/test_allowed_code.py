@@ -292,6 +292,16 @@ def hostile(tmp_path: Path, mark: Path) -> Path:
     return folder
 
 
+def test_a_current_directory_that_was_removed_is_one_line(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    script = f'rmdir "$PWD"; exec "{sys.executable}" -m highwater list'
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "highwater: the current directory was removed: change to another directory\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [

@@ -34,6 +34,10 @@ BAD_FILES = {
     "property of a rule that is off": ("properties = ['even_is_small']\n", [":3:", "the rule wraps is off"]),
     "unknown key in expect": ("[expect]\nviolate = []\n", [":4:", "did you mean 'violated'?"]),
     "promise of what is not checked": ("[expect]\nviolated = ['deadlock']\n", [":4:", "'deadlock'"]),
+    "promise of a negative number": (
+        "[expect]\ndistinct_states = -1\n",
+        [":4:", "distinct_states is a whole number from 0 on, not -1"],
+    ),
     "promise of no number": ("[expect]\ndepth = 1.5\n", [":4:", "depth is a whole number"]),
     "not TOML": ("title = \n", ["counter.toml:3:", "not TOML"]),
     "not TOML at the end": ("[parameters", ["counter.toml:3:", "not TOML"]),

@@ -36,6 +36,10 @@ def test_the_rate_is_that_of_the_last_seconds(capsys: pytest.CaptureFixture[str]
         reporter(at(float(second), 1000 * min(second, 17)))
     reporter(at(21.0, 17_000))
     assert capsys.readouterr().err.splitlines()[-1].startswith("x: 17,000 states, 0/s, ")
+    reporter(at(41.0, 100))  # of another search
+    reporter(at(61.0, 2100))
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(", ")[1] for line in said] == ["0/s", "100/s"]
 
 
 def test_preparation_is_reported_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:

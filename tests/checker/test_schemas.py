@@ -25,8 +25,8 @@ DIGESTS = {
     "result": "81eb6264f01ae12e",
     "proof": "3535ce93e8ea3458",
     "gate": "40592d335b72c73e",
-    "mutation": "6d6266fd4b48bc61",
-    "report": "dae83ce03d6e809d",
+    "mutation": "8ed77a04788119fd",
+    "report": "f11443d960b80659",
 }
 """Schema → digest, descriptions left out.
 

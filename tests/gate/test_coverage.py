@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 from highwater.checker.cli import cli
 from highwater.checker.comparing.coverage import BRANCH, GUARD, Coverage, Site, add_scenario, add_trace, uses
 from highwater.checker.comparing.coverage_report import gaps, lines, page
+from highwater.checker.engines.native import state_graph
 from highwater.checker.engines.state_graph import Layout
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import find
@@ -414,3 +416,29 @@ def test_a_parameter_that_ranges_over_some_sets() -> None:
     add_scenario(found, request, SearchOptions(limit_states=50), rules=False, quiet=True)
     asked = {site.name for site in found.sites if site.action == "reassign"}
     assert {"every replica of the target is registered", "where"} <= asked
+
+
+@pytest.mark.parametrize("during", ["exploration", "counting"])
+def test_an_interrupted_source_is_not_counted(
+    during: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C ends the command; the sources before are reported."""
+    explore, count = state_graph.explore, iter(range(9))
+
+    def interrupted(*arguments: Any) -> Any:
+        found = explore(*arguments)
+        return replace(found, stopped_by="interrupted") if next(count) else found
+
+    def stopped(*arguments: Any) -> Any:
+        if next(count):
+            raise KeyboardInterrupt
+        return uses(*arguments)
+
+    if during == "exploration":
+        monkeypatch.setattr(state_graph, "explore", interrupted)
+    else:
+        monkeypatch.setattr("highwater.checker.comparing.coverage.uses", stopped)
+    result = coverage("branches.toml", "branches.toml", "--json", "-")
+    assert result.exit_code == 130
+    found = json.loads(result.stdout)
+    assert (found["sources"], found["states"], found["interrupted"]) == (["branches.toml"], 6, True)

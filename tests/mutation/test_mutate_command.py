@@ -14,7 +14,7 @@ import pytest
 from highwater import checker
 from highwater.checker.commands.mutate import status_of
 from highwater.checker.comparing.mutation import examining
-from highwater.checker.comparing.mutation.examining import EQUIVALENT, KILLED, NOTICED, SURVIVED
+from highwater.checker.comparing.mutation.examining import EQUIVALENT, KILLED, NOTICED, SURVIVED, VERDICTS
 from highwater.checker.comparing.mutation.report import as_json, lines, source_of
 from highwater.checker.comparing.mutation.run import Findings, MutationRun
 from highwater.checker.scenarios import scenario_files
@@ -50,7 +50,7 @@ def test_the_command_prints_a_table_and_writes_json_by_its_schema(register: Path
     content = json.loads(out.read_text(encoding="utf-8"))
     assert problems(content, SCHEMA) == []
     counts = Counter(m["verdict"] for m in content["mutants"])
-    assert content["counts"] == {v: counts[v] for v in (KILLED, NOTICED, EQUIVALENT, SURVIVED)}
+    assert content["counts"] == {v: counts[v] for v in VERDICTS}
     assert f"{len(content['mutants'])} mutants of 1 scenario:" in result.output
     listed = [line for line in result.output.splitlines() if line.startswith("       ")]
     assert len(listed) == counts[NOTICED]
@@ -139,7 +139,10 @@ def test_an_interrupted_run_reports_and_keeps_its_results(
     assert found.interrupted
     assert status_of(found) == 130
     assert any("interrupted" in line for line in lines(found, full=False, width=80))
-    assert any("survived: not compared" in line for line in lines(found, full=False, width=None))
+    missing = sum(not r.results for r in found.records.values())
+    assert f"{missing:>6,} not compared" in list(lines(found, full=False, width=None))
+    assert any("] not compared" in line for line in lines(found, full=True, width=None))
+    assert not any(r.verdict == SURVIVED and not r.results for r in found.records.values())
     monkeypatch.setattr(examining.Examination, "_searched", searched)
     assert verdicts(compared(register, keep=keep)) == verdicts(whole)
 

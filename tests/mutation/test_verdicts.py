@@ -18,6 +18,7 @@ from highwater.checker.comparing.mutation.examining import (
     KILLED,
     LEAVES,
     LIMIT,
+    NOT_COMPARED,
     NOTICED,
     SAME_COUNTS,
     SURVIVED,
@@ -256,7 +257,7 @@ def test_verdicts_over_several_scenarios() -> None:
     """Kills take precedence over count differences, and one difference rules out equivalence."""
     mutant = Mutant("model/x.py:1", 1, (0, 1), "act", "guard", "dropped", "a guard", "")
     cases = {
-        (): SURVIVED,
+        (): NOT_COMPARED,
         (EQUIVALENT, EQUIVALENT): EQUIVALENT,
         (EQUIVALENT, SURVIVED): SURVIVED,
         (SURVIVED, NOTICED, EQUIVALENT): NOTICED,

@@ -113,12 +113,15 @@ def test_a_failure_shows_the_counterexample(project: pytest.Pytester) -> None:
 
 
 def test_promises_that_are_not_kept_fail(project: pytest.Pytester) -> None:
-    scenario(project, "wrong", 'protocol = "register.py"\n' + PROMISE + "distinct_states = 197\n")
+    wrong = 'distinct_states = 197\nimpossible = ["write"]\nconstant = ["no_acknowledged_write_is_lost"]\n'
+    scenario(project, "wrong", 'protocol = "register.py"\n' + PROMISE + wrong)
     result = run(project, "--highwater")
-    result.assert_outcomes(failed=2)
+    result.assert_outcomes(failed=4)
     result.stdout.fnmatch_lines(
         [
             "*no_acknowledged_write_is_lost holds, but expected to be violated",
+            "*write is taken, but expected to be impossible",
+            "*no_acknowledged_write_is_lost is not constant, but expected to be",
             "*distinct_states is 198, but expected to be 197",
         ]
     )

@@ -23,6 +23,7 @@ from highwater.traces.inputs import (
 from highwater.traces.kafka.values import encode, encode_control
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
+from highwater.traces.reports.report import headline, in_all
 from tests.generation.batches import encode_batch
 from tests.traces.kafka.made import dump_of
 from tests.traces.recorded import made, write
@@ -73,6 +74,20 @@ def test_a_directory_is_searched_and_unknown_files_are_skipped(tmp_path: Path) -
     assert found.passed_over == 2
 
 
+def test_links_to_directories_are_followed_once(tmp_path: Path) -> None:
+    below, outside = tmp_path / "x" / "logs", tmp_path / "outside" / "metadata"
+    segment(outside)
+    recording = write(text(below / "notes.txt", "hello\n").with_name("operations.ndjson"), made().lines)
+    (below / "again").symlink_to(below)
+    (below / "up").symlink_to(tmp_path)
+    (below.parent / "a").symlink_to(below)
+    (below.parent / "b").symlink_to(outside)
+    found = inputs([below.parent])
+    assert found.found == [Input(recording, OPERATIONS), Input(below.parent / "b", METADATA_LOG)]
+    assert found.passed_over == 1
+    assert inputs([below.parent / "b"]).found == [Input(below.parent / "b", METADATA_LOG)]
+
+
 def test_broker_logs_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
     for cluster in ("a", "b"):
         segment(tmp_path / cluster / "metadata")
@@ -81,6 +96,24 @@ def test_broker_logs_go_with_the_nearest_metadata_log(tmp_path: Path) -> None:
     assert [i.broker_logs for i in found] == [
         (tmp_path / cluster / "logs" / "node0" / "server.log",) for cluster in ("a", "b")
     ]
+
+
+def test_a_log_without_partitions_says_that_nothing_was_checked(tmp_path: Path) -> None:
+    report = replay(segment(tmp_path / "metadata"))
+    assert headline(report) == "Nothing checked: the input has no partition, no change and no operation"
+    assert in_all([report], rate=False) == "1 input, 2 records: nothing checked"
+
+
+def test_logs_that_are_cut_off_are_skipped(tmp_path: Path) -> None:
+    segment(tmp_path / "metadata")
+    whole = gzip.compress(LOG_LINE.encode())
+    (tmp_path / "server.log.gz").write_bytes(whole)
+    (tmp_path / "server.log.1.gz").write_bytes(whole[:-4])
+    report = replay(tmp_path)
+    (doubt,) = report.doubts
+    assert (doubt.kind, doubt.partitions) == ("damaged file", ())
+    assert doubt.summary == f"skipped {tmp_path / 'server.log.1.gz'}: the compressed file is cut off"
+    assert report.figures["broker logs"] == 1
 
 
 def test_the_same_input_twice_is_one(tmp_path: Path) -> None:

@@ -46,6 +46,20 @@ def test_an_operation_that_does_not_conform(good: Path, bad: Path) -> None:
     assert "error: expected STALE_BROKER_EPOCH, recorded NONE" in result.output
 
 
+@pytest.mark.parametrize("kept", [-30, 100, 5])
+def test_a_compressed_file_that_is_cut_off_is_skipped(
+    good: Path, bad: Path, tmp_path: Path, kept: int
+) -> None:
+    """Replay continues with the other inputs."""
+    cut = tmp_path / "a-cut.gz"
+    cut.write_bytes(gzip.compress(good.read_bytes())[:kept])
+    result = run(cut, good)
+    assert result.exit_code == 3
+    assert f"  input: {good}\n" in result.stdout
+    assert result.stderr == f"highwater: skipped {cut}: the compressed file is cut off\n"
+    assert run(cut, good, bad).exit_code == 1
+
+
 def test_a_directory_means_every_file_below_it(good: Path, bad: Path, tmp_path: Path) -> None:
     (tmp_path / "deeper").mkdir()
     (tmp_path / "deeper" / "more.gz").write_bytes(gzip.compress(good.read_bytes()))

@@ -26,7 +26,7 @@ from highwater.traces.messages.raft_events import (
     Vote,
     VoteAnswer,
 )
-from highwater.traces.reading import INT32, INT64, Place, Source, log_time, printable, split
+from highwater.traces.reading import CHUNK, INT32, INT64, Place, Source, log_time, printable, split
 
 # --- text ------------------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ _HEAD = re.compile(
 _NODE = re.compile(r"\[RaftManager (?:id|nodeId)=(\d{1,10})\] ")
 _LOGGER = re.compile(r"\((org\.apache\.kafka\.raft\.[\w$.]+)\)\s*\Z")
 _ANY_LOGGER = re.compile(r" \([A-Za-z]\w*(?:\.[\w$]+)+\)\s*\Z")
-_SIGN = re.compile(rb"\] (?:TRACE|DEBUG|INFO) \[RaftManager (?:id|nodeId)=\d{1,10}\] ")
+_SIGN = re.compile(rb"\] (?:TRACE|DEBUG|INFO) \[RaftManager (?:id|nodeId)=(\d{1,10})\] ")
 _LOGGED = re.compile(rb"\A\[\d{4}-\d\d-\d\d [^\]]*\] [A-Z]+ .*\(([\w.$]+)\)\s*\Z")
 _OWN, _CLIENT = b"org.apache.kafka.raft.", b"org.apache.kafka.raft.KafkaRaftClient"
 
@@ -283,6 +283,19 @@ def is_raft_log(head: bytes) -> bool:
             return False
         client |= logged[1] == _CLIENT and _SIGN.search(line) is not None
     return client
+
+
+def first_line(path: Path) -> bytes:
+    """The first line of a file, at most its first 64 KiB, for sorting files by time. Raises TraceError."""
+    with Source(path) as source:
+        return source.read(CHUNK).split(b"\n", 1)[0]
+
+
+def first_node(path: Path) -> int | None:
+    """The number of the node in the first 64 KiB of a raft log; None if there is none. Raises TraceError."""
+    with Source(path) as source:
+        found = _SIGN.search(source.read(CHUNK))
+    return None if found is None else int(found[1])
 
 
 class RaftLog:

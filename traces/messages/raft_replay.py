@@ -15,6 +15,7 @@ from highwater.model.language.protocol import rules_on
 from highwater.model.quorum import Quorum
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.messages import raft_events as e
+from highwater.traces.messages.copies import without_copies
 from highwater.traces.messages.quorum import (
     OBSERVERS,
     PROFILE,
@@ -33,7 +34,7 @@ from highwater.traces.messages.raft_events import (
     Received,
     Started,
 )
-from highwater.traces.messages.raft_lines import RaftLog
+from highwater.traces.messages.raft_lines import RaftLog, first_line
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.report import Report
@@ -200,8 +201,9 @@ def replay_raft(
     rules: Mapping[str, bool] | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Replay the raft logs of one cluster in the protocol `quorum`. A node may have several files of different times.
+    """Replay the raft logs of one cluster in the protocol `quorum`.
 
+    A node may have several files of different times; copies of a file are skipped.
     ``progress`` gets the report now and then; KeyboardInterrupt ends the replay early. Raises TraceError if a file
     cannot be read or has an impossible value, or if no line names the voters or one names more than MAX_MEMBERS. Raises
     LanguageError if the profile or a rule does not exist.
@@ -262,7 +264,7 @@ def _first(node: _NodeLogs) -> Iterator[e.Event]:
 
 def _nodes(files: Sequence[Path], report: Report) -> list[_NodeLogs]:
     found: dict[int, list[tuple[int, RaftLog]]] = {}
-    for file in files:
+    for file in without_copies(files, first_line, report.notes):
         first = next(iter(RaftLog(file)), None)
         if first is None:
             report.notes.append(f"skipped {file}: no line of a raft client")

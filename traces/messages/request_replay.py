@@ -19,6 +19,7 @@ from highwater.traces.kafka.dumps import broker_of
 from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.messages import proposals, request_lines
 from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context, controllers_ahead
+from highwater.traces.messages.copies import without_copies
 from highwater.traces.messages.metadata_index import NEVER, MetadataIndex
 from highwater.traces.messages.nodes import Node
 from highwater.traces.messages.proposals import ERRORS
@@ -42,7 +43,6 @@ from highwater.traces.messages.request_lines import (
     read_request_log,
 )
 from highwater.traces.metadata.replay import rarely_collected
-from highwater.traces.reading import CHUNK, Source
 from highwater.traces.reports.findings import Doubt, Finding, Unexplained
 from highwater.traces.reports.observed import (
     CLIENT,
@@ -66,42 +66,6 @@ _OF_CONTROLLER = frozenset({ALTER_PARTITION, REGISTRATION, HEARTBEAT})
 _OF_BROKERS = frozenset({FETCH, PRODUCE})
 
 
-def _without_copies(paths: Sequence[Path], notes: list[str]) -> list[Path]:
-    """The logs in the order of their first lines, without logs with which another one begins. Raises TraceError."""
-    by_beginning: dict[bytes, list[Path]] = {}
-    for path in paths:
-        by_beginning.setdefault(begins(path), []).append(path)
-    kept: list[Path] = []
-    for _, logs in sorted(by_beginning.items()):
-        distinct: list[Path] = []
-        for path in logs:
-            at = next((i for i, other in enumerate(distinct) if _is_copy(path, other)), None)
-            if at is None:
-                distinct.append(path)
-                continue
-            copy, distinct[at] = sorted((path, distinct[at]), key=_size)
-            notes.append(f"{copy}: skipped: {distinct[at]} has the same lines")
-        kept += distinct
-    return kept
-
-
-def _is_copy(path: Path, other: Path) -> bool:
-    """True if one of two files begins with the whole other one."""
-    with Source(path) as one, Source(other) as two:
-        while True:
-            here, there = one.read(CHUNK), two.read(CHUNK)
-            shorter = min(len(here), len(there))
-            if here[:shorter] != there[:shorter]:
-                return False
-            if shorter < CHUNK:
-                return True
-
-
-def _size(path: Path) -> int:
-    with Source(path) as source:
-        return sum(map(len, source.chunks()))
-
-
 class Requests:
     """Replays a cluster's request logs. The results are the context's verdicts, ``notes`` and ``doubts``."""
 
@@ -114,7 +78,7 @@ class Requests:
         self.context, self._read = context, read
         self.counted = Counted()
         self.notes: list[str] = []
-        self.paths = _without_copies(paths, self.notes)
+        self.paths = without_copies(paths, begins, self.notes)
         self.doubts: list[Doubt] = []
         self.files_off: set[str] = set()
         """The paths of logs of nodes whose clocks are off."""

@@ -17,7 +17,7 @@ LIMIT = 100
 """The most lines that do not conform, and findings of a property, in a report; the rest are counted."""
 DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
-    "missing beginning", "missing records", "open transaction", "unknown operation", "clocks",
+    "missing beginning", "missing records", "open transaction", "unknown operation", "clocks", "damaged file",
 )  # fmt: skip
 """The kinds of gaps in an input (``Doubt.kind``), described in docs/replay-reference.md."""
 

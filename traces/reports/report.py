@@ -123,6 +123,11 @@ class Report:
         return self.unexplained_count + sum(self.findings_count.values()) > self.unreliable_count
 
     @property
+    def is_empty(self) -> bool:
+        """True if nothing was checked, because the input has no partition, no change and no operation."""
+        return not (self.partitions or self.changes or self.operations)
+
+    @property
     def incidents(self) -> list[Incident]:
         """The incidents that the findings show, the worst first."""
         return incidents(
@@ -262,7 +267,7 @@ def headline(report: Report) -> str:
     """The result in one line.
 
     It is the worst incident; without incidents, a count of records that do not conform; without these, a count of
-    violations. If there is none of these, it is "INCOMPLETE INPUT" or "No problem found".
+    violations. If there is none of these, it is "INCOMPLETE INPUT", "Nothing checked" or "No problem found".
     """
     begun = "INTERRUPTED: " if report.interrupted else ""
     begun += "DAMAGED INPUT: " if report.damage else ""
@@ -279,6 +284,8 @@ def headline(report: Report) -> str:
     if report.doubts:
         return f"{begun}INCOMPLETE INPUT: no problem found in the complete part"
     so_far = " so far" if report.interrupted or report.damage else ""
+    if report.is_empty:
+        return f"{begun}Nothing checked{so_far}: the input has no partition, no change and no operation"
     return (
         f"{begun}No problem found{so_far}: every {_unit(report)} conforms to {rules_in_words(report.profile)}"
     )
@@ -327,7 +334,9 @@ def in_all(reports: Sequence[Report], rate: bool = True) -> str:
     seconds = sum(r.seconds for r in reports)
     speed = f" ({read / seconds:,.0f} records a second)" if rate and seconds else ""
     inputs = f"{count(len(reports), 'input')}, {count(read, 'record')}"
-    return f"{inputs}: {', '.join(parts) or 'no problem found'}{speed}"
+    if not parts:
+        parts = ["nothing checked" if all(r.is_empty for r in reports) else "no problem found"]
+    return f"{inputs}: {', '.join(parts)}{speed}"
 
 
 def _few_names(partitions: Iterable[str | None]) -> str:

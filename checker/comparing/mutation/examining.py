@@ -39,7 +39,10 @@ from highwater.model.language.mutated import MutatedModel
 from highwater.model.language.mutation import Mutant
 
 KILLED, NOTICED, EQUIVALENT, SURVIVED = "killed by a property", "noticed by counts", "equivalent", "survived"
-VERDICTS = (KILLED, NOTICED, EQUIVALENT, SURVIVED)
+NOT_COMPARED = "not compared"
+KINDS = (KILLED, NOTICED, EQUIVALENT, SURVIVED)
+"""The verdicts of one scenario. A mutant that no scenario compared has the verdict NOT_COMPARED."""
+VERDICTS = (*KINDS, NOT_COMPARED)
 VIOLATED, HOLDS, LEAVES = "violated", "holds", "leaves its type"
 """The ways to kill a mutant: a property is violated, an expected violation is missing, a value leaves its type."""
 SAME_COUNTS, LIMIT = "same counts", "limit"
@@ -49,7 +52,7 @@ _TIMES, _MORE = 3, 200_000
 """A mutant's search ends at ``_TIMES`` times the protocol's number of states, plus ``_MORE``."""
 
 Count = Annotated[int, Meta(ge=0)]
-Kind = Annotated[str, Meta(pattern=f"^({'|'.join(VERDICTS)})\\Z")]
+Kind = Annotated[str, Meta(pattern=f"^({'|'.join(KINDS)})\\Z")]
 How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, SAME_COUNTS, LIMIT))})\\Z")]
 
 
@@ -307,8 +310,10 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """The verdict over all scenarios, one of ``VERDICTS``. A mutant that no scenario compared survives."""
+        """The verdict over all scenarios, one of ``VERDICTS``."""
         kinds = {r.kind for r in self.results.values()}
+        if not kinds:
+            return NOT_COMPARED
         if kinds == {EQUIVALENT}:
             return EQUIVALENT
         return next((kind for kind in (KILLED, NOTICED) if kind in kinds), SURVIVED)

@@ -16,6 +16,7 @@ from highwater.checker.comparing.mutation.examining import (
     KILLED,
     LEAVES,
     LIMIT,
+    NOT_COMPARED,
     NOTICED,
     SAME_COUNTS,
     SURVIVED,
@@ -43,13 +44,13 @@ def _place(mutant: Mutant) -> tuple[str, int, tuple[int, int], str, str]:
 def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
     """The lines of the table: the mutants that no property kills, by file and function, then the totals.
 
-    Equivalent mutants, which no property can detect, are only counted. With ``full`` all mutants are listed. The
-    table is folded at ``width`` columns.
+    Equivalent mutants, which no property can detect, and mutants that were not compared are only counted. With ``full``
+    all mutants are listed. The table is folded at ``width`` columns.
     """
     yield from found.notes
     heading = None
     for record in in_order(found):
-        if not full and record.verdict in (KILLED, EQUIVALENT):
+        if not full and record.verdict in (KILLED, EQUIVALENT, NOT_COMPARED):
             continue
         mutant = record.mutant
         file, _, line = mutant.place.rpartition(":")
@@ -59,7 +60,7 @@ def lines(found: Findings, *, full: bool, width: int | None) -> Iterator[str]:
         yield from fold(f"{mutant.kind} {text}", f"{line:>6} ", width, " " * 9)
         yield from fold(f"[{mutant.change}] {because(record)}", " " * 7, width, " " * 9)
     counts = Counter(r.verdict for r in found.records.values())
-    yield from (f"{counts[verdict]:>6,} {verdict}" for verdict in VERDICTS)
+    yield from (f"{counts[v]:>6,} {v}" for v in VERDICTS if counts[v] or v != NOT_COMPARED)
     yield from fold(summary(found), "", width, "  ")
 
 
@@ -69,7 +70,7 @@ def because(record: Record) -> str:
     if verdict == EQUIVALENT:
         return f"{verdict}: the same steps in all states of {len({name for name, _ in deciding})} scenarios"
     if not deciding:
-        return f"{verdict}: not compared"
+        return verdict
     scenario, first = deciding[0]
     more = f" and {len(deciding) - 1} more" if len(deciding) > 1 and verdict != KILLED else ""
     return f"{verdict}: {_reason(first)} in {short_name(scenario)}{more}"

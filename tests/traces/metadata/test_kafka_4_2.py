@@ -218,6 +218,18 @@ def test_losing_the_leader_again_is_no_second_unclean_election(tmp_path: Path) -
     assert said == [(0, "somebody_is_electable", None), (3, "leader_elected_cleanly", 0)]
 
 
+def test_an_elr_member_that_is_no_replica_is_not_electable(tmp_path: Path) -> None:
+    """After a reassignment to broker 0, which comes back uncleanly, the ELR has only other brokers."""
+    few = change(0, isr=[0], replicas=[0], leader=0, eligibleLeaderReplicas=[1, 2])
+    leaderless = change(0, isr=[], leader=-1, eligibleLeaderReplicas=[0, 1, 2], lastKnownElr=[0])
+    fenced = [leaderless, change(0, "u", isr=[1, 2], leader=1), registration_change(0, 2, fenced=1)]
+    again = registration(0, START + 4, incarnationId="AAAAAAAAAAAAAAAAAAAAXw")
+    report = replayed(tmp_path, few, fenced, [change(0, eligibleLeaderReplicas=[1, 2]), again])
+    assert report.unexplained == []
+    found = [f.position["offset"] - START for f in report.findings if f.property == "somebody_is_electable"]
+    assert found == [4]
+
+
 def test_min_isr_goes_by_the_replicas_of_the_first_partition(tmp_path: Path) -> None:
     """The partition keeps its slots, as its ELR has the brokers that become replicas again."""
     few = change(0, isr=[0], replicas=[0], leader=0, eligibleLeaderReplicas=[1, 2])

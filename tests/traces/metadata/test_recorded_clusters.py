@@ -131,12 +131,13 @@ FINDINGS_4_2: dict[str, Found] = {
         (172, "leader_elected_cleanly", "t1-1", True),
     },
     "mixed-requests-elr-4": set(),
-    # t1-2 is reduced to broker 0. min.insync.replicas of t1 is lowered while t1-0 and t1-2 have no leader (199), which
-    # clears the ELR. An operator requests the unclean election of 1 (235).
+    # t1-2 is reduced to broker 0, whose unclean registration takes it out of the ELR (167): the ELR keeps 2 and 3,
+    # which are no replicas. min.insync.replicas of t1 is lowered while t1-0 has no leader (199), which clears the ELR.
+    # An operator requests the unclean election of 1 (235).
     "mixed-requests-elr-6": {
         *((137, name, "t1-2", True) for name in _REASSIGNED),
+        (167, "somebody_is_electable", "t1-2", True),
         (199, "somebody_is_electable", "t1-0", True),
-        (199, "somebody_is_electable", "t1-2", True),
         (235, "leader_elected_cleanly", "t1-0", True),
     },
     "quickrestart-elr": set(),

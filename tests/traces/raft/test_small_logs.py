@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -11,7 +12,9 @@ import pytest
 
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum
+from highwater.traces.inputs import inputs
 from highwater.traces.messages.raft_replay import replay_raft
+from highwater.traces.replay import replay_input
 from highwater.traces.reports.report import Report
 from tests.traces.raft.test_runs import model
 from tests.traces.raft.writing import State, Writer, scripted
@@ -87,6 +90,26 @@ def test_a_restart_of_another_member_keeps_a_fetch_parked(tmp_path: Path) -> Non
     report = replay_raft(written([*WAITS, *restarts]).write(tmp_path))
     assert told(report) == []
     assert report.figures["explained: complete_parked"] == 1
+
+
+def test_copies_of_a_log_are_skipped_and_rotated_logs_are_read(tmp_path: Path) -> None:
+    restarts: list[Step] = [("restart", {"m": 2}), APPEND, ("take_answer", {"f": 1})]
+    leader, follower, other = written([*WAITS, *restarts]).write(tmp_path)
+    half = len(leader.read_bytes()) // 2
+    shorter = leader.with_name("raft.log.old")
+    shorter.write_bytes(leader.read_bytes()[:half])
+    zipped = follower.with_name("raft.log.gz")
+    zipped.write_bytes(gzip.compress(follower.read_bytes()))
+    lines = other.read_bytes().splitlines(keepends=True)
+    other.with_name("raft.log.1").write_bytes(b"".join(lines[:2]))
+    other.write_bytes(b"".join(lines[2:]))
+    again = shorter.parent / ".." / shorter.parent.name / shorter.name
+    (found,) = inputs([tmp_path, again]).found
+    report = replay_input(found)
+    assert told(report) == []
+    assert report.figures["nodes"] == 3
+    assert report.figures["explained: complete_parked"] == 1
+    assert {note.split(": ")[0] for note in report.notes} == {str(shorter), str(again), str(zipped)}
 
 
 @pytest.mark.parametrize("candidate", [True, False])
