@@ -126,7 +126,7 @@ def follow(
         return Status.INTERRUPTED if signals and signals[0] == signal.SIGINT else Status.OK
     finally:
         following.close()
-        for output in (hook, metrics, events):
+        for output in (hook, metrics, events, state):
             if output is not None:
                 output.close()
 

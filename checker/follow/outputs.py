@@ -179,13 +179,24 @@ def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
 class StateFile:
     """The file with the state from which a follower continues after a restart.
 
-    Each write replaces the whole file or leaves it unchanged. The file has a checksum.
+    Each write replaces the whole file or leaves it unchanged. The file has a checksum. A lock on ``FILE.lock`` beside
+    it refuses a second follower, as the file itself is replaced.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._written = ""
         self._failed = False
+        self._locked: int | None = None
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+            self._locked = os.open(f"{path}.lock", flags, 0o644)
+            _lock(self._locked)
+        except BlockingIOError as wrong:
+            self.close()
+            raise InputError(f"--state {path}: {wrong.strerror}") from None
+        except OSError:
+            pass  # no lock file there, such as for /dev/null: `write` reports a directory that is not writable
 
     def read(self, directory: Path) -> FollowerState | None:
         """The follower's state for ``directory``; None if the file is missing or cannot be used.
@@ -237,6 +248,12 @@ class StateFile:
             return False
         self._written, self._failed = text, False
         return True
+
+    def close(self) -> None:
+        """Unlock the file."""
+        if self._locked is not None:
+            os.close(self._locked)
+        self._locked = None
 
 
 def _sum(state: Any) -> int:

@@ -332,12 +332,15 @@ def test_an_ipv6_address_for_metrics_stands_in_brackets(monkeypatch: pytest.Monk
     assert asked == [(9464, "::1")]
 
 
-def test_a_second_follower_cannot_write_the_same_events(tmp_path: Path) -> None:
-    first = EventFile(str(tmp_path / "events"))
+@pytest.mark.parametrize("opened", [lambda path: EventFile(str(path)), StateFile])
+def test_a_second_follower_cannot_write_the_same_events_or_state(
+    opened: Callable[[Path], EventFile | StateFile], tmp_path: Path
+) -> None:
+    first = opened(tmp_path / "file")
     with pytest.raises(InputError, match="another follower"):
-        EventFile(str(tmp_path / "events"))
+        opened(tmp_path / "file")
     first.close()
-    EventFile(str(tmp_path / "events")).close()
+    opened(tmp_path / "file").close()
 
 
 def test_several_followers_can_write_to_a_device() -> None:
