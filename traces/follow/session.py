@@ -370,7 +370,7 @@ class Following:
     def _broker_logs(
         self, tails: BrokerTails, follower: MetadataFollower
     ) -> Iterator[IncidentEvent | Notice]:
-        """The events from new lines in the brokers' logs, and a notice for each file that cannot be read."""
+        """The events from new lines in the brokers' logs, and notices of what cannot be read."""
         if self._looked % _LOOK_EVERY == 0:
             tails.look()
         self._looked += 1

@@ -199,3 +199,15 @@ def test_a_bad_line_is_reported_and_only_that_line_is_left_out(tmp_path: Path) -
         assert ":2: before: " in tails.unreadable[tmp_path / "server.log"]
         times += [event.time_ms % 60_000 for event in tails.poll()]
     assert times == [1_000, 3_000]
+
+
+def test_an_unreadable_directory_is_reported_once(log: bytes, cluster: Cluster) -> None:
+    logs = cluster.folder / "logs"
+    logs.mkdir(parents=True)
+    cluster.grow(log)
+    cluster.follower = Following(cluster.folder, broker_logs=[logs / "no", logs / "yet"])
+    (logs / "no").symlink_to(logs / "no")  # even root cannot read it
+    for _ in range(25):
+        cluster.follow()
+    unreadable = [n.text.partition(": ")[0] for n in cluster.notices if n.kind == "unreadable"]
+    assert unreadable == [str(logs / "no")]
