@@ -20,7 +20,7 @@ from highwater.traces.reports.incidents import (
     Incident,
     incidents,
 )
-from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd
+from highwater.traces.reports.observed import Controllers, FinalState, PartitionState, ReplicaEnd
 
 OPENED, CHANGED, CLOSED = "opened", "changed", "closed"
 MAX_OPEN = 10_000
@@ -68,22 +68,23 @@ class IncidentEvent:
 
 @dataclass(frozen=True)
 class PartitionNow:
-    """The state of a partition in the metadata log so far.
+    """A partition in the metadata log so far.
 
     ``failing`` names the properties that do not hold or may not hold. ``final`` is None if the partition has a leader
-    and nothing fails.
+    and nothing fails. ``whole_at`` are the offset and time of the last change that left or made the partition whole.
     """
 
-    leader: int | None
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
+    state: PartitionState
     failing: tuple[str, ...]
     final: FinalState | None
+    whole_at: tuple[int, int] = (-1, -1)
 
-    @property
-    def is_whole(self) -> bool:
-        """True if the partition has a leader, and all replicas are in the ISR."""
-        return self.leader is not None and set(self.replicas) <= set(self.isr)
+    def was_whole_after(self, incident: Incident) -> bool:
+        """True if the partition was whole after an incident, which late evidence can show only afterwards."""
+        offset, time = self.whole_at
+        if "offset" in incident.position:
+            return bool(incident.position["offset"] < offset)
+        return incident.time is not None and incident.time < time
 
 
 @dataclass
@@ -182,7 +183,7 @@ class Ledger:
                 continue
             if not one.inherited:
                 events.append(self._close(id, offset, time, f"continued as {made[-1].id}" if made else ""))
-            elif now is None or now.is_whole:
+            elif now is None or now.state.is_whole:
                 events.append(self._close(id, offset, time))
         if partition not in self.partitions:
             self._findings.pop(partition, None)
@@ -299,10 +300,13 @@ def _is_over(incident: Incident, now: PartitionNow | None) -> bool:
     """True if an incident has ended; every incident ends when its partition is deleted (``now`` None).
 
     An incident about lost records or an election ends when the partition is whole. Any other incident ends when the
-    partition has a leader and none of the incident's broken properties fails.
+    partition has a leader and none of the incident's broken properties fails. An incident that only brokers' logs show
+    also ends when the partition is whole.
     """
     if now is None:
         return True
     if incident.severity in (LOST, UNCLEAN) or not _ELECTIONS.isdisjoint(incident.broken):
-        return now.is_whole
-    return now.leader is not None and set(incident.broken).isdisjoint(now.failing)
+        return now.state.is_whole or now.was_whole_after(incident)
+    if "offset" not in incident.position and now.was_whole_after(incident):
+        return True
+    return now.state.leader is not None and set(incident.broken).isdisjoint(now.failing)

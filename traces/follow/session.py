@@ -21,7 +21,7 @@ from highwater.traces.metadata.replay import load
 from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding, Unexplained
-from highwater.traces.reports.observed import FinalState
+from highwater.traces.reports.observed import FinalState, PartitionChange
 from highwater.traces.reports.report import Report
 
 STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
@@ -138,6 +138,7 @@ class Following:
         self._watermarks = Watermarks(())
         self._looked = 0
         self._unreadable: dict[Path, str] = {}
+        self._whole_at: dict[str, tuple[int, int]] = {}
         self._seen_findings: set[tuple[str, str | None, str]] = set()
         self._follower: MetadataFollower | None = None
         self._report = _LiveReport(self.directory)
@@ -271,11 +272,11 @@ class Following:
         self._report, self._seen = _LiveReport(self.directory), {}
         self._doubts = self.counts.caveats = 0
         self._watermarks.log_begins()
+        self._whole_at.clear()
         self._seen_findings.clear()
         watch = NOBODY
         if self._tails is not None:
-            found = self._watermarks
-            watch = Watch(every_partition, found.change, found.setting_changed)
+            watch = Watch(every_partition, self._changed, self._watermarks.setting_changed)
         follower = self._follower = MetadataFollower(self._report, self._profile, self._rules, watch)
         if piece.why:
             yield Notice("read again", piece.why, self._tail.next_offset)
@@ -293,6 +294,14 @@ class Following:
             missed = f"offsets {self._read_up_to} to {end - 1} were deleted before they were read"
             yield Notice("missed", missed, self._read_up_to)
         yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
+
+    def _changed(self, change: PartitionChange) -> None:
+        """Process a change of a partition, for the evidence of brokers' logs that comes later."""
+        self._watermarks.change(change)
+        if change.after is None:
+            self._whole_at.pop(change.name, None)
+        elif any(state is not None and state.is_whole for state in (change.before, change.after)):
+            self._whole_at[change.name] = (change.position, change.time)
 
     def _adopt(self) -> Iterator[IncidentEvent]:
         """Finish reading the log again. Yields the events for incidents that differ from the reported incidents."""
@@ -349,7 +358,7 @@ class Following:
                 if name not in touched and self._seen.get(name) == seen:
                     continue
                 self._seen[name] = seen
-            now = None if partition is None else _now(partition)
+            now = None if partition is None else _now(partition, self._whole_at.get(name, (-1, -1)))
             yield from self._spoken(ledger.look(name, now, around, offset, moment))
             if name not in ledger.partitions:
                 self._seen.pop(name, None)
@@ -429,10 +438,10 @@ class Following:
             self._tails.close()
 
 
-def _now(partition: Partition) -> PartitionNow:
+def _now(partition: Partition, whole_at: tuple[int, int]) -> PartitionNow:
     """The present state of a partition in the log so far."""
     state = partition.observed
     failing = tuple(sorted((partition.belief.violated | partition.belief.doubtful) - MEASURED))
     since = partition.leaderless_since
     final = FinalState.of(partition.name, state, since, failing) if failing or since is not None else None
-    return PartitionNow(state.leader, state.isr, state.replicas, failing, final)
+    return PartitionNow(state, failing, final, whole_at)
