@@ -139,12 +139,12 @@ def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> 
     or closed are added to ``place``, and are recognized by their ids.
     """
     for event in events.after(0 if place is None else place.seq):
-        place = FollowerState(0, 0, 0, {}) if place is None else place
+        place = FollowerState(0, 0, 0, {}, {} if has_logs else None) if place is None else place
         incident = event["incident"]
         place.seq, place.next_offset = event["seq"], max(place.next_offset, event["offset"] + 1)
         if event["event"] == CLOSED:
             place.open.pop(incident["id"], None)
-            if has_logs:
+            if place.settled is not None:
                 place.settled[incident["id"]] = str(incident["severity"])
         else:
             place.open[incident["id"]] = incident

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from highwater.traces.follow.session import STATES, Counts, FollowerState
 from highwater.traces.reading import printable
 from highwater.traces.reports.incidents import SEVERITIES
 
-FORMAT = 1
+FORMAT = 2
+PLACE = tuple(field.name for field in fields(FollowerState))
 MAX_PENDING = 100_000
 """The most events that wait while the file cannot be written; later ones are dropped."""
 MAX_TIMES = 16
@@ -212,12 +214,11 @@ class StateFile:
                 raise InputError(f"{self.path}: written by another version")
             if state["directory"] != str(directory.absolute()):
                 raise InputError(f"{self.path}: of another directory, {state['directory']}")
-            place = FollowerState(
-                state["begun_at"], state["next_offset"], state["seq"], state["open"], state["settled"]
-            )
+            marks = [(offset, checksum) for offset, checksum in state["marks"]]
+            place = FollowerState(**{**{name: state[name] for name in PLACE}, "marks": marks})
         except FileNotFoundError:
             return None
-        except (InputError, KeyError, TypeError, AttributeError) as wrong:
+        except (InputError, KeyError, TypeError, ValueError, AttributeError) as wrong:
             what = str(wrong) if isinstance(wrong, InputError) else f"{self.path}: not a follower's state"
             note(f"{what}; the log is read anew")
             return None
@@ -229,11 +230,7 @@ class StateFile:
             "format": FORMAT,
             "engine": versions("report")["highwater"],
             "directory": str(directory.absolute()),
-            "begun_at": place.begun_at,
-            "next_offset": place.next_offset,
-            "seq": place.seq,
-            "open": place.open,
-            "settled": place.settled,
+            **{name: getattr(place, name) for name in PLACE},
         }
         text = json.dumps({"checksum": _sum(state), "state": state})
         if text == self._written:

@@ -10,7 +10,8 @@ from pathlib import Path
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.follow.broker_tails import BrokerTails
-from highwater.traces.follow.ledger import IncidentContext, IncidentEvent, Ledger, Open, PartitionNow
+from highwater.traces.follow.ledger import IncidentContext, IncidentEvent, Ledger, Open, PartitionNow, Reread
+from highwater.traces.follow.marks import Mark
 from highwater.traces.follow.tail import LogStart, LogTail, Piece
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import PARTITION, Gap
@@ -66,8 +67,12 @@ class FollowerState:
     next_offset: int
     seq: int
     open: dict[str, Mapping[str, object]]
-    settled: dict[str, str] = field(default_factory=dict)
-    """The severities of closed incidents that the brokers' logs would show again, by id."""
+    settled: dict[str, str] | None = None
+    """The severities of closed incidents that the brokers' logs would show again, by id; None without these logs."""
+    cluster: str = ""
+    """The id of the cluster, if meta.properties has it."""
+    marks: list[Mark] = field(default_factory=list)
+    """Checksums of batches, by which the log is recognized."""
 
 
 class _LiveReport(Report):
@@ -120,10 +125,9 @@ class Following:
         is_log = directory.absolute().name == PARTITION
         self.directory = directory if is_log else directory / PARTITION
         self._profile, self._rules = profile, rules
-        before = (None, 0) if place is None else (place.begun_at, place.next_offset)
-        self._tail = LogTail(self.directory, *before)
+        self._tail = LogTail(self.directory)
         self.counts = Counts()
-        self.ledger = Ledger(keeps_settled=bool(broker_logs))
+        self.ledger = Ledger(settled={} if broker_logs else None)
         self.is_waiting = True
         """True while the directory has no log."""
         self._told: dict[str, Open] = {}
@@ -133,7 +137,10 @@ class Following:
             self._told = {id: Open(said) for id, said in place.open.items()}
             self._read_up_to = place.next_offset
             self.ledger.seq = self._seq_before = place.seq
-            self.ledger.settled = dict(place.settled)
+            self.ledger.settled = dict(place.settled) if broker_logs and place.settled is not None else None
+            self._tail = LogTail(
+                self.directory, place.begun_at, place.next_offset, place.cluster, place.marks
+            )
         self._tails = BrokerTails(broker_logs) if broker_logs else None
         self._watermarks = Watermarks(())
         self._looked = 0
@@ -172,7 +179,9 @@ class Following:
             self._read_up_to if self._is_before else self._tail.next_offset,
             self._seq_before if self._is_before else self.ledger.seq,
             {id: one.incident for id, one in self.reported.items()},
-            dict(self.ledger.settled),
+            None if self.ledger.settled is None else dict(self.ledger.settled),
+            self._tail.cluster,
+            [*(self._tail.marks.known.items() if self._is_before else self._tail.marks.read)],
         )
 
     _seq_before = 0
@@ -264,10 +273,12 @@ class Following:
         self._ends = 0
         if not self.ledger.reads_again:
             self._seq_before = self.ledger.seq
-        settled = self.ledger.settled
-        self.ledger = Ledger(self._seq_before, self._tails is not None)
-        self.ledger.settled = settled
+        self.ledger = Ledger(self._seq_before, self.ledger.settled)
+        if piece.is_other:
+            yield from self._close_all(piece)
         self.ledger.reads_again = bool(self._told) or self._read_up_to > 0
+        if not self.ledger.reads_again:
+            self._tail.marks.accept()
         self._why, self.counts.next_offset = piece.why, self._tail.next_offset
         self._report, self._seen = _LiveReport(self.directory), {}
         self._doubts = self.counts.caveats = 0
@@ -303,13 +314,26 @@ class Following:
         elif any(state is not None and state.is_whole for state in (change.before, change.after)):
             self._whole_at[change.name] = (change.position, change.time)
 
+    def _close_all(self, piece: LogStart) -> Iterator[IncidentEvent]:
+        """Close all incidents, as they are of another log than the one that is read from here on."""
+        ledger, last = self.ledger, self._tail.next_offset - 1
+        yield from ledger.adopt(
+            self._told, last, self.counts.last_time, 0, Reread(piece.why, 0, is_other=True)
+        )
+        self._told, self._read_up_to, self._seq_before = {}, 0, ledger.seq
+        ledger.settled = None if self._tails is None else {}
+
     def _adopt(self) -> Iterator[IncidentEvent]:
         """Finish reading the log again. Yields the events for incidents that differ from the reported incidents."""
-        ledger, counts = self.ledger, self.counts
-        ledger.seq = self._seq_before
-        yield from ledger.adopt(
-            self._told, self._tail.next_offset - 1, counts.last_time, self._tail.begun_at, self._why
-        )
+        ledger, tail = self.ledger, self._tail
+        ledger.seq, differs_at = self._seq_before, tail.marks.differs_at
+        new_from = self._read_up_to if differs_at is None else min(self._read_up_to, differs_at)
+        reread = Reread(self._why, new_from, differs_at is not None)
+        last, moment = tail.next_offset - 1, self.counts.last_time
+        yield from ledger.adopt(self._told, last, moment, tail.begun_at, reread)
+        if self._tails is not None and ledger.settled is None:
+            ledger.settled = {}
+        tail.marks.accept()
         self._told, self._read_up_to = {}, 0
 
     # --- partitions -------------------------------------------------------------------------------
