@@ -10,10 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-import click
-
 from highwater.checker.base.problems import InputError, Status
-from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile, note
+from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile, note, say
 from highwater.traces.follow.ledger import CLOSED, IncidentEvent
 from highwater.traces.follow.session import FollowerState, Following, Notice
 from highwater.traces.metadata.replay import rarely_collected
@@ -108,21 +106,25 @@ def follow(
             while not stop.is_set():
                 for said in following.poll():
                     _tell(said, events, metrics, hook, quiet)
-                written = events is None or events.flush()
+                if (written := events is None or events.flush()) and state is not None:
+                    place = following.place
                 if metrics is not None:
                     open = [str(one.incident["severity"]) for one in following.reported.values()]
                     metrics.update(following.counts, open, following.is_waiting)
                 is_due = waited >= STATE_SECONDS and following.has_begun
-                if state is not None and written and is_due:
-                    state.write(directory, following.place)
+                if state is not None and place is not None and written and is_due:
+                    state.write(directory, place)
                     waited = 0.0
                 if not following.is_behind:
                     stop.wait(POLL_SECONDS)
                     waited += POLL_SECONDS
                 else:
                     waited = STATE_SECONDS
-        if state is not None and (events is None or events.flush()) and following.has_begun:
-            state.write(directory, following.place)
+        if state is not None and following.has_begun:
+            if events is None or events.flush():
+                place = following.place
+            if place is not None:  # where no event that waits in vain is left out
+                state.write(directory, place)
         return Status.INTERRUPTED if signals and signals[0] == signal.SIGINT else Status.OK
     finally:
         following.close()
@@ -182,6 +184,4 @@ def _say(said: IncidentEvent | Notice) -> None:
         return
     label = LABELS[str(said.incident["severity"])]
     head = f"{moment(said.time)}  {said.event}  {label}: {said.incident['headline']}"
-    click.echo(
-        printable(head + (f" ({said.why})" if said.event == CLOSED and said.why else ""), 1000), err=True
-    )
+    say(printable(head + (f" ({said.why})" if said.event == CLOSED and said.why else ""), 1000))

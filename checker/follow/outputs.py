@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import select
 import shlex
 import signal
 import stat
@@ -36,11 +37,30 @@ MAX_PENDING = 100_000
 MAX_TIMES = 16
 """How many times the usual limits of JSON files a state can have: 10,000 open incidents with long names."""
 _TAIL = 1 << 20
+_PATIENCE = 0.5
+"""The seconds that a write waits for the reader of a pipe, so that SIGTERM is not delayed for longer."""
 
 
 def note(text: str) -> None:
     """Print a line for people on standard error."""
-    click.echo(f"highwater: {printable(text, 2000)}", err=True)
+    say(f"highwater: {printable(text, 2000)}")
+
+
+def say(line: str) -> None:
+    """Print a line on standard error; drop it if that is a pipe that nobody reads."""
+    try:
+        error = sys.stderr.fileno()
+    except (OSError, ValueError):  # no file, but for instance a buffer
+        error = None
+    if error is None or _is_ready(error):
+        click.echo(line, err=True)
+
+
+def _is_ready(file: int, seconds: float = _PATIENCE) -> bool:
+    """Wait until a file can be written; False if it is a pipe that stays full. A ready pipe has room for PIPE_BUF."""
+    waiting = select.poll()
+    waiting.register(file, select.POLLOUT)
+    return bool(waiting.poll(seconds * 1000))
 
 
 class EventFile:
@@ -48,12 +68,12 @@ class EventFile:
 
     An event that the file already has is not written again. A second follower cannot open the file. Opening the file
     removes an incomplete last line. While the file cannot be written, for instance because the disk is full, up to
-    MAX_PENDING events wait.
+    MAX_PENDING events wait. They also wait while standard output is a pipe that nobody reads.
     """
 
     def __init__(self, target: str) -> None:
         self._target = target
-        self._pending: deque[str] = deque()
+        self._pending: deque[bytes] = deque()
         self._is_full = False
         self.last_seq = 0
         """The number (``seq``) of the last event in the file or waiting for it; 0 if there is none."""
@@ -103,7 +123,7 @@ class EventFile:
         if seq is not None and seq <= self.last_seq:
             return
         if len(self._pending) < MAX_PENDING:
-            self._pending.append(json.dumps(event, ensure_ascii=True) + "\n")
+            self._pending.append(json.dumps(event, ensure_ascii=True).encode() + b"\n")
             if seq is not None:
                 self.last_seq = seq
         self.flush()
@@ -111,13 +131,11 @@ class EventFile:
     def flush(self) -> bool:
         """Write the waiting events. Returns True if none is left waiting. Raises BrokenPipeError."""
         while self._pending:
-            data = self._pending[0].encode()
             try:
                 if self._file is None:
-                    sys.stdout.buffer.write(data)
-                    sys.stdout.buffer.flush()
+                    self._print()
                 else:
-                    self._append(data)
+                    self._append(self._pending[0])
             except BrokenPipeError:
                 raise
             except OSError as wrong:
@@ -130,6 +148,14 @@ class EventFile:
                 self._is_full = False
                 note(f"--events {self._target}: can be written again")
         return True
+
+    def _print(self) -> None:
+        """Write the first waiting event to standard output; what has no room goes on waiting. Raises OSError."""
+        output = sys.stdout.fileno()
+        while data := self._pending[0]:
+            if not _is_ready(output, 0 if self._is_full else _PATIENCE):
+                raise BlockingIOError(errno.EAGAIN, "nobody reads the pipe")
+            self._pending[0] = data[os.write(output, data[: select.PIPE_BUF]) :]
 
     def _append(self, data: bytes) -> None:
         """Append data to the file completely or not at all. Raises OSError."""
