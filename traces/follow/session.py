@@ -246,7 +246,7 @@ class Following:
         except TraceError as raised:
             wrong = raised
         counts.records += len(batch.values)
-        counts.last_time = max(counts.last_time, batch.timestamp)
+        counts.last_time = batch.timestamp if batch.timestamp > 0 else counts.last_time
         counts.next_offset = batch.last_offset + 1
         report, ledger = self._report, self.ledger
         if (

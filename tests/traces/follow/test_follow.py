@@ -315,6 +315,18 @@ def test_a_directory_that_was_removed_and_made_anew_is_read_again(log: bytes, cl
     assert [n.kind for n in cluster.notices] == ["begun", *["nonconforming"] * 3, "read again", "begun"]
 
 
+def test_a_record_with_a_clock_far_ahead_does_not_hide_that_the_log_stands_still(
+    log: bytes, cluster: Cluster
+) -> None:
+    offset = int.from_bytes(log[ends(log)[-2] :][:8]) + 100
+    cluster.grow(log)
+    for number, time in enumerate((10**15, 2000)):
+        cluster.grow(encode_batch(offset + number, 1, time, [change(0, isr=[0, 1, 2])]))
+    cluster.follow()
+    assert cluster.follower.counts.last_time == 2000
+    assert cluster.follower.counts.delay > 10**6
+
+
 def test_a_shorter_log_that_grows_with_every_poll_is_followed(log: bytes, cluster: Cluster) -> None:
     """The state is that of a longer log, which another one has replaced."""
     cluster.follower = Following(cluster.folder, place=FollowerState(0, 10_000, 7, {}))
