@@ -78,13 +78,10 @@ def follow(
     """Follow the metadata log in the first of ``paths`` until SIGTERM (status 0) or SIGINT (130).
 
     Further ``paths`` are directories with brokers' logs. An event is written before the state that follows it. With a
-    state file, an event that the event file already has is not repeated. Without a state file, events are numbered from
-    1 again.
+    state file, an event that the event file already has is not repeated. Without one, events are numbered from 1.
     Raises InputError if a path is a file, and LanguageError for an unknown profile or rule.
     """
-    for path in paths:
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path}: --follow needs directories: of a metadata log, then of brokers' logs")
+    _refuse_files(paths)
     directory, broker_logs = paths[0], paths[1:]
     events, state, metrics, hook = outputs
     place = None if state is None else state.read(directory)
@@ -106,13 +103,13 @@ def follow(
             while not stop.is_set():
                 for said in following.poll():
                     _tell(said, events, metrics, hook, quiet)
-                if (written := events is None or events.flush()) and state is not None:
-                    place = following.place
+                if events is None or events.flush():
+                    place = following.place  # else the state leaves out the events that wait
                 if metrics is not None:
                     open = [str(one.incident["severity"]) for one in following.reported.values()]
                     metrics.update(following.counts, open, following.is_waiting)
                 is_due = waited >= STATE_SECONDS and following.has_begun
-                if state is not None and place is not None and written and is_due:
+                if state is not None and place is not None and is_due:
                     state.write(directory, place)
                     waited = 0.0
                 if not following.is_behind:
@@ -120,17 +117,22 @@ def follow(
                     waited += POLL_SECONDS
                 else:
                     waited = STATE_SECONDS
-        if state is not None and following.has_begun:
-            if events is None or events.flush():
-                place = following.place
-            if place is not None:  # where no event that waits in vain is left out
-                state.write(directory, place)
+        if events is None or events.flush():
+            place = following.place
+        if state is not None and place is not None and following.has_begun:
+            state.write(directory, place)
         return Status.INTERRUPTED if signals and signals[0] == signal.SIGINT else Status.OK
     finally:
         following.close()
         for output in (hook, metrics, events, state):
             if output is not None:
                 output.close()
+
+
+def _refuse_files(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: --follow needs directories: of a metadata log, then of brokers' logs")
 
 
 def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> FollowerState | None:

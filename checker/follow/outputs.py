@@ -50,7 +50,7 @@ def say(line: str) -> None:
     """Print a line on standard error; drop it if that is a pipe that nobody reads."""
     try:
         error = sys.stderr.fileno()
-    except (OSError, ValueError):  # no file, but for instance a buffer
+    except (OSError, ValueError):  # such as a buffer
         error = None
     if error is None or _is_ready(error):
         click.echo(line, err=True)

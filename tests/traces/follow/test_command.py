@@ -160,6 +160,7 @@ def test_a_pipe_that_nobody_reads_delays_no_signal_and_loses_no_event(
     running.send_signal(signal.SIGTERM)
     assert running.wait(timeout=60) == 0
     assert time.monotonic() - before < 5
+    running.communicate()
     start(cluster.folder, "--events", str(events), "--state", str(state), "--quiet")
     expected = events_of(log, tmp_path / "once")
     until(lambda: len(numbered(events)) >= len(expected))
