@@ -10,10 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-import click
-
 from highwater.checker.base.problems import InputError, Status
-from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile, note
+from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile, note, say
 from highwater.traces.follow.ledger import CLOSED, IncidentEvent
 from highwater.traces.follow.session import FollowerState, Following, Notice
 from highwater.traces.metadata.replay import rarely_collected
@@ -80,13 +78,10 @@ def follow(
     """Follow the metadata log in the first of ``paths`` until SIGTERM (status 0) or SIGINT (130).
 
     Further ``paths`` are directories with brokers' logs. An event is written before the state that follows it. With a
-    state file, an event that the event file already has is not repeated. Without a state file, events are numbered from
-    1 again.
+    state file, an event that the event file already has is not repeated. Without one, events are numbered from 1.
     Raises InputError if a path is a file, and LanguageError for an unknown profile or rule.
     """
-    for path in paths:
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path}: --follow needs directories: of a metadata log, then of brokers' logs")
+    _refuse_files(paths)
     directory, broker_logs = paths[0], paths[1:]
     events, state, metrics, hook = outputs
     place = None if state is None else state.read(directory)
@@ -108,27 +103,36 @@ def follow(
             while not stop.is_set():
                 for said in following.poll():
                     _tell(said, events, metrics, hook, quiet)
-                written = events is None or events.flush()
+                if events is None or events.flush():
+                    place = following.place  # else the state leaves out the events that wait
                 if metrics is not None:
                     open = [str(one.incident["severity"]) for one in following.reported.values()]
                     metrics.update(following.counts, open, following.is_waiting)
                 is_due = waited >= STATE_SECONDS and following.has_begun
-                if state is not None and written and is_due:
-                    state.write(directory, following.place)
+                if state is not None and place is not None and is_due:
+                    state.write(directory, place)
                     waited = 0.0
                 if not following.is_behind:
                     stop.wait(POLL_SECONDS)
                     waited += POLL_SECONDS
                 else:
                     waited = STATE_SECONDS
-        if state is not None and (events is None or events.flush()) and following.has_begun:
-            state.write(directory, following.place)
+        if events is None or events.flush():
+            place = following.place
+        if state is not None and place is not None and following.has_begun:
+            state.write(directory, place)
         return Status.INTERRUPTED if signals and signals[0] == signal.SIGINT else Status.OK
     finally:
         following.close()
-        for output in (hook, metrics, events):
+        for output in (hook, metrics, events, state):
             if output is not None:
                 output.close()
+
+
+def _refuse_files(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: --follow needs directories: of a metadata log, then of brokers' logs")
 
 
 def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> FollowerState | None:
@@ -139,12 +143,12 @@ def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> 
     or closed are added to ``place``, and are recognized by their ids.
     """
     for event in events.after(0 if place is None else place.seq):
-        place = FollowerState(0, 0, 0, {}) if place is None else place
+        place = FollowerState(0, 0, 0, {}, {} if has_logs else None) if place is None else place
         incident = event["incident"]
         place.seq, place.next_offset = event["seq"], max(place.next_offset, event["offset"] + 1)
         if event["event"] == CLOSED:
             place.open.pop(incident["id"], None)
-            if has_logs:
+            if place.settled is not None:
                 place.settled[incident["id"]] = str(incident["severity"])
         else:
             place.open[incident["id"]] = incident
@@ -182,6 +186,4 @@ def _say(said: IncidentEvent | Notice) -> None:
         return
     label = LABELS[str(said.incident["severity"])]
     head = f"{moment(said.time)}  {said.event}  {label}: {said.incident['headline']}"
-    click.echo(
-        printable(head + (f" ({said.why})" if said.event == CLOSED and said.why else ""), 1000), err=True
-    )
+    say(printable(head + (f" ({said.why})" if said.event == CLOSED and said.why else ""), 1000))

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import select
 import shlex
 import signal
 import stat
@@ -15,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +30,37 @@ from highwater.traces.follow.session import STATES, Counts, FollowerState
 from highwater.traces.reading import printable
 from highwater.traces.reports.incidents import SEVERITIES
 
-FORMAT = 1
+FORMAT = 2
+PLACE = tuple(field.name for field in fields(FollowerState))
 MAX_PENDING = 100_000
 """The most events that wait while the file cannot be written; later ones are dropped."""
 MAX_TIMES = 16
 """How many times the usual limits of JSON files a state can have: 10,000 open incidents with long names."""
 _TAIL = 1 << 20
+_PATIENCE = 0.5
+"""The seconds that a write waits for the reader of a pipe, so that SIGTERM is not delayed for longer."""
 
 
 def note(text: str) -> None:
     """Print a line for people on standard error."""
-    click.echo(f"highwater: {printable(text, 2000)}", err=True)
+    say(f"highwater: {printable(text, 2000)}")
+
+
+def say(line: str) -> None:
+    """Print a line on standard error; drop it if that is a pipe that nobody reads."""
+    try:
+        error = sys.stderr.fileno()
+    except (OSError, ValueError):  # such as a buffer
+        error = None
+    if error is None or _is_ready(error):
+        click.echo(line, err=True)
+
+
+def _is_ready(file: int, seconds: float = _PATIENCE) -> bool:
+    """Wait until a file can be written; False if it is a pipe that stays full. A ready pipe has room for PIPE_BUF."""
+    waiting = select.poll()
+    waiting.register(file, select.POLLOUT)
+    return bool(waiting.poll(seconds * 1000))
 
 
 class EventFile:
@@ -46,12 +68,12 @@ class EventFile:
 
     An event that the file already has is not written again. A second follower cannot open the file. Opening the file
     removes an incomplete last line. While the file cannot be written, for instance because the disk is full, up to
-    MAX_PENDING events wait.
+    MAX_PENDING events wait. They also wait while standard output is a pipe that nobody reads.
     """
 
     def __init__(self, target: str) -> None:
         self._target = target
-        self._pending: deque[str] = deque()
+        self._pending: deque[bytes] = deque()
         self._is_full = False
         self.last_seq = 0
         """The number (``seq``) of the last event in the file or waiting for it; 0 if there is none."""
@@ -101,7 +123,7 @@ class EventFile:
         if seq is not None and seq <= self.last_seq:
             return
         if len(self._pending) < MAX_PENDING:
-            self._pending.append(json.dumps(event, ensure_ascii=True) + "\n")
+            self._pending.append(json.dumps(event, ensure_ascii=True).encode() + b"\n")
             if seq is not None:
                 self.last_seq = seq
         self.flush()
@@ -109,13 +131,11 @@ class EventFile:
     def flush(self) -> bool:
         """Write the waiting events. Returns True if none is left waiting. Raises BrokenPipeError."""
         while self._pending:
-            data = self._pending[0].encode()
             try:
                 if self._file is None:
-                    sys.stdout.buffer.write(data)
-                    sys.stdout.buffer.flush()
+                    self._print()
                 else:
-                    self._append(data)
+                    self._append(self._pending[0])
             except BrokenPipeError:
                 raise
             except OSError as wrong:
@@ -128,6 +148,14 @@ class EventFile:
                 self._is_full = False
                 note(f"--events {self._target}: can be written again")
         return True
+
+    def _print(self) -> None:
+        """Write the first waiting event to standard output; what has no room goes on waiting. Raises OSError."""
+        output = sys.stdout.fileno()
+        while data := self._pending[0]:
+            if not _is_ready(output, 0 if self._is_full else _PATIENCE):
+                raise BlockingIOError(errno.EAGAIN, "nobody reads the pipe")
+            self._pending[0] = data[os.write(output, data[: select.PIPE_BUF]) :]
 
     def _append(self, data: bytes) -> None:
         """Append data to the file completely or not at all. Raises OSError."""
@@ -179,13 +207,24 @@ def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
 class StateFile:
     """The file with the state from which a follower continues after a restart.
 
-    Each write replaces the whole file or leaves it unchanged. The file has a checksum.
+    Each write replaces the whole file or leaves it unchanged. The file has a checksum. A lock on ``FILE.lock`` beside
+    it refuses a second follower, as the file itself is replaced.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._written = ""
         self._failed = False
+        self._locked: int | None = None
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+            self._locked = os.open(f"{path}.lock", flags, 0o644)
+            _lock(self._locked)
+        except BlockingIOError as wrong:
+            self.close()
+            raise InputError(f"--state {path}: {wrong.strerror}") from None
+        except OSError:
+            pass  # no lock file there, such as for /dev/null: `write` reports a directory that is not writable
 
     def read(self, directory: Path) -> FollowerState | None:
         """The follower's state for ``directory``; None if the file is missing or cannot be used.
@@ -201,12 +240,11 @@ class StateFile:
                 raise InputError(f"{self.path}: written by another version")
             if state["directory"] != str(directory.absolute()):
                 raise InputError(f"{self.path}: of another directory, {state['directory']}")
-            place = FollowerState(
-                state["begun_at"], state["next_offset"], state["seq"], state["open"], state["settled"]
-            )
+            marks = [(offset, checksum) for offset, checksum in state["marks"]]
+            place = FollowerState(**{**{name: state[name] for name in PLACE}, "marks": marks})
         except FileNotFoundError:
             return None
-        except (InputError, KeyError, TypeError, AttributeError) as wrong:
+        except (InputError, KeyError, TypeError, ValueError, AttributeError) as wrong:
             what = str(wrong) if isinstance(wrong, InputError) else f"{self.path}: not a follower's state"
             note(f"{what}; the log is read anew")
             return None
@@ -218,11 +256,7 @@ class StateFile:
             "format": FORMAT,
             "engine": versions("report")["highwater"],
             "directory": str(directory.absolute()),
-            "begun_at": place.begun_at,
-            "next_offset": place.next_offset,
-            "seq": place.seq,
-            "open": place.open,
-            "settled": place.settled,
+            **{name: getattr(place, name) for name in PLACE},
         }
         text = json.dumps({"checksum": _sum(state), "state": state})
         if text == self._written:
@@ -237,6 +271,12 @@ class StateFile:
             return False
         self._written, self._failed = text, False
         return True
+
+    def close(self) -> None:
+        """Unlock the file."""
+        if self._locked is not None:
+            os.close(self._locked)
+        self._locked = None
 
 
 def _sum(state: Any) -> int:

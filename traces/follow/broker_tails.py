@@ -96,7 +96,7 @@ class BrokerTails:
         self.has_caught_up = False
         """True if the last poll but one read every file to its end. All events of that poll have been yielded."""
         self.unreadable: dict[Path, str] = {}
-        """The reason why a file cannot be read, for each such file."""
+        """The reason why a file or directory cannot be read, for each of them."""
 
     @property
     def number(self) -> int:
@@ -105,6 +105,7 @@ class BrokerTails:
 
     def look(self) -> None:
         """Find new brokers' logs in the directories, for ``poll`` to read."""
+        self.unreadable = {path: why for path, why in self.unreadable.items() if path in self._tails}
         for path in self._files():
             if path in self._tails or path in self._others:
                 continue
@@ -116,12 +117,16 @@ class BrokerTails:
                 elif len(head) == _HEAD:
                     self._others.add(path)  # not a broker's log, even with a full head
             except OSError as wrong:
-                self.unreadable[path] = wrong.strerror or str(wrong)
+                self._refused(wrong, path)
+
+    def _refused(self, wrong: OSError, path: Path | None = None) -> None:
+        if not isinstance(wrong, FileNotFoundError):  # it need not exist yet, or is deleted in between
+            self.unreadable[path or Path(wrong.filename)] = wrong.strerror or str(wrong)
 
     def _files(self) -> Iterator[Path]:
         number = 0
         for directory in self._directories:
-            for folder, folders, names in os.walk(directory):
+            for folder, folders, names in os.walk(directory, onerror=self._refused):
                 folders.sort()
                 for name in sorted(names):
                     number += 1

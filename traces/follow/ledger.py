@@ -8,26 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.incidents import (
     AT_RISK,
     LOST,
-    SEVERITIES,
     UNCLEAN,
     WITHIN_MS,
     Incident,
     incidents,
 )
-from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEnd
+from highwater.traces.reports.observed import Controllers, FinalState, PartitionState, ReplicaEnd
 
 OPENED, CHANGED, CLOSED = "opened", "changed", "closed"
 MAX_OPEN = 10_000
 """The most incidents in ``Ledger.open``; further ones are left out. Also the most in ``Ledger.settled``."""
 MAX_FINDINGS = 100
 """The most findings kept of a partition; older ones are dropped."""
-_RANK = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 _ELECTIONS = frozenset({"leader_completeness", "leader_elected_cleanly"})
 _SHOWN = (
     "severity",
@@ -68,33 +66,48 @@ class IncidentEvent:
 
 @dataclass(frozen=True)
 class PartitionNow:
-    """The state of a partition in the metadata log so far.
+    """A partition in the metadata log so far.
 
     ``failing`` names the properties that do not hold or may not hold. ``final`` is None if the partition has a leader
-    and nothing fails.
+    and nothing fails. ``whole_at`` are the offset and time of the last change that left or made the partition whole.
     """
 
-    leader: int | None
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
+    state: PartitionState
     failing: tuple[str, ...]
     final: FinalState | None
+    whole_at: tuple[int, int] = (-1, -1)
 
-    @property
-    def is_whole(self) -> bool:
-        """True if the partition has a leader, and all replicas are in the ISR."""
-        return self.leader is not None and set(self.replicas) <= set(self.isr)
+    def was_whole_after(self, incident: Incident) -> bool:
+        """True if the partition was whole after an incident, which late evidence can show only afterwards."""
+        offset, time = self.whole_at
+        if "offset" in incident.position:
+            return bool(incident.position["offset"] < offset)
+        return incident.time is not None and incident.time < time
 
 
 @dataclass
 class Open:
     """An open incident as its last event described it.
 
-    ``inherited``: reported before the log was read again, and not found in the records read since.
+    ``inherited``: reported before the log was read again, and not found in the records read since. ``since`` is the
+    offset after which it was opened.
     """
 
     incident: Mapping[str, Any]
     inherited: bool = False
+    since: int = -1
+
+
+class Reread(NamedTuple):
+    """How the log was read again: ``why`` ("" after a restart), and from where on its records are new.
+
+    ``differs``: the log had other records there before. ``is_other``: it is another log from its beginning.
+    """
+
+    why: str
+    new_from: int
+    differs: bool = False
+    is_other: bool = False
 
 
 @dataclass
@@ -111,17 +124,17 @@ class IncidentContext:
 class Ledger:
     """The open incidents by id, and the findings from which they are made."""
 
-    def __init__(self, seq: int = 0, keeps_settled: bool = False) -> None:
-        self.seq, self.keeps_settled = seq, keeps_settled
+    def __init__(self, seq: int = 0, settled: dict[str, str] | None = None) -> None:
+        self.seq = seq
         self.open: dict[str, Open] = {}
         self.reads_again = False
         """True while records are read again after their events were reported; ``adopt`` resets it."""
-        self.settled: dict[str, str] = {}
-        """The severities of the last closed incidents, by id; empty without ``keeps_settled``.
+        self.settled = settled
+        """The severities of the last closed incidents, by id; None without brokers' logs.
 
         Brokers' logs that are read again show these incidents again.
         """
-        self._closed_again: set[str] = set()
+        self._closed_again: dict[str, Open] = {}
         self._done: dict[str | None, dict[str, str]] = {}
         self.is_full = False
         """True if an incident was left out because MAX_OPEN incidents were open."""
@@ -182,12 +195,16 @@ class Ledger:
                 continue
             if not one.inherited:
                 events.append(self._close(id, offset, time, f"continued as {made[-1].id}" if made else ""))
-            elif now is None or now.is_whole:
+            elif now is None or now.state.is_whole:
                 events.append(self._close(id, offset, time))
-        if partition not in self.partitions:
+        if not self.reads_again or self.settled is None:  # the evidence of brokers' logs is read again last
+            self._forget({partition} - self.partitions)
+        return events
+
+    def _forget(self, partitions: Iterable[str]) -> None:
+        for partition in partitions:
             self._findings.pop(partition, None)
             self._done.pop(partition, None)
-        return events
 
     def look_at_controllers(self, around: IncidentContext, offset: int, time: int) -> list[IncidentEvent]:
         """Update the incident about repeated controller elections; return its events."""
@@ -215,15 +232,15 @@ class Ledger:
         return events
 
     def adopt(
-        self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, why: str
+        self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, reread: Reread
     ) -> list[IncidentEvent]:
         """Compare the open incidents with those ``before`` the log was read again; return events for the differences.
 
-        ``begun_at`` is the offset at which reading began, ``why`` the reason for the new reading ("" after a restart).
-        An incident that was not found again stays open as inherited. With a ``why``, it is closed if its record was
-        read again.
+        ``begun_at`` is the offset at which reading began. An incident that was not found again stays open as inherited.
+        With a reason for the new reading, it is closed if its record was read again. An incident that was opened and
+        closed meanwhile is reported if it was not before.
         """
-        told, self.open = self.open, {}
+        told, self.open, self.reads_again = self.open, {}, False
         events: list[IncidentEvent] = []
         for id, one in before.items():
             if id in told:
@@ -234,17 +251,29 @@ class Ledger:
             self.open[id] = one
             if id in self._closed_again:
                 events.append(self._close(id, offset, time))
-            elif position >= begun_at and why:
-                events.append(self._close(id, offset, time, why))
+            elif reread.why and (position >= begun_at or reread.is_other):
+                events.append(self._close(id, offset, time, reread.why, is_gone=True))
             else:
                 self.open[id] = Open(one.incident, True)
-        for id, one in told.items():
-            if id not in before:
+        for id, one in {**self._closed_again, **told}.items():
+            if id not in before and self._is_new(id, one, id in told, reread):
                 self.open[id] = one
                 events.append(self._event(OPENED, offset, time, one.incident))
+                if id not in told:
+                    events.append(self._close(id, offset, time))
         self._closed_again.clear()
-        self.reads_again = False
+        self._forget(self._findings.keys() - self.partitions)
         return events
+
+    def _is_new(self, id: str, one: Open, is_open: bool, reread: Reread) -> bool:
+        """True if an incident that was not open before the log was read again has not been reported before."""
+        settled = None if self.settled is None else self.settled.get(id)
+        if settled is None:
+            has_all = self.settled is not None and len(self.settled) < MAX_OPEN
+            return is_open or has_all or one.since >= reread.new_from
+        if one.incident["position"].get("offset", -1) >= reread.new_from or (is_open and reread.differs):
+            return True
+        return _is_worse(one.incident["severity"], settled)
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -254,16 +283,18 @@ class Ledger:
         for one in made:
             said = {**one.to_json(), "group": one.id}
             over = is_over(one)
-            closed = self._done.get(one.partition, {}).get(one.id) or self.settled.get(one.id)
-            if closed is not None and _RANK[one.severity] >= _RANK[closed]:
-                continue  # reported before; it is opened again only if it is more severe now
+            closed = self._done.get(one.partition, {}).get(one.id)
+            if closed is None and self.settled is not None and not self.reads_again:
+                closed = self.settled.get(one.id)
+            if closed is not None and not _is_worse(one.severity, closed):
+                continue  # reported before
             if one.id in self.open:
                 yield from self._changed(one.id, said, offset, time)
             elif len(self.open) >= MAX_OPEN:
                 self.is_full = True
                 continue
             else:
-                self.open[one.id] = Open(said)
+                self.open[one.id] = Open(said, since=offset)
                 yield self._event(OPENED, offset, time, said)
             if over:
                 yield self._close(one.id, offset, time)
@@ -274,15 +305,20 @@ class Ledger:
             return  # the lines that decided it are in rotated logs, which a restarted follower does not read
         # An event that an older version wrote can lack a field.
         if any(name not in known or known[name] != said[name] for name in _SHOWN):
-            self.open[id] = Open(said)
+            self.open[id] = Open(said, since=self.open[id].since)
             yield self._event(CHANGED, offset, time, said)
 
-    def _close(self, id: str, offset: int, time: int, why: str = "") -> IncidentEvent:
-        said = self.open.pop(id).incident
-        self._done.setdefault(said["partition"], {})[id] = said["severity"]
+    def _close(
+        self, id: str, offset: int, time: int, why: str = "", *, is_gone: bool = False
+    ) -> IncidentEvent:
+        """Close an incident. ``is_gone``: its record is gone, and another one can have the same id."""
+        one = self.open.pop(id)
+        said = one.incident
+        if not is_gone:
+            self._done.setdefault(said["partition"], {})[id] = said["severity"]
         if self.reads_again:
-            self._closed_again.add(id)
-        elif self.keeps_settled:
+            self._closed_again[id] = one
+        elif self.settled is not None and not is_gone:
             self.settled[id] = said["severity"]
             while len(self.settled) > MAX_OPEN:
                 del self.settled[next(iter(self.settled))]
@@ -295,14 +331,22 @@ class Ledger:
         return IncidentEvent(self.seq, what, offset, time, said, why)
 
 
+def _is_worse(severity: str, closed: str) -> bool:
+    """True if new evidence shows a loss by an incident that was closed with another severity."""
+    return severity == LOST != closed
+
+
 def _is_over(incident: Incident, now: PartitionNow | None) -> bool:
     """True if an incident has ended; every incident ends when its partition is deleted (``now`` None).
 
     An incident about lost records or an election ends when the partition is whole. Any other incident ends when the
-    partition has a leader and none of the incident's broken properties fails.
+    partition has a leader and none of the incident's broken properties fails. An incident that only brokers' logs show
+    also ends when the partition is whole.
     """
     if now is None:
         return True
     if incident.severity in (LOST, UNCLEAN) or not _ELECTIONS.isdisjoint(incident.broken):
-        return now.is_whole
-    return now.leader is not None and set(incident.broken).isdisjoint(now.failing)
+        return now.state.is_whole or now.was_whole_after(incident)
+    if "offset" not in incident.position and now.was_whole_after(incident):
+        return True
+    return now.state.leader is not None and set(incident.broken).isdisjoint(now.failing)

@@ -10,7 +10,8 @@ from pathlib import Path
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.follow.broker_tails import BrokerTails
-from highwater.traces.follow.ledger import IncidentContext, IncidentEvent, Ledger, Open, PartitionNow
+from highwater.traces.follow.ledger import IncidentContext, IncidentEvent, Ledger, Open, PartitionNow, Reread
+from highwater.traces.follow.marks import Mark
 from highwater.traces.follow.tail import LogStart, LogTail, Piece
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.metadata_log import PARTITION, Gap
@@ -21,7 +22,7 @@ from highwater.traces.metadata.replay import load
 from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding, Unexplained
-from highwater.traces.reports.observed import FinalState
+from highwater.traces.reports.observed import FinalState, PartitionChange
 from highwater.traces.reports.report import Report
 
 STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
@@ -66,8 +67,12 @@ class FollowerState:
     next_offset: int
     seq: int
     open: dict[str, Mapping[str, object]]
-    settled: dict[str, str] = field(default_factory=dict)
-    """The severities of closed incidents that the brokers' logs would show again, by id."""
+    settled: dict[str, str] | None = None
+    """The severities of closed incidents that the brokers' logs would show again, by id; None without these logs."""
+    cluster: str = ""
+    """The id of the cluster, if meta.properties has it."""
+    marks: list[Mark] = field(default_factory=list)
+    """Checksums of batches, by which the log is recognized."""
 
 
 class _LiveReport(Report):
@@ -120,10 +125,9 @@ class Following:
         is_log = directory.absolute().name == PARTITION
         self.directory = directory if is_log else directory / PARTITION
         self._profile, self._rules = profile, rules
-        before = (None, 0) if place is None else (place.begun_at, place.next_offset)
-        self._tail = LogTail(self.directory, *before)
+        self._tail = LogTail(self.directory)
         self.counts = Counts()
-        self.ledger = Ledger(keeps_settled=bool(broker_logs))
+        self.ledger = Ledger(settled={} if broker_logs else None)
         self.is_waiting = True
         """True while the directory has no log."""
         self._told: dict[str, Open] = {}
@@ -133,11 +137,15 @@ class Following:
             self._told = {id: Open(said) for id, said in place.open.items()}
             self._read_up_to = place.next_offset
             self.ledger.seq = self._seq_before = place.seq
-            self.ledger.settled = dict(place.settled)
+            self.ledger.settled = dict(place.settled) if broker_logs and place.settled is not None else None
+            self._tail = LogTail(
+                self.directory, place.begun_at, place.next_offset, place.cluster, place.marks
+            )
         self._tails = BrokerTails(broker_logs) if broker_logs else None
         self._watermarks = Watermarks(())
         self._looked = 0
         self._unreadable: dict[Path, str] = {}
+        self._whole_at: dict[str, tuple[int, int]] = {}
         self._seen_findings: set[tuple[str, str | None, str]] = set()
         self._follower: MetadataFollower | None = None
         self._report = _LiveReport(self.directory)
@@ -171,7 +179,9 @@ class Following:
             self._read_up_to if self._is_before else self._tail.next_offset,
             self._seq_before if self._is_before else self.ledger.seq,
             {id: one.incident for id, one in self.reported.items()},
-            dict(self.ledger.settled),
+            None if self.ledger.settled is None else dict(self.ledger.settled),
+            self._tail.cluster,
+            [*(self._tail.marks.known.items() if self._is_before else self._tail.marks.read)],
         )
 
     _seq_before = 0
@@ -236,7 +246,7 @@ class Following:
         except TraceError as raised:
             wrong = raised
         counts.records += len(batch.values)
-        counts.last_time = max(counts.last_time, batch.timestamp)
+        counts.last_time = batch.timestamp if batch.timestamp > 0 else counts.last_time
         counts.next_offset = batch.last_offset + 1
         report, ledger = self._report, self.ledger
         if (
@@ -263,19 +273,21 @@ class Following:
         self._ends = 0
         if not self.ledger.reads_again:
             self._seq_before = self.ledger.seq
-        settled = self.ledger.settled
-        self.ledger = Ledger(self._seq_before, self._tails is not None)
-        self.ledger.settled = settled
+        self.ledger = Ledger(self._seq_before, self.ledger.settled)
+        if piece.is_other:
+            yield from self._close_all(piece)
         self.ledger.reads_again = bool(self._told) or self._read_up_to > 0
+        if not self.ledger.reads_again:
+            self._tail.marks.accept()
         self._why, self.counts.next_offset = piece.why, self._tail.next_offset
         self._report, self._seen = _LiveReport(self.directory), {}
         self._doubts = self.counts.caveats = 0
         self._watermarks.log_begins()
+        self._whole_at.clear()
         self._seen_findings.clear()
         watch = NOBODY
         if self._tails is not None:
-            found = self._watermarks
-            watch = Watch(every_partition, found.change, found.setting_changed)
+            watch = Watch(every_partition, self._changed, self._watermarks.setting_changed)
         follower = self._follower = MetadataFollower(self._report, self._profile, self._rules, watch)
         if piece.why:
             yield Notice("read again", piece.why, self._tail.next_offset)
@@ -294,13 +306,34 @@ class Following:
             yield Notice("missed", missed, self._read_up_to)
         yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
 
+    def _changed(self, change: PartitionChange) -> None:
+        """Process a change of a partition, for the evidence of brokers' logs that comes later."""
+        self._watermarks.change(change)
+        if change.after is None:
+            self._whole_at.pop(change.name, None)
+        elif any(state is not None and state.is_whole for state in (change.before, change.after)):
+            self._whole_at[change.name] = (change.position, change.time)
+
+    def _close_all(self, piece: LogStart) -> Iterator[IncidentEvent]:
+        """Close all incidents, as they are of another log than the one that is read from here on."""
+        ledger, last = self.ledger, self._tail.next_offset - 1
+        yield from ledger.adopt(
+            self._told, last, self.counts.last_time, 0, Reread(piece.why, 0, is_other=True)
+        )
+        self._told, self._read_up_to, self._seq_before = {}, 0, ledger.seq
+        ledger.settled = None if self._tails is None else {}
+
     def _adopt(self) -> Iterator[IncidentEvent]:
         """Finish reading the log again. Yields the events for incidents that differ from the reported incidents."""
-        ledger, counts = self.ledger, self.counts
-        ledger.seq = self._seq_before
-        yield from ledger.adopt(
-            self._told, self._tail.next_offset - 1, counts.last_time, self._tail.begun_at, self._why
-        )
+        ledger, tail = self.ledger, self._tail
+        ledger.seq, differs_at = self._seq_before, tail.marks.differs_at
+        new_from = self._read_up_to if differs_at is None else min(self._read_up_to, differs_at)
+        reread = Reread(self._why, new_from, differs_at is not None)
+        last, moment = tail.next_offset - 1, self.counts.last_time
+        yield from ledger.adopt(self._told, last, moment, tail.begun_at, reread)
+        if self._tails is not None and ledger.settled is None:
+            ledger.settled = {}
+        tail.marks.accept()
         self._told, self._read_up_to = {}, 0
 
     # --- partitions -------------------------------------------------------------------------------
@@ -349,7 +382,7 @@ class Following:
                 if name not in touched and self._seen.get(name) == seen:
                     continue
                 self._seen[name] = seen
-            now = None if partition is None else _now(partition)
+            now = None if partition is None else _now(partition, self._whole_at.get(name, (-1, -1)))
             yield from self._spoken(ledger.look(name, now, around, offset, moment))
             if name not in ledger.partitions:
                 self._seen.pop(name, None)
@@ -370,7 +403,7 @@ class Following:
     def _broker_logs(
         self, tails: BrokerTails, follower: MetadataFollower
     ) -> Iterator[IncidentEvent | Notice]:
-        """The events from new lines in the brokers' logs, and a notice for each file that cannot be read."""
+        """The events from new lines in the brokers' logs, and notices of what cannot be read."""
         if self._looked % _LOOK_EVERY == 0:
             tails.look()
         self._looked += 1
@@ -429,10 +462,10 @@ class Following:
             self._tails.close()
 
 
-def _now(partition: Partition) -> PartitionNow:
+def _now(partition: Partition, whole_at: tuple[int, int]) -> PartitionNow:
     """The present state of a partition in the log so far."""
     state = partition.observed
     failing = tuple(sorted((partition.belief.violated | partition.belief.doubtful) - MEASURED))
     since = partition.leaderless_since
     final = FinalState.of(partition.name, state, since, failing) if failing or since is not None else None
-    return PartitionNow(state.leader, state.isr, state.replicas, failing, final)
+    return PartitionNow(state, failing, final, whole_at)

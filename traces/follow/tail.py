@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
+from highwater.traces.follow.marks import Mark, Marks, cluster_id
 from highwater.traces.kafka.batches import HEADER, LEAST, MAGIC, MAX_BATCH, PREFIX, RecordBatch, read_batches
 from highwater.traces.kafka.metadata_log import BatchOrder, Gap, Snapshot
 from highwater.traces.kafka.values import CONTROL_KEYS, DamagedRecord, control_type
@@ -21,6 +23,7 @@ from highwater.traces.reading import TraceError
 
 _SEGMENT = re.compile(r"(\d{20})\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_HEAD = 1 << 12
 _AT_ONCE = 4 << 20
 """The most bytes of a segment that one poll reads; a single larger batch is read whole."""
 _PATIENCE = 20
@@ -32,11 +35,13 @@ class LogStart(NamedTuple):
     """The first piece of a reading: build the state anew, from ``snapshot`` or, if None, from the start of the log.
 
     ``why`` is the reason, for people; empty for the first start. ``incomplete`` has better snapshots that are damaged.
+    ``is_other``: the log is not the one that was read before.
     """
 
     snapshot: Snapshot | None
     why: str
     incomplete: tuple[Path, ...] = ()
+    is_other: bool = False
 
 
 Piece = LogStart | Gap | tuple[Path, RecordBatch]
@@ -119,10 +124,18 @@ class LogTail:
     ``next_offset`` is the offset after the last batch that was read. ``begun_at`` is the end offset of the snapshot
     with which reading began, 0 without a snapshot. ``begin_at`` and ``read_up_to`` are the ``begun_at`` and the
     ``next_offset`` of an earlier follower, if any; ``begun_at`` and ``next_offset`` keep them until reading begins.
+    By ``cluster`` (an id, or empty) and ``marks`` the log of the earlier follower is recognized.
     """
 
-    def __init__(self, directory: Path, begin_at: int | None = None, read_up_to: int = 0) -> None:
-        self.directory = directory
+    def __init__(
+        self,
+        directory: Path,
+        begin_at: int | None = None,
+        read_up_to: int = 0,
+        cluster: str = "",
+        marks: Iterable[Mark] = (),
+    ) -> None:
+        self.directory, self.cluster, self.marks = directory, cluster, Marks(marks)
         self.next_offset, self.begun_at = read_up_to, begin_at or 0
         self._wanted = begin_at
         self._has_begun = False
@@ -167,11 +180,12 @@ class LogTail:
 
     # --- where to begin ---------------------------------------------------------------------------
 
-    def _begin(self, why: str, *, is_damaged: bool = False) -> Iterator[Piece]:
+    def _begin(self, why: str, *, is_damaged: bool = False, is_other: bool = False) -> Iterator[Piece]:
         """Begin with the complete snapshot that ``_chosen`` names; with an incomplete one if there is no other way.
 
         Begin at offset 0 if there is no snapshot, or if the earlier follower began at 0 and segment 0 exists.
-        ``is_damaged``: the log cannot be read at ``next_offset``, so begin with the newest snapshot.
+        ``is_damaged``: the log cannot be read at ``next_offset``, so begin with the newest snapshot. ``is_other``: the
+        log is not the one read before; so it is if its cluster has another id.
         """
         self.close()
         self._has_begun = False
@@ -179,6 +193,13 @@ class LogTail:
         segments, snapshots = self._listing()
         if not segments and not snapshots:
             return
+        cluster = cluster_id(self.directory)
+        if self.cluster and cluster and self.cluster != cluster:
+            is_other, self._why = True, f"the log is of another cluster, {cluster}, not {self.cluster}"
+        self.cluster = cluster or self.cluster
+        if is_other:
+            self.next_offset, self._wanted = 0, None
+            self.marks = Marks()
         if is_damaged:
             segments, snapshots = [], [s for s in snapshots if s.end_offset > self.next_offset]
         wanted, self._wanted = self._wanted, None
@@ -194,7 +215,11 @@ class LogTail:
         self.next_offset = self.begun_at = chosen.end_offset if chosen else 0
         self._has_begun = True
         why, self._why = self._why, ""
-        yield LogStart(chosen, why, tuple(s.path for s in incomplete))
+        self.marks.begin()
+        yield LogStart(chosen, why, tuple(s.path for s in incomplete), is_other)
+        if chosen is not None:
+            with opened(chosen.path) as file:
+                self.marks.add(~chosen.end_offset, zlib.crc32(file.read(_HEAD) or b""))
 
     def _chosen(self, wanted: int | None, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:
         """The snapshot that ends at ``wanted``; else the newest one.
@@ -280,6 +305,12 @@ class LogTail:
         last: RecordBatch | None = None
         try:
             for last in read_batches(segment.path, _Bytes(data), last=False):
+                self.marks.add(*HEADER.unpack_from(data, last.position)[0:5:4])
+                if self.marks.is_other:
+                    yield from self._begin(
+                        f"the log is another one: offset {last.base_offset} differs", is_other=True
+                    )
+                    return
                 self.next_offset = max(self.next_offset, last.last_offset + 1)
                 yield from segment.order.take(segment.path, last)
         finally:

@@ -31,6 +31,11 @@ class PartitionState:
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
+    @property
+    def is_whole(self) -> bool:
+        """True if the partition has a leader, and all replicas are in the ISR."""
+        return self.leader is not None and set(self.replicas) <= set(self.isr)
+
     @classmethod
     def of(cls, partition: Json) -> Self:
         """Convert a partition of the model to the metadata log's form."""

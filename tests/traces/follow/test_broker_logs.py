@@ -110,6 +110,25 @@ def test_an_unclean_election_without_a_loss_gets_its_severity_from_the_logs(clus
     assert found == [("opened", "at_risk"), ("changed", "unclean"), ("closed", "unclean")]
 
 
+@needs("traces/kafka-4.2/clusters")
+def test_a_loss_that_late_logs_show_is_closed_if_the_partition_was_whole_since(cluster: Cluster) -> None:
+    """At the end of the log, the partition is not whole: a broker is down."""
+    name, incident, lost = LOST[0]
+    logs = cluster.folder / "logs"
+    cluster.follower = Following(cluster.folder, broker_logs=[logs])
+    for pieces in (batches(RECORDED / name, cluster.segment()), lines(RECORDED / name, logs)):
+        for _, path, data in pieces:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "ab") as growing:
+                growing.write(data)
+        cluster.follow()
+    for _ in range(11):
+        cluster.follow()
+    assert cluster.follower.ledger.open == {}
+    assert short(cluster.events)[-2:] == [("opened", incident, "lost"), ("closed", incident, "lost")]
+    assert cluster.events[-1]["incident"]["lost"] == lost
+
+
 def test_a_restarted_follower_reports_events_while_the_brokers_keep_writing(
     log: bytes, cluster: Cluster
 ) -> None:
@@ -199,3 +218,15 @@ def test_a_bad_line_is_reported_and_only_that_line_is_left_out(tmp_path: Path) -
         assert ":2: before: " in tails.unreadable[tmp_path / "server.log"]
         times += [event.time_ms % 60_000 for event in tails.poll()]
     assert times == [1_000, 3_000]
+
+
+def test_an_unreadable_directory_is_reported_once(log: bytes, cluster: Cluster) -> None:
+    logs = cluster.folder / "logs"
+    logs.mkdir(parents=True)
+    cluster.grow(log)
+    cluster.follower = Following(cluster.folder, broker_logs=[logs / "no", logs / "yet"])
+    (logs / "no").symlink_to(logs / "no")  # even root cannot read it
+    for _ in range(25):
+        cluster.follow()
+    unreadable = [n.text.partition(": ")[0] for n in cluster.notices if n.kind == "unreadable"]
+    assert unreadable == [str(logs / "no")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -141,6 +142,29 @@ def test_events_written_after_the_last_state_are_not_mistaken_for_later_ones(
     found = [(e["event"], e["incident"]["id"]) for e in numbered(events)]
     assert [event for event, id in found if id == first["incident"]["id"]].count("closed") == 1
     assert [e["seq"] for e in numbered(events)] == list(range(1, len(found) + 1))
+
+
+def test_a_pipe_that_nobody_reads_delays_no_signal_and_loses_no_event(
+    log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
+) -> None:
+    state, events, first = tmp_path / "state", tmp_path / "events", ends(log)[0]
+    running = start(cluster.folder, "--events", "-", "--state", str(state), "--quiet").process
+    assert running.stdout is not None
+    assert running.stderr is not None
+    fcntl.fcntl(running.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    cluster.grow(log[:first])
+    until(state.exists)
+    cluster.grow(log[first:])
+    assert "nobody reads the pipe; events wait" in running.stderr.readline()
+    before = time.monotonic()
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(timeout=60) == 0
+    assert time.monotonic() - before < 5
+    running.communicate()
+    start(cluster.folder, "--events", str(events), "--state", str(state), "--quiet")
+    expected = events_of(log, tmp_path / "once")
+    until(lambda: len(numbered(events)) >= len(expected))
+    assert numbered(events) == expected
 
 
 def test_metrics_and_the_users_command_agree_with_the_events(
@@ -332,12 +356,15 @@ def test_an_ipv6_address_for_metrics_stands_in_brackets(monkeypatch: pytest.Monk
     assert asked == [(9464, "::1")]
 
 
-def test_a_second_follower_cannot_write_the_same_events(tmp_path: Path) -> None:
-    first = EventFile(str(tmp_path / "events"))
+@pytest.mark.parametrize("opened", [lambda path: EventFile(str(path)), StateFile])
+def test_a_second_follower_cannot_write_the_same_events_or_state(
+    opened: Callable[[Path], EventFile | StateFile], tmp_path: Path
+) -> None:
+    first = opened(tmp_path / "file")
     with pytest.raises(InputError, match="another follower"):
-        EventFile(str(tmp_path / "events"))
+        opened(tmp_path / "file")
     first.close()
-    EventFile(str(tmp_path / "events")).close()
+    opened(tmp_path / "file").close()
 
 
 def test_several_followers_can_write_to_a_device() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from highwater.traces.follow.ledger import IncidentEvent
 from highwater.traces.follow.session import FollowerState, Following, Notice
@@ -77,7 +79,7 @@ def test_a_restart_at_any_of_50_moments_repeats_and_omits_nothing(
     assert len(cluster.events) > 1
 
 
-def test_losses_in_a_tail_that_is_truncated_and_written_again_are_reported_once(
+def test_losses_in_a_tail_that_is_truncated_and_written_again_are_open_again(
     log: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
     batches = ends(log)
@@ -87,11 +89,67 @@ def test_losses_in_a_tail_that_is_truncated_and_written_again_are_reported_once(
     cluster.follow()
     cluster.grow(log[batches[-9] :])
     cluster.follow()
-    ids = [id for event, id, _ in short(cluster.events) if event == "opened"]
-    assert sorted(ids) == sorted(
-        {id for event, id, _ in short(events_of(log, tmp_path / "once")) if event == "opened"}
-    )
+    assert still_open(cluster.events) == still_open(events_of(log, tmp_path / "once"))
     assert any(n.kind == "read again" for n in cluster.notices)
+
+
+def still_open(events: list[dict[str, Any]]) -> set[str]:
+    """The incidents that are open after some events. Raises AssertionError if one is opened or closed twice."""
+    found = set[str]()
+    for event, id, _ in short(events):
+        assert (id in found) == (event != "opened")
+        found = found - {id} if event == "closed" else found | {id}
+    return found
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_incident_that_opens_and_closes_in_a_rewritten_tail_is_reported_once(
+    log: bytes, cluster: Cluster, tmp_path: Path, restarts: bool
+) -> None:
+    """The log with the first tail is longer than the log with the losses."""
+    batches = ends(log)
+    start = batches[len(beginning(("metadata.version", 29), (ELR, 1))) - 1]
+    offset, quiet = int.from_bytes(log[start : start + 8]), change(0, isr=[0, 1, 2])
+    cluster.grow(log[:start])
+    for number in range(offset, offset + 40):
+        cluster.grow(encode_batch(number, 1, number, [quiet]))
+    cluster.follow()
+    cluster.segment().write_bytes(log)
+    if restarts:
+        cluster.restart()
+    cluster.follow()
+    once = events_of(log, tmp_path / "once")
+    assert still_open(cluster.events) == still_open(once)
+    opened, closed = ([e for e in short(cluster.events) if e[0] == kind] for kind in ("opened", "closed"))
+    assert sorted(opened) == sorted(e for e in short(once) if e[0] == "opened")
+    assert sorted(closed) == sorted(e for e in short(once) if e[0] == "closed")
+
+
+@pytest.mark.parametrize("has_id", [False, True])
+def test_a_state_of_another_log_is_not_used(
+    log: bytes, cluster: Cluster, tmp_path: Path, has_id: bool
+) -> None:
+    """The other log has another first batch."""
+    cluster.grow(log)
+    if has_id:
+        (cluster.folder / "meta.properties").write_text("version=1\ncluster.id=one\n")
+    cluster.follow()
+    before = set(cluster.follower.ledger.open)
+    place = cluster.follower.place
+    if has_id:
+        (cluster.folder / "meta.properties").write_text("version=1\ncluster.id=two\n")
+    else:
+        other = bytearray(log)
+        other[35] ^= 1  # in the time
+        other[17:21] = crc32c(bytes(other[21 : ends(log)[0]])).to_bytes(4)
+        cluster.segment().write_bytes(other)
+    cluster.restart(place)
+    events = cluster.follow()
+    assert all("another" in e["why"] for e in events[: len(before)])
+    assert {e["incident"]["id"] for e in events[: len(before)]} == before != set()
+    assert [e["seq"] for e in events] == list(range(place.seq + 1, place.seq + 1 + len(events)))
+    assert short(events[len(before) :]) == short(events_of(log, tmp_path / "once"))
+    assert "another" in next(n.text for n in cluster.notices if n.kind == "read again")
 
 
 def test_an_incident_of_a_truncated_tail_is_closed_with_the_reason(log: bytes, cluster: Cluster) -> None:
@@ -255,6 +313,18 @@ def test_a_directory_that_was_removed_and_made_anew_is_read_again(log: bytes, cl
     assert {e["incident"]["id"] for e in events} == before
     assert not cluster.follower.is_waiting
     assert [n.kind for n in cluster.notices] == ["begun", *["nonconforming"] * 3, "read again", "begun"]
+
+
+def test_a_record_with_a_clock_far_ahead_does_not_hide_that_the_log_stands_still(
+    log: bytes, cluster: Cluster
+) -> None:
+    offset = int.from_bytes(log[ends(log)[-2] :][:8]) + 100
+    cluster.grow(log)
+    for number, time in enumerate((10**15, 2000)):
+        cluster.grow(encode_batch(offset + number, 1, time, [change(0, isr=[0, 1, 2])]))
+    cluster.follow()
+    assert cluster.follower.counts.last_time == 2000
+    assert cluster.follower.counts.delay > 10**6
 
 
 def test_a_shorter_log_that_grows_with_every_poll_is_followed(log: bytes, cluster: Cluster) -> None:

@@ -1,0 +1,62 @@
+"""Marks of a log: checksums by which a later reading recognizes the log, and where its content differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+MAX_MARKS = 512
+_MAX_PROPERTIES = 1 << 16
+Mark = tuple[int, int]
+"""An offset, and the checksum of the batch that begins there; ``~offset`` for the snapshot that ends there."""
+
+
+class Marks:
+    """Marks of the batches read: of the last 256 all, of older ones the fewer the older they are.
+
+    ``known`` has the marks of an earlier reading, with which ``add`` compares, until ``accept``.
+    """
+
+    def __init__(self, known: Iterable[Mark] = ()) -> None:
+        self.known = dict(known)
+        self.read: list[Mark] = []
+        self.differs_at: int | None = None
+        """The first offset at which the log has another batch than before, as far as the marks show."""
+        self._agrees = False
+
+    @property
+    def is_other(self) -> bool:
+        """True if the log differs from the one before, and not even an earlier mark agrees."""
+        return self.differs_at is not None and not self._agrees
+
+    def begin(self) -> None:
+        """Begin a reading. Without marks of an earlier reading, those read so far are compared."""
+        self.known = self.known or dict(self.read)
+        self.read, self.differs_at, self._agrees = [], None, False
+
+    def accept(self) -> None:
+        """Forget the marks of the earlier reading."""
+        self.known = {}
+        self.differs_at = None
+
+    def add(self, offset: int, checksum: int) -> None:
+        """Compare a mark with the earlier reading, and store it."""
+        known = self.known.get(offset)
+        if known is not None and self.differs_at is None:
+            if known == checksum:
+                self._agrees = True
+            else:
+                self.differs_at = offset
+        self.read.append((offset, checksum))
+        if len(self.read) > MAX_MARKS:
+            del self.read[1 : MAX_MARKS // 2 : 2]
+
+
+def cluster_id(directory: Path) -> str:
+    """The id of the cluster from meta.properties beside a log's directory; empty if it is not there."""
+    try:
+        with open(directory.parent / "meta.properties", encoding="utf-8", errors="replace") as file:
+            lines = file.read(_MAX_PROPERTIES).splitlines()
+    except OSError:
+        return ""
+    return next((value.strip() for line in lines if (value := line.removeprefix("cluster.id=")) != line), "")
