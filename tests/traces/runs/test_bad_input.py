@@ -18,7 +18,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.traces.reading import TraceError
 from highwater.traces.runs import is_run_trace, replay_run
 from tests.checker.schema import problems
-from tests.traces.runs.changing import another, fields_of, get, put
+from tests.traces.recorded import another, fields_of, get, put
 from tests.traces.runs.made import walk_of, write
 
 LINES = walk_of("truncation/kip-101", depth=8)

@@ -11,7 +11,7 @@ import pytest
 
 from highwater.traces.reading import TraceError
 from tests.slow import slow
-from tests.traces.runs.changing import another, fields_of, get, put
+from tests.traces.recorded import another, fields_of, get, put
 from tests.traces.runs.made import is_run, replayed, walk_of
 
 SCENARIOS = ("truncation/kip-320", "replication/controller/small", "replication/large-crashes")
