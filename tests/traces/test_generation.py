@@ -65,7 +65,7 @@ def test_a_generated_log_conforms(tmp_path: Path, seed: int, elr: bool) -> None:
     assert report.changes == kinds["PARTITION_CHANGE_RECORD"]
     # Even a log this small has every kind of event.
     assert kinds["REGISTER_BROKER_RECORD"] > 5
-    assert kinds["BROKER_REGISTRATION_CHANGE_RECORD"] >= 10
+    assert kinds["BROKER_REGISTRATION_CHANGE_RECORD"] >= 5
     assert {"CONFIG_RECORD", "NO_OP_RECORD"} <= set(kinds)
     fields = {name for r in records if r.type == "PARTITION_CHANGE_RECORD" for name in r.data}
     assert {"isr", "leader", "replicas", "addingReplicas"} <= fields
@@ -173,7 +173,7 @@ def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: py
 
 def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:
     """All partitions have a replica on the leaving broker, so its fencing needs more records than a batch holds."""
-    write_log(tmp_path, partitions=10_200, records=30_000, brokers=3, seed=1)
+    write_log(tmp_path, partitions=10_200, records=40_000, brokers=3, seed=3)
     sizes = [len(values) for _, _, values in written(tmp_path)]
     assert 10_000 in sizes
     check_explained(tmp_path)

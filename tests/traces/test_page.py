@@ -297,7 +297,7 @@ def test_a_page_of_many_partitions_is_small(tmp_path: Path) -> None:
     file, (found,) = written(tmp_path, report)
     assert sum(len(rows) for _, _, rows in found["timelines"]) == report.changes == 3_000
     assert timelines_of(found) == report.timelines
-    assert file.stat().st_size < 650_000
+    assert file.stat().st_size < 300_000
 
 
 def full_report() -> Report:
