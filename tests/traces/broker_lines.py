@@ -184,3 +184,17 @@ class Made:
         self.hwm(leader, before, after)
         for follower in followers:
             self.leo(leader, follower, after)
+
+    def lose(self) -> None:
+        """Broker 2, outside the ISR with 10 records, is elected uncleanly: 20 committed records are lost."""
+        self.begin()
+        self.alter(isr=(0, 1))
+        self.isr(0)
+        self.commit(0, 10, 30, (1,))
+        self.alter(leader=2, isr=(2,))
+        self.leads(2, 10, 8)
+        self.follows(1, 14)
+        self.alter(isr=(2, 0, 1))
+        self.isr(2)
+        self.hwm(2, 8, 10)
+        self.follows(0, 30)

@@ -81,17 +81,12 @@ def another(rng: random.Random, value: Any) -> Any:
         return rng.choice([value + "x", value[:-1] if value else "x", "NONE", "RECOVERING", "true"])
     if value is None:
         return rng.choice([0, "t0", [0]])
-    changed = list(value)
-    how, at = rng.choice(["drop", "double", "reverse"]), rng.randrange(len(changed)) if changed else 0
-    if not changed:
+    if not value:
         return [0]
-    if how == "drop":
-        del changed[at]
-    elif how == "double":
-        changed.insert(at, changed[at])
-    else:
-        changed.reverse()
-    return changed
+    at = rng.randrange(len(value))
+    return rng.choice(
+        [value[:at] + value[at + 1 :], [*value[:at], *value[at:][:1], *value[at:]], value[::-1]]
+    )
 
 
 # --- recordings made by the model -----------------------------------------------------------------------

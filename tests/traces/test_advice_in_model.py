@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from highwater.checker.cli import cli
 from highwater.checker.scenarios.catalogue import scenario_file
 from highwater.traces.reports import advice
+from tests.slow import all_but
 
 LOST, LED = "leader_completeness", "led_again"
 SAFE = sorted(set(advice.SCENARIOS.values()))
@@ -41,66 +42,49 @@ def test_an_advice_holds(name: str) -> None:
     assert LED in found["properties"]
 
 
-WRONG = {
+WRONG: dict[str, tuple[str, list[str], dict[str, int], str]] = {
     "the longest log": (
         "advice-elect-best-log",
-        ["start_broker(b=0)", "elect_uncleanly()", "start_broker(b=1) once led", "start_broker(b=2)"],
-        {},
-        LOST,
+        ["start_broker(b=0)", "elect_uncleanly()", "start_broker(b=1) once led", "start_broker(b=2)"], {}, LOST,
     ),
     "any live replica": (
         "advice-elect-best-log",
-        ["start_broker(b=2)", "start_broker(b=0)", "start_broker(b=1)", "elect_uncleanly()"],
-        {},
-        LOST,
+        ["start_broker(b=2)", "start_broker(b=0)", "start_broker(b=1)", "elect_uncleanly()"], {}, LOST,
     ),
     "no election": ("advice-elect-best-log", ["start_broker(b=1)", "start_broker(b=2)"], {}, LED),
     "an eligible replica without the records": (
-        "advice-start-best-log",
-        ["start_broker(b=0)", "start_broker(b=1)", "start_broker(b=2)"],
-        {},
-        LOST,
+        "advice-start-best-log", ["start_broker(b=0)", "start_broker(b=1)", "start_broker(b=2)"], {}, LOST,
     ),
     "the others at once": (
-        "advice-start-best-log",
-        ["start_broker(b=1)", "start_broker(b=2)", "start_broker(b=0)"],
-        {},
-        LOST,
+        "advice-start-best-log", ["start_broker(b=1)", "start_broker(b=2)", "start_broker(b=0)"], {}, LOST,
     ),
     "an election beside the last known leader": (
-        "advice-last-known-leader",
-        ["start_broker(b=0)", "elect_uncleanly()", "start_broker(b=1)"],
-        {},
-        LOST,
+        "advice-last-known-leader", ["start_broker(b=0)", "elect_uncleanly()", "start_broker(b=1)"], {}, LOST,
     ),
     "the leader is stopped first": (
-        "advice-elr-without-gate",
-        ["begin_shutdown(b=0)", "start_broker(b=1)", "start_broker(b=2)"],
-        {"controlled_shutdowns": 1},
-        LOST,
+        "advice-elr-without-gate", ["begin_shutdown(b=0)", "start_broker(b=1)", "start_broker(b=2)"],
+        {"controlled_shutdowns": 1}, LOST,
     ),
     "the ELR member that is no replica": (
-        "advice-non-replica-in-elr",
-        ["reassign(target=[0, 2])", "begin_shutdown(b=0)"],
-        {"reassignments": 1, "controlled_shutdowns": 1},
-        LOST,
+        "advice-non-replica-in-elr", ["reassign(target=[0, 2])", "begin_shutdown(b=0)"],
+        {"reassignments": 1, "controlled_shutdowns": 1}, LOST,
     ),
     "a replica that follows before it is copied": (
-        "advice-after-unclean-election",
-        ["start_broker(b=1)"],
-        {},
-        "committed_records_survive",
+        "advice-after-unclean-election", ["start_broker(b=1)"], {}, "committed_records_survive",
     ),
     "the registration of the replica at once": (
-        "controller/advice-shut-out",
-        ["register(broker=0, clean=false)", "unfence(broker=0)"],
-        {},
-        LED,
+        "controller/advice-shut-out", ["register(broker=0, clean=false)", "unfence(broker=0)"], {}, LED,
     ),
-}
+}  # fmt: skip
+"""By wrong advice: its scenario, its steps, changed parameters, and the violated property."""
+QUICK = (
+    "the longest log", "a replica that follows before it is copied", "the registration of the replica at once",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize(
+    "wrong", all_but(QUICK, WRONG, "a search for each; the fast test has one for each violated property")
+)
 def test_a_wrong_advice_fails(wrong: str, tmp_path: Path) -> None:
     name, steps, parameters, violated = WRONG[wrong]
     text = scenario_file(f"replication/{name}").read_text(encoding="utf-8")

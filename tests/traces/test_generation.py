@@ -26,7 +26,7 @@ from tests.generation.incident import write_incident
 from tests.generation.writing import LogWriter
 from tests.slow import slow
 
-SMALL: dict[str, Any] = {"partitions": 60, "records": 2500, "brokers": 6}
+SMALL: dict[str, Any] = {"partitions": 60, "records": 1200, "brokers": 6}
 
 
 def replayed(directory: Path) -> Report:
@@ -58,29 +58,22 @@ def check_explained(directory: Path) -> Report:
 def test_a_generated_log_conforms(tmp_path: Path, seed: int, elr: bool) -> None:
     made = write_log(tmp_path, **SMALL, seed=seed, elr=elr)
     report = check_explained(tmp_path)
-    assert report.records == made.records >= 2500
+    assert report.records == made.records >= 1200
     assert report.profile == ("kafka_trunk_2024_10" if elr else "before_kip_966")
-    kinds = Counter(decode(v).type for _, _, values in written(tmp_path) for v in values)
+    records = [decode(value) for _, _, values in written(tmp_path) for value in values]
+    kinds = Counter(record.type for record in records)
     assert report.changes == kinds["PARTITION_CHANGE_RECORD"]
     # Even a log this small has every kind of event.
     assert kinds["REGISTER_BROKER_RECORD"] > 5
-    assert kinds["BROKER_REGISTRATION_CHANGE_RECORD"] >= 10
+    assert kinds["BROKER_REGISTRATION_CHANGE_RECORD"] >= 5
     assert {"CONFIG_RECORD", "NO_OP_RECORD"} <= set(kinds)
-
-
-def test_changes_of_every_kind_are_in_a_generated_log(tmp_path: Path) -> None:
-    write_log(tmp_path, **SMALL, seed=1)
-    fields: Counter[str] = Counter()
-    for _, _, values in written(tmp_path):
-        for value in values:
-            record = decode(value)
-            if record.type == "PARTITION_CHANGE_RECORD":
-                fields.update(list(record.data))
-    assert {"isr", "leader", "eligibleLeaderReplicas", "replicas", "addingReplicas"} <= set(fields)
+    fields = {name for r in records if r.type == "PARTITION_CHANGE_RECORD" for name in r.data}
+    assert {"isr", "leader", "replicas", "addingReplicas"} <= fields
+    assert ("eligibleLeaderReplicas" in fields) == elr
 
 
 def test_segments_and_snapshots(tmp_path: Path) -> None:
-    write_log(tmp_path, **SMALL, seed=3, segment_bytes=20_000, snapshot_every=500)
+    write_log(tmp_path, **SMALL, seed=3, segment_bytes=10_000, snapshot_every=250)
     segments = sorted(p.name for p in tmp_path.glob("*.log"))
     snapshots = sorted(tmp_path.glob("*.checkpoint"))
     assert len(segments) > 3
@@ -97,7 +90,7 @@ def test_segments_and_snapshots(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_that_differs_is_found(tmp_path: Path) -> None:
-    write_log(tmp_path, **SMALL, seed=3, snapshot_every=1000)
+    write_log(tmp_path, **SMALL, seed=3, snapshot_every=400)
     first, *_ = sorted(tmp_path.glob("*.checkpoint"))
     later = sorted(tmp_path.glob("*.checkpoint"))[-1]
     assert first != later
@@ -109,7 +102,7 @@ def test_a_snapshot_that_differs_is_found(tmp_path: Path) -> None:
 
 def test_cached_and_watched_transitions_agree(tmp_path: Path) -> None:
     """With a watch, the follower examines every partition change; without one, it mostly uses cached transitions."""
-    write_log(tmp_path, partitions=2000, records=16_000, brokers=4, seed=5)
+    write_log(tmp_path, partitions=300, records=4000, brokers=4, seed=5)
     found = []
     for watch in (NOBODY, Watch(every_partition, lambda change: None)):
         log, report = open_metadata_log(tmp_path), Report("", "", "")
@@ -122,8 +115,7 @@ def test_cached_and_watched_transitions_agree(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("nth", [300, 1100])
-def test_a_planted_error_is_found_where_it_is(tmp_path: Path, nth: int) -> None:
+def test_a_planted_error_is_found_where_it_is(tmp_path: Path) -> None:
     """One ISR change also removes the leader, which the controller would not do."""
     write_log(tmp_path, **SMALL, seed=4)
     batches = written(tmp_path)
@@ -133,7 +125,7 @@ def test_a_planted_error_is_found_where_it_is(tmp_path: Path, nth: int) -> None:
             record = decode(value)
             if planted < 0 and record.type == "PARTITION_CHANGE_RECORD" and "leader" not in record.data:
                 seen += 1
-                if seen >= nth and len(record.data.get("isr", ())) > 1:
+                if seen >= 300 and len(record.data.get("isr", ())) > 1:
                     data = record.data | {"leader": -1}
                     values[i], planted = encode(record.type, record.version, data), first + i
     assert planted >= 0
@@ -153,7 +145,7 @@ def test_the_same_seed_writes_the_same_log(tmp_path: Path) -> None:
     for number, seed in enumerate((5, 5, 6)):
         directory = tmp_path / str(number)
         directory.mkdir()
-        write_log(directory, partitions=40, records=1500, brokers=4, seed=seed, snapshot_every=700)
+        write_log(directory, partitions=40, records=400, brokers=4, seed=seed, snapshot_every=200)
         digests.append(
             [(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in sorted(directory.iterdir())]
         )
@@ -181,7 +173,7 @@ def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: py
 
 def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:
     """All partitions have a replica on the leaving broker, so its fencing needs more records than a batch holds."""
-    write_log(tmp_path, partitions=10_200, records=80_000, brokers=3, seed=1)
+    write_log(tmp_path, partitions=10_200, records=40_000, brokers=3, seed=3)
     sizes = [len(values) for _, _, values in written(tmp_path)]
     assert 10_000 in sizes
     check_explained(tmp_path)

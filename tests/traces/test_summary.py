@@ -13,6 +13,7 @@ from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexpla
 from highwater.traces.reports.observed import FinalState
 from highwater.traces.reports.report import Report, figure, groups, headline, in_all, rich_summary, summary
 from highwater.traces.reports.text import duration, utc
+from tests.traces.test_incidents import around
 
 TIME = 1_795_176_007_145
 
@@ -185,12 +186,9 @@ def test_violations_are_grouped_by_property() -> None:
 
 def incident(**facts: Any) -> Finding:
     """A finding of an unclean election."""
-    nobody = {"replicas": [0, 1, 2], "leader": None, "isr": [], "elr": [], "last_known_elr": []}
-    given = {
-        "cause": "unfence", "before": nobody, "after": {**nobody, "leader": 2}, "leader_epoch": 1, "min_isr": 2,
-        "unclean_election": None, "settings": {}, "resized": None, **facts,
-    }  # fmt: skip
-    return finding("leader_elected_cleanly", "966.13", facts=given)
+    nobody = around()["before"]
+    facts = around(after={**nobody, "leader": 2}, **facts)
+    return finding("leader_elected_cleanly", "966.13", facts=facts)
 
 
 def lost(**changed: Any) -> Finding:

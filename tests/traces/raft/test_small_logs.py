@@ -234,15 +234,20 @@ def test_a_vote_verdict_during_a_fetch_does_not_conform(tmp_path: Path) -> None:
     assert report.unexplained[0].before == {"epoch": 1, "leader": 100, "leo": 1, "hwm": -1}
 
 
-def test_a_vote_of_a_node_that_is_no_voter_does_not_conform(tmp_path: Path) -> None:
-    """The candidate claims the vote of node 999, which is no voter."""
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        (r"voterStates=\{", "voterStates={999=VoterState(state=GRANTED), ", "granted"),
+        (r"highWatermark=.*(?=\) from)", "highWatermark=Optional[LogOffsetMetadata(offset=7)]", "hwm"),
+    ],
+)
+def test_a_candidates_line_has_its_own_votes_and_hwm(old: str, new: str, field: str, tmp_path: Path) -> None:
+    """The candidate claims the vote of node 999, which is no voter, or an HWM that it does not know."""
     writer = written(elected(1, 2))
     at = max(n for n, line in enumerate(writer.lines[1]) if "CandidateState" in line)
-    writer.lines[1][at] = changed(r"voterStates=\{", "voterStates={999=VoterState(state=GRANTED), ")(
-        writer.lines[1][at]
-    )
+    writer.lines[1][at] = changed(old, new)(writer.lines[1][at])
     writer.sends("vote", 1, 0, writer.vote(1, 0, {"epoch": 1, "pre": False, "last_epoch": None, "offset": 0}))
-    assert told(replay_raft(writer.write(tmp_path)))[0] == ("win_pre_votes", "granted")
+    assert told(replay_raft(writer.write(tmp_path)))[0] == ("win_pre_votes", field)
 
 
 def alone(steps: list[Step]) -> Writer:

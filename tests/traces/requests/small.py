@@ -32,7 +32,10 @@ class Small:
         made.fetch(0, f, self.epochs[f], epoch, offset, -1 if not offset else 0, hwm, size, error=error)
         made.took, made.waited = 2.0, 0.0
 
-    def alter(self, answer: object, members: Sequence[int], partition_epoch: int = 0, **more: object) -> None:
+    def alter(
+        self, answer: object, members: Sequence[int], partition_epoch: int = 0, wait: int = 0, **more: object
+    ) -> None:
+        self.made.now += wait
         named = [(m, self.epochs.get(m, 1)) for m in members]
         self.made.alter(0, self.epochs[0], 0, partition_epoch, named, answer, **more)  # type: ignore[arg-type]
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from highwater.model.language.interpreter import Interpreter
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
 from tests.generation.model_runs import Step, Written, model, scripted, walked
-from tests.generation.requests import TOPIC_ID, RequestLogs
-from tests.slow import slow
+from tests.slow import all_but
+from tests.traces.requests.small import Small, report_of
 
 
 def found(report: Report) -> set[tuple[str, str]]:
@@ -176,34 +178,31 @@ def test_a_member_joins_under_its_registered_epoch(tmp_path: Path) -> None:
 
 def test_a_proposal_that_is_sent_again_keeps_its_epochs(tmp_path: Path) -> None:
     """903.3: a retried proposal names broker 2's new epoch instead of the original one."""
-    with RequestLogs(tmp_path) as made:
-        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1], 2)
-        made.fetch(0, 2, epochs[2], 0, 0, -1, 0)
-        made.now += 1000
-        made.alter(0, epochs[0], 0, 0, [(0, epochs[0]), (1, epochs[1]), (2, epochs[2])], 95)
-        made.now += 1000
-        again = made.register(2)
-        made.now += 1000
-        made.fetch(0, 2, again, 0, 0, -1, 0)
-        made.now += 1000
-        made.alter(0, epochs[0], 0, 0, [(0, epochs[0]), (1, epochs[1]), (2, again)], 95)
-        _go_on(made, 0)
-    assert ("903.3", "proposals_name_fetched_epochs") in found(replay(tmp_path))
+
+    def happens(small: Small) -> None:
+        small.fetch(0, 0, f=2)
+        small.alter(95, (0, 1, 2), wait=1000)
+        small.made.now += 1000
+        small.epochs[2] = small.made.register(2)
+        small.fetch(0, 0, wait=1000, f=2)
+        small.alter(95, (0, 1, 2), wait=1000)
+
+    report = report_of(tmp_path, happens, whole=False, replicas=(0, 1, 2), isr=(0, 1))
+    assert ("903.3", "proposals_name_fetched_epochs") in found(report)
 
 
 @pytest.mark.parametrize("error", [95, 107])
 def test_a_proposal_names_the_epochs_of_fetches(error: int, tmp_path: Path) -> None:
     """903.3: the proposal names broker 1 with an epoch that it did not fetch with."""
-    with RequestLogs(tmp_path) as made:
-        made.produce(0, -1, error=45)
-        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1], 2)
+
+    def happens(small: Small) -> None:
         for _ in range(10):
-            made.now += 1000
-            made.fetch(0, 2, epochs[2], 0, 0, -1, 0)
-            made.fetch(0, 1, epochs[1], 0, 0, -1, 0)
-        made.alter(0, epochs[0], 0, 0, [(0, epochs[0]), (1, epochs[1] + 1), (2, epochs[2])], error)
-        _go_on(made, 0)
-    report = replay(tmp_path)
+            small.fetch(0, 0, wait=1000, f=2)
+            small.fetch(0, 0, wait=0)
+        small.epochs[1] += 1
+        small.alter(error, (0, 1, 2))
+
+    report = report_of(tmp_path, happens, min_isr=2, replicas=(0, 1, 2), isr=(0, 1))
     assert found(report) == {("903.3", "proposals_name_fetched_epochs")}
 
 
@@ -213,39 +212,32 @@ def test_a_second_proposal_under_way_is_found(took: int, is_found: bool, tmp_pat
 
     An overlap of up to 100 ms is allowed, because a line may be written late.
     """
-    with RequestLogs(tmp_path) as made:
-        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1], 2)
+
+    def happens(small: Small) -> None:
         for f in (1, 2):
-            made.fetch(0, f, epochs[f], 0, 0, -1, 0)
-            made.now += 1000
-        members = [(b, epochs[b]) for b in range(3)]
-        made.now += 2000
-        made.alter(0, epochs[0], 0, 0, members, 95, took=1800)
-        made.now += 100
-        made.alter(0, epochs[0], 0, 0, members, 95, took=took)
-        _go_on(made, 0)
-    assert (("B7, B8", "one_proposal_is_under_way") in found(replay(tmp_path))) == is_found
+            small.fetch(0, 0, wait=1000, f=f)
+        small.alter(95, (0, 1, 2), wait=3000, took=1800)
+        small.alter(95, (0, 1, 2), wait=100, took=took)
+
+    report = report_of(tmp_path, happens, whole=False, replicas=(0, 1, 2), isr=(0, 1))
+    assert (("B7, B8", "one_proposal_is_under_way") in found(report)) == is_found
 
 
 @pytest.mark.parametrize("restarts", [True, False])
 def test_requests_under_way_when_a_leader_died_are_not_judged(restarts: bool, tmp_path: Path) -> None:
     """B4: the leader died before it logged the fetch that moved the HWM; without a restart, that is a finding."""
-    with RequestLogs(tmp_path) as made:
-        made.produce(0, -1, error=45)
-        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1, 2], 2)
+
+    def happens(small: Small) -> None:
         for f, hwm in ((1, 0), (2, 0), (1, 3)):
-            made.now += 50
-            made.fetch(0, f, epochs[f], 0, 3 * (f == 1), 0 if f == 1 else -1, hwm, 70)
+            small.fetch(hwm, hwm, f=f)
         if restarts:
-            made.now += 1000
-            names = {"partitionId": 0, "topicId": TOPIC_ID}
-            made.records(
-                ("PARTITION_CHANGE_RECORD", {**names, "isr": [1, 2], "leader": 1}),
-                ("BROKER_REGISTRATION_CHANGE_RECORD", {"brokerId": 0, "brokerEpoch": epochs[0], "fenced": 1}),
-            )
-            made.register(0)
-        _go_on(made, 0)
-    report = replay(tmp_path)
+            small.made.now += 1000
+            fenced = {"brokerId": 0, "brokerEpoch": small.epochs[0], "fenced": 1}
+            small.change(isr=[1, 2], leader=1)
+            small.made.records(("BROKER_REGISTRATION_CHANGE_RECORD", fenced))
+            small.made.register(0)
+
+    report = report_of(tmp_path, happens, min_isr=2, replicas=(0, 1, 2))
     assert found(report) == (set() if restarts else {("B4", "hwm_waits_for_isr")})
     assert (
         report.figures.get("messages guessed: a fetch that was under way where the log ends", 0) == restarts
@@ -253,13 +245,11 @@ def test_requests_under_way_when_a_leader_died_are_not_judged(restarts: bool, tm
 
 
 def test_an_hwm_that_falls_is_found(tmp_path: Path) -> None:
-    with RequestLogs(tmp_path) as made:
-        epochs = made.begin([0, 1], [0, 1], [0, 1], 2)
+    def happens(small: Small) -> None:
         for offset, hwm in enumerate((0, 1, 2, 1)):
-            made.now += 1000
-            made.fetch(0, 1, epochs[1], 0, offset, -1 if not offset else 0, hwm, 70)
-        _go_on(made, 0)
-    assert ("B4", "hwm_never_moves_back") in found(replay(tmp_path))
+            small.fetch(offset, hwm, wait=1000)
+
+    assert ("B4", "hwm_never_moves_back") in found(report_of(tmp_path, happens, whole=False))
 
 
 @pytest.mark.parametrize(
@@ -270,19 +260,20 @@ def test_a_fetch_in_flight_when_an_epoch_starts_is_checked_against_the_previous_
     epoch: int, offset: int, told: list[str], tmp_path: Path
 ) -> None:
     """The leader answers a fetch of epoch 0 after a write in epoch 1."""
-    with RequestLogs(tmp_path) as made:
-        epochs = made.begin([0, 1, 2], [0, 1, 2], [0, 1, 2], 1)
+
+    def happens(small: Small) -> None:
         for at in range(3):
-            made.now += 50
-            made.fetch(0, 1, epochs[1], 0, at, -1 if not at else 0, 0, 70 * (at < 2))
-        change = {"partitionId": 0, "topicId": TOPIC_ID, "leader": 0, "isr": [0, 1]}
-        made.records(("PARTITION_CHANGE_RECORD", change))
-        made.now += 10
-        made.produce(0, 3, acks=1)
-        made.fetch(0, 1, epochs[1] + epoch, 0, offset, 0, 0, 70)
-        made.fetch(0, 1, epochs[1], 0, 3, 0, 0, 70)
-        _go_on(made, 0)
-    assert [action for action, _ in unexplained(replay(tmp_path))] == told
+            small.fetch(at, 0, 70 * (at < 2))
+        small.change(leader=0, isr=[0, 1])
+        small.made.now += 10
+        small.made.produce(0, 3, acks=1)
+        small.epochs[1] += epoch
+        small.fetch(offset, 0, wait=0)
+        small.epochs[1] -= epoch
+        small.fetch(3, 0, wait=0)
+
+    report = report_of(tmp_path, happens, whole=False, replicas=(0, 1, 2))
+    assert [action for action, _ in unexplained(report)] == told
 
 
 @pytest.mark.parametrize(
@@ -298,19 +289,8 @@ def test_a_fetch_in_flight_when_an_epoch_starts_is_checked_against_the_previous_
 )
 def test_an_answer_with_an_error_outside_the_rules(error: int, told: str, tmp_path: Path) -> None:
     """A lagging broker returns UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID or INCONSISTENT_TOPIC_ID."""
-    with RequestLogs(tmp_path) as made:
-        epochs = made.begin([0, 1], [0, 1], [0, 1], 1)
-        made.now += 1000
-        made.fetch(0, 1, epochs[1], 0, 0, -1, -1, error=error)
-        _go_on(made, 0)
-    report = replay(tmp_path)
+    report = report_of(tmp_path, lambda small: small.fetch(0, -1, wait=1000, error=error), whole=False)
     assert (report.figures.get(told), unexplained(report)) == (1, [])
-
-
-def _go_on(made: RequestLogs, node: int) -> None:
-    for _ in range(25):
-        made.now += 300
-        made.produce(node, -1, error=45)
 
 
 def test_a_proposal_that_is_forgotten_shows(tmp_path: Path) -> None:
@@ -331,26 +311,19 @@ LIFE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_run_of_the_rules_is_explained(seed: int, tmp_path: Path) -> None:
+SEEDS = all_but([str(n) for n in range(4)], [str(n) for n in range(104)], "a hundred more runs of the model")
+
+
+@cache
+def all_rules() -> Interpreter:
+    return model(rules_on=["proposal_outlives_known_metadata"], records=3, **LIFE)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_run_of_the_rules_is_explained(seed: str, tmp_path: Path) -> None:
     """A run under Kafka's rules and ``proposal_outlives_known_metadata`` (B7) conforms and breaks no promise."""
-    _explained(seed, tmp_path)
-
-
-@slow("a hundred random runs of the model, each written and replayed")
-@pytest.mark.parametrize("seed", range(6, 106))
-def test_many_runs_of_the_rules_are_explained(seed: int, tmp_path: Path) -> None:
-    _explained(seed, tmp_path)
-
-
-INTERPRETER: list[Any] = []
-
-
-def _explained(seed: int, directory: Path) -> None:
-    if not INTERPRETER:
-        INTERPRETER.append(model(rules_on=["proposal_outlives_known_metadata"], records=3, **LIFE))
-    Written(directory, walked(INTERPRETER[0], seed, 80))
-    report = replay(directory)
+    Written(tmp_path, walked(all_rules(), int(seed), 80))
+    report = replay(tmp_path)
     assert report.unexplained_count == 0, report.unexplained
     assert not found(report)
     assert report.figures["messages explained: send_fetch"] > 0

@@ -75,72 +75,51 @@ FENCED_2, STOPPING_2 = of_broker(2, fenced=1), of_broker(2, inControlledShutdown
 GONE_2 = ("UNREGISTER_BROKER_RECORD", {"brokerId": 2, "brokerEpoch": "epoch"})
 MOVED = changed(replicas=[0, 2, 1, 3], addingReplicas=[2], removingReplicas=[1, 3])
 AWAY = changed(replicas=[1, 2, 0, 3], addingReplicas=[2], removingReplicas=[0, 3])
-RECOVERING = changed(isr=[0], leader=0, leaderRecoveryState=1)
+LED_AGAIN = changed(isr=[0, 1], leader=0)
+RECOVERING: dict[str, Any] = {
+    "records": [changed(isr=[0], leader=0, leaderRecoveryState=1)], "partition_epoch": 1, "leader_epoch": 1,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("answer", "more", "expected"),
+    ("more", "right", "wrong", "expected"),
     [
-        (JOINED, {}, []),
-        (INELIGIBLE, {}, ["NONE"]),
-        ((1, 0, [0, 1, 2], 1), {}, ["NONE"]),
-        ((0, 1, [0, 1, 2], 1), {}, ["NONE"]),
-        ((0, 0, [0, 1], 1), {}, ["NONE"]),
-        ((0, 0, [0, 1, 2], 2), {}, ["NONE"]),
-        (INELIGIBLE, {"records": [FENCED_2]}, []),
-        (JOINED, {"records": [FENCED_2]}, ["INELIGIBLE_REPLICA"]),
-        (INELIGIBLE, {"records": [STOPPING_2]}, []),
-        (JOINED, {"records": [STOPPING_2]}, ["INELIGIBLE_REPLICA"]),
-        (INELIGIBLE, {"records": [GONE_2]}, []),
-        (JOINED, {"records": [GONE_2]}, ["INELIGIBLE_REPLICA"]),
-        (INVALID, {"members": (0, 1, 7)}, []),
-        ((0, 0, [0, 1, 7], 1), {"members": (0, 1, 7)}, ["INVALID_REQUEST"]),
-        (JOINED, {"epochs": {2: NO_EPOCH}}, []),
-        (JOINED, {"epochs": {2: NO_EPOCH}, "records": [FENCED_2]}, ["INELIGIBLE_REPLICA"]),
-        (STALE, {"sender_off": -1}, []),
-        (JOINED, {"sender_off": -1}, ["903.4"]),
-        (BEHIND, {"partition_epoch": 3}, []),
-        (JOINED, {"partition_epoch": 3}, ["NOT_CONTROLLER"]),
-        (BEHIND, {"leader_epoch": 1}, []),
-        (JOINED, {"leader_epoch": 1}, ["NOT_CONTROLLER"]),
-        (OLD, {"records": [changed(isr=[0])]}, []),
-        (JOINED, {"records": [changed(isr=[0])]}, ["no such partition then"]),
-        (FENCED, {"records": [changed(isr=[0, 1], leader=0)], "partition_epoch": 1}, []),
+        ({}, JOINED, INELIGIBLE, "NONE"),
+        ({}, None, (1, 0, [0, 1, 2], 1), "NONE"),
+        ({}, None, (0, 1, [0, 1, 2], 1), "NONE"),
+        ({}, None, (0, 0, [0, 1], 1), "NONE"),
+        ({}, None, (0, 0, [0, 1, 2], 2), "NONE"),
+        ({}, None, (1, 1, [1, 2], 1), "NONE"),
+        ({"members": (0, 1)}, (0, 0, [0, 1], 0), None, ""),
+        ({"records": [FENCED_2]}, INELIGIBLE, JOINED, "INELIGIBLE_REPLICA"),
+        ({"records": [FENCED_2], "again": 2}, None, JOINED, "INELIGIBLE_REPLICA"),
+        ({"records": [STOPPING_2]}, INELIGIBLE, JOINED, "INELIGIBLE_REPLICA"),
+        ({"records": [GONE_2]}, INELIGIBLE, JOINED, "INELIGIBLE_REPLICA"),
+        ({"members": (0, 1, 7)}, INVALID, (0, 0, [0, 1, 7], 1), "INVALID_REQUEST"),
+        ({"epochs": {2: NO_EPOCH}}, JOINED, None, ""),
+        ({"epochs": {2: NO_EPOCH}, "records": [FENCED_2]}, None, JOINED, "INELIGIBLE_REPLICA"),
+        ({"sender_off": -1}, STALE, JOINED, "903.4"),
+        ({"again": 0}, None, STALE, "NONE"),
+        ({"partition_epoch": 3}, BEHIND, JOINED, "NOT_CONTROLLER"),
+        ({"leader_epoch": 1}, BEHIND, JOINED, "NOT_CONTROLLER"),
+        ({"records": [changed(isr=[0])]}, OLD, JOINED, "no such partition then"),
+        ({"records": [LED_AGAIN], "partition_epoch": 1}, FENCED, (0, 0, [0, 1, 2], 2), "FENCED_LEADER_EPOCH"),
         (
-            (0, 0, [0, 1, 2], 2),
-            {"records": [changed(isr=[0, 1], leader=0)], "partition_epoch": 1},
-            ["FENCED_LEADER_EPOCH"],
+            {"records": [MOVED], "members": (0, 2), "partition_epoch": 1},
+            (0, 1, [0, 2], 2), (0, 0, [0, 2], 2), "NONE",
         ),
-        (JOINED, {"records": [FENCED_2], "again": 2}, ["INELIGIBLE_REPLICA"]),
-        (STALE, {"again": 0}, ["NONE"]),
-        ((1, 1, [1, 2], 1), {"records": [], "members": (0, 1, 2)}, ["NONE"]),
-        ((0, 1, [0, 2], 2), {"records": [MOVED], "members": (0, 2), "partition_epoch": 1}, []),
-        ((0, 0, [0, 2], 2), {"records": [MOVED], "members": (0, 2), "partition_epoch": 1}, ["NONE"]),
-        (OTHER_LEADER, {"records": [AWAY], "partition_epoch": 1}, []),
-        ((0, 0, [0, 1, 2], 2), {"records": [AWAY], "partition_epoch": 1}, ["NEW_LEADER_ELECTED"]),
-        (INVALID, {"records": [RECOVERING], "partition_epoch": 1, "leader_epoch": 1, "recovering": True}, []),
-        (
-            (0, 1, [0], 2),
-            {"records": [RECOVERING], "partition_epoch": 1, "leader_epoch": 1, "members": (0,)},
-            [],
-        ),
-        (
-            (0, 1, [0], 1),
-            {
-                "records": [RECOVERING],
-                "partition_epoch": 1,
-                "leader_epoch": 1,
-                "members": (0,),
-                "recovering": True,
-            },
-            [],
-        ),
-        (INVALID, {"recovering": True}, []),
-        ((0, 0, [0, 1], 0), {"members": (0, 1)}, []),
+        ({"records": [AWAY], "partition_epoch": 1}, OTHER_LEADER, (0, 0, [0, 1, 2], 2), "NEW_LEADER_ELECTED"),
+        ({"recovering": True}, INVALID, None, ""),
+        ({**RECOVERING, "recovering": True}, INVALID, None, ""),
+        ({**RECOVERING, "members": (0,)}, (0, 1, [0], 2), None, ""),
+        ({**RECOVERING, "members": (0,), "recovering": True}, (0, 1, [0], 1), None, ""),
     ],
-)
+)  # fmt: skip
 def test_the_answer_is_the_models(
-    answer: Any, more: dict[str, Any], expected: list[str], tmp_path: Path
+    more: dict[str, Any], right: Any, wrong: Any, expected: str, tmp_path: Path
 ) -> None:
-    report = answered(tmp_path, answer, **more)
-    assert told(report) == expected, report.unexplained
+    """``right`` conforms; ``wrong`` does not, and the report names the model's answer or the broken rule."""
+    if right is not None:
+        assert told(answered(tmp_path / "right", right, **more)) == []
+    if wrong is not None:
+        assert told(answered(tmp_path / "wrong", wrong, **more)) == [expected]

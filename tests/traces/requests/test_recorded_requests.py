@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -30,61 +31,55 @@ EXPLAINED = {
 NAMES = ("requests-elr", "mixed-requests-elr-4", "mixed-requests-elr-6", "unclean-requests-elr")
 
 
-@pytest.fixture(scope="module")
-def reports() -> dict[str, Report]:
-    return {}
+def log_of(name: str, node: str) -> Path:
+    return CLUSTERS_4_2 / name / "logs" / node / "kafka-request.log.gz"
 
 
-def report_of(name: str, reports: dict[str, Report]) -> Report:
-    if name not in reports:
-        below = CLUSTERS_4_2 / name
-        logs = sorted(below.glob("logs/*/kafka-request.log.gz"))
-        reports[name] = replay(below / "__cluster_metadata-0", broker_logs=logs)
-    return reports[name]
+def lines_of(log: Path) -> list[bytes]:
+    return gzip.decompress(log.read_bytes()).splitlines(keepends=True)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_message_is_explained(name: str, reports: dict[str, Report]) -> None:
-    """These clusters lost records by elections only, so no promise about messages is broken."""
-    report = report_of(name, reports)
+def put(path: Path, lines: list[bytes]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def conforming(name: str, logs: Sequence[Path]) -> Report:
+    """The replay of request logs of a recording, which conform and break no promise about messages."""
+    report = replay(CLUSTERS_4_2 / name / "__cluster_metadata-0", broker_logs=list(logs))
     assert report.unexplained_count == 0, report.unexplained[:3]
     assert [f for f in report.findings if "line" in f.position] == []
-    column = NAMES.index(name)
-    assert {
-        action: report.figures[f"messages explained: {action}"]
-        for action in EXPLAINED
-        if EXPLAINED[action][column]
-    } == {action: counts[column] for action, counts in EXPLAINED.items() if counts[column]}
+    return report
+
+
+def all_logs(name: str) -> list[Path]:
+    return sorted((CLUSTERS_4_2 / name).glob("logs/*/kafka-request.log.gz"))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_little_is_guessed(name: str, reports: dict[str, Report]) -> None:
-    """The replay guesses fewer than 1 % as many messages as it explains."""
-    figures = report_of(name, reports).figures
+def test_every_message_is_explained_and_little_is_guessed(name: str) -> None:
+    """These clusters lost records by elections only. The replay guesses fewer than 1 % as many as it explains."""
+    figures = conforming(name, all_logs(name)).figures
+    counts = {action: counts[NAMES.index(name)] for action, counts in EXPLAINED.items()}
+    assert {action: figures.get(f"messages explained: {action}", 0) for action in EXPLAINED} == counts
     assert 0 < figures["messages guessed"] < figures["messages explained"] / 100
 
 
-def test_logs_of_some_nodes_are_enough(reports: dict[str, Report]) -> None:
+def test_logs_of_some_nodes_are_enough() -> None:
     """A broker's log conforms without the controller's; the replay guesses what is missing."""
-    below = CLUSTERS_4_2 / "mixed-requests-elr-4"
-    logs = [below / "logs" / "node0" / "kafka-request.log.gz"]
-    report = replay(below / "__cluster_metadata-0", broker_logs=logs)
-    assert report.unexplained_count == 0, report.unexplained[:3]
-    assert report.figures["messages explained: answer_fetch"] > 1000
-    assert report.figures.get("messages explained: handle_alter_partition", 0) == 0
+    figures = conforming("mixed-requests-elr-4", [log_of("mixed-requests-elr-4", "node0")]).figures
+    assert figures["messages explained: answer_fetch"] > 1000
+    assert figures.get("messages explained: handle_alter_partition", 0) == 0
 
 
 def test_a_copy_of_a_log_is_read_once(tmp_path: Path) -> None:
     """Of a rotated log the input can have an older, shorter copy, or the same lines plain and compressed."""
-    below = CLUSTERS_4_2 / "unclean-requests-elr"
-    logs = sorted(below.glob("logs/*/kafka-request.log.gz"))
-    lines = gzip.decompress(logs[0].read_bytes())
-    copies = [tmp_path / "node0" / "plain.log", tmp_path / "node0" / "older.log"]
-    copies[0].parent.mkdir()
-    copies[0].write_bytes(lines)
-    copies[1].write_bytes(lines[: len(lines) // 2])
-    report = replay(below / "__cluster_metadata-0", broker_logs=[copies[1], *logs, copies[0]])
-    assert report.unexplained_count == 0, report.unexplained[:3]
+    logs = all_logs("unclean-requests-elr")
+    lines = lines_of(logs[0])
+    plain = put(tmp_path / "node0" / "plain.log", lines)
+    older = put(tmp_path / "node0" / "older.log", lines[: len(lines) // 2])
+    report = conforming("unclean-requests-elr", [older, *logs, plain])
     assert sum("has the same lines" in note for note in report.notes) == 2
     assert report.figures["request log lines"] == 2283
 
@@ -92,55 +87,27 @@ def test_a_copy_of_a_log_is_read_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("skipped", [500, 2000])
 def test_a_window_of_a_log_is_explained(skipped: int, tmp_path: Path) -> None:
     """The log begins in the middle of fetch sessions and leader epochs."""
-    below = CLUSTERS_4_2 / "mixed-requests-elr-4"
-    text = gzip.decompress((below / "logs" / "node0" / "kafka-request.log.gz").read_bytes()).splitlines(
-        keepends=True
-    )
-    window = tmp_path / "node0" / "kafka-request.log"
-    window.parent.mkdir()
-    window.write_bytes(b"".join(text[skipped:]))
-    controller = below / "logs" / "node100" / "kafka-request.log.gz"
-    report = replay(below / "__cluster_metadata-0", broker_logs=[window, controller])
-    assert report.unexplained_count == 0, report.unexplained[:3]
-    assert [f for f in report.findings if "line" in f.position] == []
+    name = "mixed-requests-elr-4"
+    window = put(tmp_path / "node0" / "kafka-request.log", lines_of(log_of(name, "node0"))[skipped:])
+    conforming(name, [window, log_of(name, "node100")])
 
 
 def test_files_that_were_rolled_are_read_in_their_order(tmp_path: Path) -> None:
     """Kafka rolls the file hourly; in name order, the newest comes first."""
-    below = CLUSTERS_4_2 / "requests-elr"
-    text = gzip.decompress((below / "logs" / "node1" / "kafka-request.log.gz").read_bytes()).splitlines(
-        keepends=True
+    whole, controller = log_of("requests-elr", "node1"), log_of("requests-elr", "node100")
+    lines = lines_of(whole)
+    newest = put(tmp_path / "node1" / "kafka-request.log", lines[700:])
+    older = put(tmp_path / "node1" / "kafka-request.log.2026-11-21-23", lines[:700])
+    rolled, expected = (
+        {name: n for name, n in conforming("requests-elr", logs).figures.items() if "explained" in name}
+        for logs in ([newest, older, controller], [whole, controller])
     )
-    newest, older = (
-        tmp_path / "node1" / "kafka-request.log",
-        tmp_path / "node1" / "kafka-request.log.2026-11-21-23",
-    )
-    newest.parent.mkdir()
-    newest.write_bytes(b"".join(text[700:]))
-    older.write_bytes(b"".join(text[:700]))
-    controller = below / "logs" / "node100" / "kafka-request.log.gz"
-    figures = []
-    for logs in (
-        [newest, older, controller],
-        [below / "logs" / "node1" / "kafka-request.log.gz", controller],
-    ):
-        report = replay(below / "__cluster_metadata-0", broker_logs=logs)
-        assert report.unexplained_count == 0, report.unexplained[:3]
-        figures.append(
-            {name: n for name, n in report.figures.items() if name.startswith("messages explained")}
-        )
-    assert figures[0] == figures[1]
+    assert rolled == expected
 
 
 def test_nodes_can_be_in_one_file(tmp_path: Path) -> None:
     """One file has all nodes' lines in time order; the listener address names the node of each."""
-    below = CLUSTERS_4_2 / "requests-elr"
-    lines: list[bytes] = []
-    for log in sorted(below.glob("logs/*/kafka-request.log.gz")):
-        lines += bytes(gzip.decompress(log.read_bytes())).splitlines(keepends=True)
-    together = tmp_path / "kafka-request.log"
-    together.write_bytes(b"".join(sorted(lines, key=lambda line: bytes(line)[:24])))
-    report = replay(below / "__cluster_metadata-0", broker_logs=[together])
-    assert report.unexplained_count == 0, report.unexplained[:3]
-    assert [f for f in report.findings if "line" in f.position] == []
+    lines = [line for log in all_logs("requests-elr") for line in lines_of(log)]
+    together = put(tmp_path / "kafka-request.log", sorted(lines, key=lambda line: line[:24]))
+    report = conforming("requests-elr", [together])
     assert report.figures["messages explained: answer_fetch"] == EXPLAINED["answer_fetch"][0]

@@ -208,14 +208,11 @@ def test_another_proposal_names_its_own_epochs(tmp_path: Path) -> None:
     def happens(small: Small) -> None:
         small.fetch(0, 0)
         small.fetch(0, 0, f=2)
-        small.made.now += 1000
-        small.alter(95, (0, 1, 2))
+        small.alter(95, (0, 1, 2), wait=1000)
         small.made.now += 1000
         small.epochs[2] = small.made.register(2)
-        small.made.now += 1000
-        small.fetch(0, 0, f=2)
-        small.made.now += 1000
-        small.alter(95, (0, 2))
+        small.fetch(0, 0, wait=1000, f=2)
+        small.alter(95, (0, 2), wait=1000)
 
     assert "903.3" not in told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1))
 
@@ -227,13 +224,10 @@ def test_a_proposal_after_an_ineligible_replica_names_its_own_epochs(tmp_path: P
         small.fetch(0, 0)
         small.fetch(0, 0, f=2)
         for error in (41, 107):
-            small.made.now += 1000
-            small.alter(error, (0, 1, 2))
+            small.alter(error, (0, 1, 2), wait=1000)
         small.made.now += 1000
         small.epochs[2] = small.made.register(2)
-        small.made.now += 1000
-        small.fetch(0, 0, f=2)
-        small.made.now += 1000
-        small.alter(41, (0, 1, 2))
+        small.fetch(0, 0, wait=1000, f=2)
+        small.alter(41, (0, 1, 2), wait=1000)
 
     assert "903.3" not in told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1))

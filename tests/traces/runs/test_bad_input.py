@@ -18,7 +18,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.traces.reading import TraceError
 from highwater.traces.runs import is_run_trace, replay_run
 from tests.checker.schema import problems
-from tests.traces.runs.changing import another, fields_of, get, put
+from tests.traces.recorded import another, fields_of, get, put
 from tests.traces.runs.made import walk_of, write
 
 LINES = walk_of("truncation/kip-101", depth=8)
@@ -38,13 +38,19 @@ def trouble(path: Path) -> TraceError | None:
     return found
 
 
+def refused(folder: Path, lines: Any) -> TraceError:
+    wrong = trouble(write(folder / "run", lines))
+    assert wrong is not None
+    return wrong
+
+
 def with_change(lines: Any, at: int, path: str, value: Any) -> Any:
     changed = copy.deepcopy(lines)
     put(changed[at], tuple(int(p) if p.isdigit() else p for p in path.split("/")), value)
     return changed
 
 
-META = [
+FIRST_LINES = [
     ("meta/format", "controller-oracle-1", "meta.format", "is none of highwater-trace-1"),
     (
         "meta/protocol",
@@ -108,75 +114,56 @@ STEPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "value", "field", "message"), META)
-def test_a_first_line_that_is_wrong(path: Any, value: Any, field: str, message: str, tmp_path: Path) -> None:
-    wrong = trouble(write(tmp_path / "run", with_change(LINES, 0, path, value)))
-    assert wrong is not None
-    assert (wrong.line, wrong.field) == (1, field)
-    assert message.lower() in wrong.message.lower()
+CASES = [*((0, *case) for case in FIRST_LINES), *STEPS]
 
 
-@pytest.mark.parametrize(("at", "path", "value", "field", "message"), STEPS)
+@pytest.mark.parametrize(("at", "path", "value", "field", "message"), CASES)
 def test_a_line_that_is_wrong(
     at: Any, path: Any, value: Any, field: str, message: str, tmp_path: Path
 ) -> None:
-    wrong = trouble(write(tmp_path / "run", with_change(LINES, at, path, value)))
-    assert wrong is not None
+    wrong = refused(tmp_path, with_change(LINES, at, path, value))
     assert (wrong.line, wrong.field) == (at + 1, field)
-    assert message in wrong.message
+    assert message.lower() in wrong.message.lower()
 
 
 def test_lines_that_say_two_things(tmp_path: Path) -> None:
     lines = with_change(LINES, 3, "state", {"next_record_id": 0})
     lines[3]["changes"]["next_record_id"] = 1
-    wrong = trouble(write(tmp_path / "run", lines))
-    assert wrong is not None
-    assert "says something else of this" in wrong.message
+    assert "says something else of this" in refused(tmp_path, lines).message
 
 
 def test_a_value_outside_the_observed_paths_is_refused(tmp_path: Path) -> None:
     lines = with_change(LINES, 0, "meta/observed", ["logs"])
-    wrong = trouble(write(tmp_path / "run", lines))
-    assert wrong is not None
-    assert (wrong.line, wrong.field) == (2, "state")
-    assert "none of the observed paths" in wrong.message
+    states = refused(tmp_path, lines)
+    assert (states.line, states.field) == (2, "state")
     lines[1]["state"] = {"logs": lines[1]["state"]["logs"]}
-    wrong = trouble(write(tmp_path / "run", lines))
-    assert wrong is not None
-    assert "none of the observed paths" in wrong.message
-    assert wrong.line == 3
+    changes = refused(tmp_path, lines)
+    assert changes.line == 3
+    assert all("none of the observed paths" in wrong.message for wrong in (states, changes))
 
 
 def test_parameters_of_no_action(tmp_path: Path) -> None:
     lines = copy.deepcopy(LINES)
     del lines[2]["action"]
-    wrong = trouble(write(tmp_path / "run", lines))
-    assert wrong is not None
-    assert "parameters of no action" in wrong.message
+    assert "parameters of no action" in refused(tmp_path, lines).message
 
 
 def test_a_trace_without_steps(tmp_path: Path) -> None:
-    wrong = trouble(write(tmp_path / "run", LINES[:1]))
-    assert wrong is not None
-    assert "no steps" in wrong.message
+    assert "no steps" in refused(tmp_path, LINES[:1]).message
 
 
 def test_a_protocol_that_is_too_large_is_not_traced(tmp_path: Path) -> None:
-    first = {"meta": {"format": "highwater-trace-1", "protocol": "replication.controller"}}
-    first["meta"]["parameters"] = {"brokers": 12, "replication_factor": 5, "reassignments": 1}  # type: ignore[assignment]
-    wrong = trouble(write(tmp_path / "run", [first, {"step": 1}]))
-    assert wrong is not None
-    assert "are the most" in wrong.message
+    parameters = {"brokers": 12, "replication_factor": 5, "reassignments": 1}
+    meta = {"format": "highwater-trace-1", "protocol": "replication.controller", "parameters": parameters}
+    assert "are the most" in refused(tmp_path, [{"meta": meta}, {"step": 1}]).message
 
 
 def test_a_line_after_a_nonconforming_one_is_still_read(tmp_path: Path) -> None:
-    lines = walk_of("truncation/kip-101", depth=8)
+    lines = copy.deepcopy(LINES)
     del lines[3]["changes"]
     lines[3]["state"] = {"next_record_id": 2}
     lines[5]["action"] = "explode"
-    wrong = trouble(write(tmp_path / "run", lines))
-    assert wrong is not None
-    assert wrong.line == 6
+    assert refused(tmp_path, lines).line == 6
 
 
 def test_arguments_that_name_nothing(tmp_path: Path) -> None:
@@ -190,16 +177,7 @@ def test_arguments_that_name_nothing(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         assert trouble(path) is not None
-    for content in (
-        b"",
-        b"\n",
-        b"{",
-        b"[]\n",
-        b"{}\n",
-        b'{"meta": 3}\n',
-        b"\xff\xfe",
-        gzip.compress(b"{}")[:-9],
-    ):
+    for content in (b"\n", b"{", b"[]\n", b"{}\n", b'{"meta": 3}\n', b"\xff\xfe", gzip.compress(b"{}")[:-9]):
         (tmp_path / "run").write_bytes(content)
         assert trouble(tmp_path / "run") is not None
 
@@ -212,17 +190,9 @@ def test_a_compressed_trace(tmp_path: Path) -> None:
 
 def test_the_format_is_known_by_the_first_line() -> None:
     assert is_run_trace(LINES[0])
-    other: Any
-    for other in (
-        None,
-        [],
-        {},
-        {"meta": None},
-        {"meta": []},
-        {"meta": {"format": "controller-oracle-1"}},
-        LINES[1],
-    ):
-        assert not is_run_trace(other)
+    oracle = {"meta": {"format": "controller-oracle-1"}}
+    others: tuple[Any, ...] = (None, [], {}, {"meta": None}, {"meta": []}, oracle, LINES[1])
+    assert not any(map(is_run_trace, others))
 
 
 # --- random input -----------------------------------------------------------------------------------------

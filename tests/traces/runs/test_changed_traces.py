@@ -11,7 +11,7 @@ import pytest
 
 from highwater.traces.reading import TraceError
 from tests.slow import slow
-from tests.traces.runs.changing import another, fields_of, get, put
+from tests.traces.recorded import another, fields_of, get, put
 from tests.traces.runs.made import is_run, replayed, walk_of
 
 SCENARIOS = ("truncation/kip-320", "replication/controller/small", "replication/large-crashes")
@@ -51,12 +51,12 @@ def test_some_changes(scenario: str, whole: Any, tmp_path: Path) -> None:
     lines = walk_of(scenario, depth=12, seed=1, whole=whole)
     assert is_run(lines)
     rng = random.Random(scenario)
-    chosen = rng.sample([place for place in places(lines) if place[0]], 30)
+    chosen = rng.sample([place for place in places(lines) if place[0]], 15)
     found = [check(tmp_path, lines, at, path, another(rng, get(lines[at], path))) for at, path in chosen]
     assert sum(found) > len(found) // 2
 
 
-@slow("a change of each field of each line; the fast test has 30 of each run")
+@slow("a change of each field of each line; the fast test has 15 of each run")
 @pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_every_field(scenario: str, whole: Any, tmp_path: Path) -> None:
