@@ -84,6 +84,10 @@ class Run:
         return json.loads(self.out)
 
 
+Command = Callable[..., Run]
+"""What the fixture ``highwater`` gives."""
+Write = Callable[..., Path]
+"""What the fixture ``counter`` gives."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -93,7 +97,7 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def highwater() -> Callable[..., Run]:
+def highwater() -> Command:
     """Run the command in this process. An exception other than SystemExit fails the test."""
 
     def run(*arguments: object) -> Run:
@@ -106,7 +110,7 @@ def highwater() -> Callable[..., Run]:
 
 
 @pytest.fixture
-def counter(tmp_path: Path) -> Callable[..., Path]:
+def counter(tmp_path: Path) -> Write:
     """Write a scenario of the counter, with its protocol next to it; returns the scenario's path."""
 
     def write(text: str = "", *, name: str = "counter.toml", protocol: str = COUNTER) -> Path:

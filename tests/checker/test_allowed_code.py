@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,8 @@ from werkzeug.serving import BaseWSGIServer
 import highwater as api
 from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios import user_code
-from tests.checker.conftest import COUNTER, ROOT, Run
+from tests.checker.conftest import COUNTER, ROOT, Command, Run
 
-Command = Callable[..., Run]
 MARKING = "from pathlib import Path\nPath({mark!r}).touch()\n"
 COMMANDS = {
     "check": ["check"],
@@ -160,10 +158,7 @@ def test_allowing_adds_folders_and_restores_the_environment(
     with user_code.allowing([one, two]):
         assert user_code.allowed() == [Path("/before"), one, two]
     assert os.environ[user_code.VARIABLE] == "/before"
-    with (
-        pytest.raises(InputError, match="cannot be allowed"),
-        user_code.allowing([f"a{os.pathsep}{place}"]),
-    ):
+    with pytest.raises(InputError, match="cannot be allowed"), user_code.allowing([f"a{os.pathsep}{place}"]):
         pass
     assert os.environ[user_code.VARIABLE] == "/before"
 

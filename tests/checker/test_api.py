@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 import highwater as package
 from highwater.checker.base.problems import Status
 from highwater.model import language, truncation
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 
 
@@ -70,7 +69,7 @@ def test_all_errors_have_one_base() -> None:
         package.check("truncation/kip-101", engine="interpreter", symmetry=True)
 
 
-def test_a_result_equals_the_command_s_json(highwater: Callable[..., Run]) -> None:
+def test_a_result_equals_the_command_s_json(highwater: Command) -> None:
     ran = highwater("check", "truncation/kip-279", "--set", "max_records=1", "--workers=1", "--json", "-")
     asked = package.check("truncation/kip-279", parameters={"max_records": 1}, workers=1)
     timed = {"seconds", "preparation_seconds", "peak_memory_bytes"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.checker.conftest import COUNTER, Run
+from tests.checker.conftest import COUNTER, Command, Write
 
 
 def line_of(text: str) -> str:
@@ -46,10 +45,7 @@ BAD_FILES = {
     "protocol of no text": ("protocol = 3\n", [":1:", "protocol is a text, not 3"]),
 }
 BAD_PROTOCOLS = {
-    "not Python": (
-        COUNTER.replace("class Counter(Protocol):", "class Counter(Protocol)"),
-        [CLASS_LINE],
-    ),
+    "not Python": (COUNTER.replace("class Counter(Protocol):", "class Counter(Protocol)"), [CLASS_LINE]),
     "an error on import": ("import nothing_of_this_name\n", ["counter.py:1:", "ModuleNotFoundError"]),
     "no protocol": ("x = 1\n", ["counter.py", "defines no Protocol"]),
     "two protocols": (COUNTER + "\nclass Other(Counter):\n    pass\n", ["2 Protocols (Counter, Other)"]),
@@ -281,9 +277,7 @@ def refused(run: Any, parts: Any) -> None:
 
 
 @pytest.mark.parametrize(("text", "parts"), BAD_FILES.values(), ids=BAD_FILES)
-def test_scenario_files(
-    highwater: Callable[..., Run], counter: Callable[..., Path], text: str, parts: Any
-) -> None:
+def test_scenario_files(highwater: Command, counter: Write, text: str, parts: Any) -> None:
     path = counter(text)
     if "'rund'" in parts:
         path.write_text("protocol = 'counter.py'\nprofile = 'rund'\n")
@@ -294,15 +288,13 @@ def test_scenario_files(
 
 
 @pytest.mark.parametrize(("text", "parts"), BAD_PROTOCOLS.values(), ids=BAD_PROTOCOLS)
-def test_protocol_files(
-    highwater: Callable[..., Run], counter: Callable[..., Path], text: str, parts: Any
-) -> None:
+def test_protocol_files(highwater: Command, counter: Write, text: str, parts: Any) -> None:
     run = highwater("check", counter("", protocol=text), "--profile", "round")
     refused(run, parts)
 
 
 def test_a_protocol_file_is_named_as_it_was_given(
-    highwater: Callable[..., Run], counter: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    highwater: Command, counter: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names the file as the command line does, from its own folder too."""
     path = counter("", protocol=COUNTER.replace("    return s.count < 7", "    return s.count < self"))
@@ -310,14 +302,14 @@ def test_a_protocol_file_is_named_as_it_was_given(
     refused(highwater("check", path.name), ["highwater: counter.py:9: NameError"])
 
 
-def test_a_long_error_is_shortened(highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
+def test_a_long_error_is_shortened(highwater: Command, counter: Write) -> None:
     run = highwater("check", counter(f"title = [{'1, ' * 9_000}]\n"))
     refused(run, ["counter.toml:3: title is a text, not [1, 1"])
     assert len(run.err) < 4100
 
 
 @pytest.mark.parametrize(("arguments", "parts"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
-def test_requests(highwater: Callable[..., Run], arguments: Any, parts: Any) -> None:
+def test_requests(highwater: Command, arguments: Any, parts: Any) -> None:
     refused(highwater(*arguments), parts)
 
 
@@ -331,15 +323,13 @@ def test_requests(highwater: Callable[..., Run], arguments: Any, parts: Any) -> 
     ],
     ids=lambda request_: f"{request_[0]} {request_[-1]}",
 )
-def test_a_file_that_turns_out_not_to_be_writable(
-    highwater: Callable[..., Run], tmp_path: Path, request_: Any
-) -> None:
+def test_a_file_that_turns_out_not_to_be_writable(highwater: Command, tmp_path: Path, request_: Any) -> None:
     run = highwater(*(part.format(tmp_path) for part in request_), "/dev/full")
     assert run.status == 2
     assert run.err.endswith(f"highwater: {request_[-1]} /dev/full: No space left on device\n")
 
 
-def test_a_baseline_below_a_file(highwater: Callable[..., Run], tmp_path: Path) -> None:
+def test_a_baseline_below_a_file(highwater: Command, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     run = highwater(
         "gate", "--update", "truncation/truncate-to-hwm", "--baseline", tmp_path / "file" / "gate.toml"
@@ -348,20 +338,18 @@ def test_a_baseline_below_a_file(highwater: Callable[..., Run], tmp_path: Path) 
     assert run.err.endswith(f"{tmp_path / 'file'}: File exists\n")
 
 
-def test_bytes_that_are_no_text(highwater: Callable[..., Run], tmp_path: Path) -> None:
+def test_bytes_that_are_no_text(highwater: Command, tmp_path: Path) -> None:
     path = tmp_path / "bytes.toml"
     path.write_bytes(b"title = '\xff\xfe'\n")
     refused(highwater("check", path), [f"{path}: not a text in UTF-8"])
 
 
-def test_a_bad_scenario_among_good_ones_stops_all(
-    highwater: Callable[..., Run], counter: Callable[..., Path]
-) -> None:
+def test_a_bad_scenario_among_good_ones_stops_all(highwater: Command, counter: Write) -> None:
     refused(highwater("check", "truncation/kip-320", counter("x = 1\n")), ["counter.toml:3:"])
 
 
 def test_a_type_that_is_left_after_other_scenarios_keeps_their_results(
-    highwater: Callable[..., Run], counter: Callable[..., Path]
+    highwater: Command, counter: Write
 ) -> None:
     good = counter(name="good.toml")
     bad = counter("[parameters]\ntop = 9\nsize = 3\n", name="bad.toml")

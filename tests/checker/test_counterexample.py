@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,10 +15,11 @@ from highwater.checker.scenarios.scenario_files import find
 from highwater.checker.scenarios.search import DEADLOCK, ViolatingRun
 from highwater.model.language import Array, Bool, Enum, Index, Int, Option, Seq, Set, Struct
 from highwater.model.language.interpreter import Interpreter
+from tests.checker.conftest import Write
 
 
 @pytest.fixture
-def model(counter: Callable[..., Path]) -> Any:
+def model(counter: Write) -> Any:
     overrides = Overrides.parse(["top=9"], ["wraps=on"])
     return Request.of(find(str(counter())), overrides).model()
 

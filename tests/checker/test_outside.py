@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import highwater as package
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 
 LOG = '''
@@ -90,7 +89,7 @@ def log(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_a_defect_that_a_bound_hides_is_found(highwater: Callable[..., Run], log: Any, engine: str) -> None:
+def test_a_defect_that_a_bound_hides_is_found(highwater: Command, log: Any, engine: str) -> None:
     """The follower copies the last record twice; its log then exceeds the bound."""
     wrong: dict[str, Any] = {"rules": {"offset_check": False}, "engine": engine}
     hidden = package.check(log, **wrong)
@@ -131,7 +130,7 @@ def test_inside_nothing_changes(name: str, engine: str) -> None:
     assert {v.name for v in plain.violations} <= {v.name for v in wide.violations}
 
 
-def test_states_outside_of_the_bounds_are_reported(highwater: Callable[..., Run], log: Any) -> None:
+def test_states_outside_of_the_bounds_are_reported(highwater: Command, log: Any) -> None:
     (result,) = highwater("check", log, "--outside", "--json", "-").results
     assert problems([result], json.loads((ROOT / "checker/report/result.schema.json").read_text())) == []
     assert result["outside_states"] > 0
@@ -152,8 +151,6 @@ def test_states_outside_of_the_bounds_are_reported(highwater: Callable[..., Run]
         (["truncation/kip-101", "--engine", "spark"], "the Spark engine does not look outside the bounds"),
     ],
 )
-def test_outside_refuses_unsupported_options(
-    highwater: Callable[..., Run], arguments: Any, said: Any
-) -> None:
+def test_outside_refuses_unsupported_options(highwater: Command, arguments: Any, said: Any) -> None:
     ran = highwater("check", *arguments, "--outside")
     assert (ran.status, ran.out, said in ran.err) == (2, "", True)

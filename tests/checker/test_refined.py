@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import find
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.model import Model
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 
 PAGE = ROOT / "docs/language/properties.md"
@@ -66,7 +65,7 @@ def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None
     assert text.index("No action of promise") < text.index("The step that violates keeps_the_promise")
 
 
-def test_the_json_shows_both_sides(highwater: Callable[..., Run]) -> None:
+def test_the_json_shows_both_sides(highwater: Command) -> None:
     run = highwater("check", "replication/sanity-promise-without-gate", "--json", "-", "--workers", "1")
     schema = json.loads((ROOT / "checker/report/result.schema.json").read_text())
     assert problems(run.results, schema) == []
@@ -150,7 +149,7 @@ HELD_SEATS_ARE_FREE = """
 """The invariant that makes the page's refinement inductive."""
 
 
-def test_the_page_shows_the_printed_run(tmp_path: Path, highwater: Callable[..., Run]) -> None:
+def test_the_page_shows_the_printed_run(tmp_path: Path, highwater: Command) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (snippet,) = re.findall(r"```python\n# sale.py\n(.*?)```", text, re.S)
     (shown,) = re.findall(r"^```\n(   4  ann pays .*?)```", text, re.S | re.M)

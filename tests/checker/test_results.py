@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -15,7 +14,7 @@ from click.testing import CliRunner
 from highwater import __version__
 from highwater.checker.cli import cli
 from highwater.checker.scenarios.scenario_files import find
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 
 SCHEMA = json.loads((ROOT / "checker/report/result.schema.json").read_text())
@@ -41,13 +40,13 @@ def violated() -> Any:
     ],
     ids=" ".join,
 )
-def test_results_follow_the_schema(highwater: Callable[..., Run], engine: str, arguments: Any) -> None:
+def test_results_follow_the_schema(highwater: Command, engine: str, arguments: Any) -> None:
     run = highwater(*arguments, "--engine", engine, "--json", "-")
     assert run.results
     assert problems(run.results, SCHEMA) == []
 
 
-def test_results_of_walks_follow_the_schema(highwater: Callable[..., Run]) -> None:
+def test_results_of_walks_follow_the_schema(highwater: Command) -> None:
     for name in ("truncation/kip-320", "docs/examples/register-hasty.toml"):
         run = highwater("simulate", name, "--walks", 50, "--engine", "interpreter", "--json", "-")
         assert problems(run.results, SCHEMA) == []
@@ -118,7 +117,7 @@ def test_a_result_with_violations_follows_the_schema(violated: Any) -> None:
     assert problems(violated, SCHEMA) == []
 
 
-def test_engines_give_the_same_results(highwater: Callable[..., Run], violated: Any) -> None:
+def test_engines_give_the_same_results(highwater: Command, violated: Any) -> None:
     """Complete searches of both engines have equal counts, cuts, coverage and depths of violations."""
     alike = ("verdict", "distinct_states", "generated_states", "depth", "cut", "actions", "premises")
     register = highwater("check", "docs/examples/register.toml", "--engine", "interpreter", "--json", "-")

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from typing import Any
 import pytest
 
 from highwater.checker.runner import side_by_side
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command, Write
 from tests.checker.test_command_runs import LONG, interrupted, start
 from tests.slow import slow
 
-Command = Callable[..., Run]
 SOME = [
     "truncation/kip-101",
     "truncation/kip-320",
@@ -85,7 +83,7 @@ def test_counterexamples_are_printed_in_the_order_of_the_scenarios(
 
 
 def test_an_unmet_expectation_fails_the_command(
-    highwater: Command, helped: list[int], counter: Callable[..., Path]
+    highwater: Command, helped: list[int], counter: Write
 ) -> None:
     bad = counter("[parameters]\ntop = 9\n", name="bad.toml")
     good = counter(name="good.toml")
@@ -97,7 +95,7 @@ def test_an_unmet_expectation_fails_the_command(
 
 
 def test_an_error_of_a_scenario_is_reported_in_its_turn(
-    highwater: Command, helped: list[int], counter: Callable[..., Path]
+    highwater: Command, helped: list[int], counter: Write
 ) -> None:
     good, bad = counter(name="good.toml"), counter("[parameters]\nsize = 2\n", name="bad.toml")
     run = highwater("check", good, good, bad, good, "--workers", 2)
@@ -182,7 +180,7 @@ def test_helpers_end_with_the_command_however_it_ends() -> None:
 
 
 def test_helpers_use_the_options_of_the_command_and_of_the_files(
-    highwater: Command, helped: list[int], counter: Callable[..., Path]
+    highwater: Command, helped: list[int], counter: Write
 ) -> None:
     """Helpers get symmetry, limits, rules and engine of the command, and ``deadlock`` of each file."""
     names = ["truncation/kip-279", "truncation/kip-320"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from highwater.model.language import (
     step_property,
 )
 from highwater.model.language.model import Instance
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 from tests.slow import all_but
 
@@ -142,7 +141,7 @@ def box(tmp_path: Path) -> Any:
     ],
 )
 def test_an_action_without_effect_causes_a_warning(
-    highwater: Callable[..., Run], box: Any, engine: str, more: Any, kind: str, name: str, said: Any
+    highwater: Command, box: Any, engine: str, more: Any, kind: str, name: str, said: Any
 ) -> None:
     path = box(more)
     for quiet in ([], ["--quiet"]):
@@ -165,7 +164,7 @@ def test_an_action_without_effect_causes_a_warning(
     ],
 )
 def test_a_constant_property_causes_a_warning(
-    highwater: Callable[..., Run], box: Any, invariants: Any, limit: Any, how: Any
+    highwater: Command, box: Any, invariants: Any, limit: Any, how: Any
 ) -> None:
     path = box(invariants=invariants, limit=limit)
     assert how in highwater("check", path, "--quiet").err
@@ -174,7 +173,7 @@ def test_a_constant_property_causes_a_warning(
     assert (quiet.status, quiet.err) == (0, "")
 
 
-def test_similar_warnings_share_one_line(highwater: Callable[..., Run], box: Any) -> None:
+def test_similar_warnings_share_one_line(highwater: Command, box: Any) -> None:
     path = box(invariants="[the_number_is_small, a_late_number_is_even]", limit=5)
     (line,) = highwater("check", path, "--quiet").err.splitlines()
     assert line.startswith(
@@ -188,7 +187,7 @@ def test_similar_warnings_share_one_line(highwater: Callable[..., Run], box: Any
     assert (quiet.status, quiet.err) == (0, "")
 
 
-def test_actions_excluded_by_parameters_cause_no_warning(highwater: Callable[..., Run], box: Any) -> None:
+def test_actions_excluded_by_parameters_cause_no_warning(highwater: Command, box: Any) -> None:
     """Without faults, fall and empty are impossible and mend is never enabled; none causes a warning."""
     ran = highwater("check", box())
     assert (ran.status, ran.err) == (0, "")
@@ -199,9 +198,7 @@ def test_actions_excluded_by_parameters_cause_no_warning(highwater: Callable[...
     assert "never enabled" not in granted.out
 
 
-def test_actions_that_default_parameters_allow_cause_no_warning(
-    highwater: Callable[..., Run], box: Any
-) -> None:
+def test_actions_that_default_parameters_allow_cause_no_warning(highwater: Command, box: Any) -> None:
     """The parameters needed are more than one step larger, and mend waits for a disabled action's write."""
     path = box(STACK)
     text = path.with_suffix(".py").read_text()
@@ -209,7 +206,7 @@ def test_actions_that_default_parameters_allow_cause_no_warning(
     assert "warning" not in highwater("check", path, "--set", "size=3").err
 
 
-def test_expected_impossible_actions_cause_no_warning(highwater: Callable[..., Run], box: Any) -> None:
+def test_expected_impossible_actions_cause_no_warning(highwater: Command, box: Any) -> None:
     ran = highwater("check", box(GHOST + IDLE, 'impossible = ["vanish", "wait"]'))
     assert (ran.status, ran.err) == (0, "")
 
@@ -221,7 +218,7 @@ def test_expected_impossible_actions_cause_no_warning(highwater: Callable[..., R
         ('constant = ["the_number_is_small"]', "the_number_is_small is not constant, but expected to be"),
     ],
 )
-def test_an_expectation_is_a_promise(highwater: Callable[..., Run], box: Any, expect: Any, said: Any) -> None:
+def test_an_expectation_is_a_promise(highwater: Command, box: Any, expect: Any, said: Any) -> None:
     ran = highwater("check", box(expect=expect))
     assert ran.status == 1
     assert said in ran.out
@@ -239,14 +236,14 @@ def test_an_expectation_is_a_promise(highwater: Callable[..., Run], box: Any, ex
     ],
 )
 def test_an_expectation_with_an_unknown_name_is_refused(
-    highwater: Callable[..., Run], box: Any, expect: Any, said: Any
+    highwater: Command, box: Any, expect: Any, said: Any
 ) -> None:
     ran = highwater("check", box(expect=expect))
     assert (ran.status, ran.out) == (2, "")
     assert said in ran.err
 
 
-def test_an_incomplete_search_warns_of_no_untaken_action(highwater: Callable[..., Run], box: Any) -> None:
+def test_an_incomplete_search_warns_of_no_untaken_action(highwater: Command, box: Any) -> None:
     ran = highwater("check", box(IDLE), "--limit-states", "2", "--engine", "interpreter")
     assert (ran.status, ran.err) == (3, "")
 
@@ -260,7 +257,7 @@ def test_the_gate_does_not_pass(box: Any) -> None:
     assert broken(GHOST, 'impossible = ["vanish"]') == ()
 
 
-def test_walks_and_proofs_repeat_the_warnings_of_tracing(highwater: Callable[..., Run], box: Any) -> None:
+def test_walks_and_proofs_repeat_the_warnings_of_tracing(highwater: Command, box: Any) -> None:
     for command in (["simulate", "--walks", "3"], ["prove", "--depth", "2"]):
         ran = highwater(command[0], box(GHOST + IDLE), *command[1:])
         assert [line.split(": ")[3] for line in ran.err.splitlines() if "warning" in line] == [

@@ -72,11 +72,7 @@ def test_links_that_lead_nowhere_are_seen() -> None:
     page = DOCS / "README.md"
     assert broken(
         page, "[a](gone.md) [b](gate.md#what-passes) [c](gate.md#nothing) [d](#nothing) `[e](f)`"
-    ) == [
-        "gone.md",
-        "gate.md#nothing",
-        "#nothing",
-    ]
+    ) == ["gone.md", "gate.md#nothing", "#nothing"]
 
 
 def test_rules_of_the_glossary_are_in_the_rulebook() -> None:

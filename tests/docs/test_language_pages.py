@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model import language
 from highwater.model.language import Model
-from tests.checker.conftest import Run, highwater
+from tests.checker.conftest import Command, highwater
 from tests.checker.test_pages import plain
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -63,7 +63,7 @@ def read(text: str) -> Page:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_protocols_and_commands_of_a_page_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Callable[..., Run]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Command
 ) -> None:
     page = read(PAGES[name].read_text(encoding="utf-8"))
     monkeypatch.chdir(tmp_path)

@@ -74,9 +74,7 @@ def test_the_full_list_has_every_mutant_and_fits_the_width(whole: Findings, widt
     assert text.count(f"] {EQUIVALENT}: the same steps in all states of 1 ") == counts[EQUIVALENT]
 
 
-def test_mutants_are_killed_by_properties_or_noticed_by_counts(
-    whole: Findings,
-) -> None:
+def test_mutants_are_killed_by_properties_or_noticed_by_counts(whole: Findings) -> None:
     found = verdicts(whole)
     assert found["guard", 'require("every live replica has it", holds)', "dropped"] == KILLED
     assert found["write", "s.next.acknowledged", "dropped"] == NOTICED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,12 @@ from highwater.checker.engines.native import search
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.traces.runs.replay import RunHistory, replay_run
 from highwater.traces.runs.writing import write_run
-from tests.checker.conftest import Run, counter, highwater
+from tests.checker.conftest import Command, counter, highwater
 from tests.models import scenario_model
 from tests.traces.test_page import text_of
 
 __all__ = ["counter", "highwater"]
 REGISTER = "docs/examples/register-hasty.toml"
-Command = Callable[..., Run]
 
 
 @pytest.fixture(autouse=True)

@@ -40,10 +40,7 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     found = context.new_page()
     found.set_default_timeout(60_000)
     found.on("pageerror", lambda error: complaints.append(str(error)))
-    found.on(
-        "request",
-        lambda r: complaints.extend([] if r.url.startswith((address, "blob:")) else [r.url]),
-    )
+    found.on("request", lambda r: complaints.extend([] if r.url.startswith((address, "blob:")) else [r.url]))
     found.goto(address)
     found.locator(STEP).first.wait_for()
     yield found

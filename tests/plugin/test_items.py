@@ -58,10 +58,7 @@ def {name}(m, s):
 
 
 class '''
-    goals = [
-        ("something_is_acknowledged", "s.acknowledged > 0"),
-        ("nothing_is_there", "as_bool(False)"),
-    ]
+    goals = [("something_is_acknowledged", "s.acknowledged > 0"), ("nothing_is_there", "as_bool(False)")]
     imported = "    as_bool,\n    reachable,\n    Array,\n"
     text = text.replace("    Array,\n", imported, 1)
     for name, condition in goals:
@@ -186,10 +183,7 @@ def test_options_set_engine_rules_parameters_and_limits(project: pytest.Pytester
     result = run(project, "--highwater", "--highwater-limit-states", "20")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
-        [
-            "*no_acknowledged_write_is_lost is undecided*",
-            "*distinct_states is undecided (expected 198)*",
-        ]
+        ["*no_acknowledged_write_is_lost is undecided*", "*distinct_states is undecided (expected 198)*"]
     )
     result = run(project, "--highwater", "--highwater-engine", "abacus")
     result.assert_outcomes(errors=1)

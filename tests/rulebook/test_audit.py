@@ -14,9 +14,8 @@ from highwater.checker.scenarios.rulebook import sentence_entry
 from highwater.model.language import LanguageError
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit, numbers
 from highwater.model.rulebook import AUDIT, RULEBOOK
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command
 
-Command = Callable[..., Run]
 ROOT = Path(__file__).parents[2]
 
 FAMILIES = ("966", "903", "841", "380", "1166")

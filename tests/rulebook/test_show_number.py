@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,9 @@ from highwater.checker.scenarios.rulebook import find as found
 from highwater.model import registry
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command
 
 ROOT = Path(__file__).parents[2]
-Command = Callable[..., Run]
 
 
 @cache

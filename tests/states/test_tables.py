@@ -398,11 +398,7 @@ def test_the_command_writes_the_same_tables_with_both_engines(
     honest = engines.spark_options
     monkeypatch.setattr(engines, "spark_options", lambda *asked: replace(honest(*asked), small=4_000))
     settings = ("brokers=2", "replication_factor=2", "controlled_shutdowns=1")
-    scenario = [
-        "replication/large-data-loss",
-        *(s for name in settings for s in ("--set", name)),
-        "--quiet",
-    ]
+    scenario = ["replication/large-data-loss", *(s for name in settings for s in ("--set", name)), "--quiet"]
     for side, engine in (("native", []), ("spark", ["--engine", "spark", "--spark-master", MASTER])):
         assert run(*scenario, *engine, "--out", str(tmp_path / side)) == (0, "")
         load(sql, side, tmp_path / side)
