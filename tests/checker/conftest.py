@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from highwater.checker.base.processes import Pool
 from highwater.checker.cli import cli
+from highwater.checker.comparing.gate import comparison
 
 COUNTER = '''
 from highwater.model.language import Int, Parameter, Profile, Protocol, Rule, Struct
@@ -89,6 +92,14 @@ Command = Callable[..., Run]
 Write = Callable[..., Path]
 """What the fixture ``counter`` gives."""
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _gate_in_forks() -> Iterator[None]:
+    """The gate's processes are forks of this one: new processes would import everything again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison, "Pool", partial(Pool, copied=True))
+        yield
 
 
 @pytest.fixture(autouse=True)
