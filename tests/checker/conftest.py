@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from highwater.checker.base.processes import Pool
 from highwater.checker.cli import cli
 from highwater.checker.comparing.gate import comparison
+from highwater.checker.comparing.mutation import run as mutation
 
 COUNTER = '''
 from highwater.model.language import Int, Parameter, Profile, Protocol, Rule, Struct
@@ -95,10 +96,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _gate_in_forks() -> Iterator[None]:
-    """The gate's processes are forks of this one: new processes would import everything again."""
+def _in_forks() -> Iterator[None]:
+    """The processes of gate and mutate are forks of this one: new ones would import everything again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison, "Pool", partial(Pool, copied=True))
+        for module in (comparison, mutation):
+            patch.setattr(module, "Pool", partial(Pool, copied=True))
         yield
 
 

@@ -42,30 +42,28 @@ def test_the_run_is_taken_again(model: Any, number: Any) -> None:
     assert example.meaning == "The count stays below seven."
 
 
-class TestADefectOfAnEngineIsSaid:
-    def test_a_run_that_does_not_violate(self, model: Any, number: Any) -> None:
-        with pytest.raises(BrokenRunError, match="does not violate below_seven"):
-            followed(model, number["increase()"])
+@pytest.mark.parametrize(
+    ("action", "initial", "name", "said"),
+    [
+        ("increase()", 0, "below_seven", "does not violate below_seven"),
+        ("wrap()", 0, "below_seven", "takes wrap"),
+        ("increase()", 6, "below_seven", "no initial state"),
+        ("increase()", 0, DEADLOCK, "no deadlock"),
+    ],
+)
+def test_a_run_that_an_engine_got_wrong_is_refused(
+    model: Any, number: Any, action: str, initial: int, name: str, said: str
+) -> None:
+    with pytest.raises(BrokenRunError, match=said):
+        followed(model, number[action], name=name, initial=(initial,))
 
-    def test_a_step_that_cannot_be_taken(self, model: Any, number: Any) -> None:
-        with pytest.raises(BrokenRunError, match="takes wrap"):
-            followed(model, number["wrap()"])
 
-    def test_a_start_that_is_none(self, model: Any, number: Any) -> None:
-        with pytest.raises(BrokenRunError, match="no initial state"):
-            followed(model, number["increase()"], initial=(6,))
-
-    def test_a_false_deadlock_is_an_error(self, model: Any, number: Any) -> None:
-        with pytest.raises(BrokenRunError, match="no deadlock"):
-            followed(model, number["increase()"], name=DEADLOCK)
-
-    def test_a_step_that_is_cut(self) -> None:
-        cut = Request.of(find("docs/examples/register.toml"), Overrides.parse(["writes=1"])).model()
-        write = next(i for i, instance in enumerate(cut.instances) if instance.action.name == "write")
-        with pytest.raises(BrokenRunError, match="takes write"):
-            follow(
-                cut, Interpreter(cut), ViolatingRun(cut.properties[0].name, cut.initial[0], (write, write))
-            )
+def test_a_run_with_a_pruned_step_is_refused() -> None:
+    cut = Request.of(find("docs/examples/register.toml"), Overrides.parse(["writes=1"])).model()
+    write = next(i for i, instance in enumerate(cut.instances) if instance.action.name == "write")
+    run = ViolatingRun(cut.properties[0].name, cut.initial[0], (write, write))
+    with pytest.raises(BrokenRunError, match="takes write"):
+        follow(cut, Interpreter(cut), run)
 
 
 def test_the_text(model: Any, number: Any) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,12 +86,6 @@ def test_a_name_with_its_protocol(highwater: Command) -> None:
     (entry,) = highwater("show", "truncation:strong_isr", "--json", "-").results
     assert (entry["kind"], entry["protocol"]) == ("invariant", "truncation")
     assert highwater("show", "elsewhere:strong_isr").status == 2
-
-
-def test_json_in_a_file(highwater: Command, tmp_path: Path) -> None:
-    target = tmp_path / "list.json"
-    assert "kip-101" in highwater("list", "--json", target).out
-    assert "truncation/kip-101" in [entry["name"] for entry in json.loads(target.read_text())]
 
 
 def test_a_part_of_a_name_and_a_pattern_choose(highwater: Command) -> None:

@@ -25,6 +25,9 @@ def reported() -> dict[str, dict[str, list[str]]]:
     return found
 
 
+listed = cache(listing.find)
+
+
 def properties(entries: list[Entry]) -> list[Entry]:
     """The entries that a scenario can check or expect to be reached."""
     return [e for e in entries if "asked_in" in e or "expected_in" in e]
@@ -37,7 +40,7 @@ def test_every_property_that_a_scenario_asks_is_known() -> None:
     assert names <= set(listing.names())
     for protocol, asked in reported().items():
         for name, where in asked.items():
-            (entry,) = [e for e in properties(listing.find(name)) if e["protocol"] in (protocol, None)]
+            (entry,) = [e for e in properties(listed(name)) if e["protocol"] in (protocol, None)]
             assert entry["meaning"], name
             if entry["kind"] == "goal":
                 assert set(where) == set(entry["expected_in"]), name
@@ -48,7 +51,7 @@ def test_every_property_that_a_scenario_asks_is_known() -> None:
 
 def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
     for name, stated in catalogue().items():
-        entries = [e for e in listing.find(name) if e in properties([e]) or "checked_by" in e]
+        entries = [e for e in listed(name) if e in properties([e]) or "checked_by" in e]
         told = {e["protocol"]: e["source"] for e in entries}
         told |= {of: source for e in entries for of, source in e.get("checked_by", {}).items()}
         assert stated.checked_by.items() <= told.items(), name

@@ -12,17 +12,12 @@ from highwater.checker.engines.native import search
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.traces.runs.replay import RunHistory, replay_run
 from highwater.traces.runs.writing import write_run
-from tests.checker.conftest import Command, counter, highwater
+from tests.checker.conftest import Command, _in_the_repository, highwater
 from tests.models import scenario_model
 from tests.traces.test_page import text_of
 
-__all__ = ["counter", "highwater"]
+__all__ = ["_in_the_repository", "highwater"]
 REGISTER = "docs/examples/register-hasty.toml"
-
-
-@pytest.fixture(autouse=True)
-def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(__file__).parents[2])
 
 
 def runs_of(page: Path) -> list[dict[str, Any]]:
