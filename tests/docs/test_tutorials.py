@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checker.conftest import Command, highwater
+from tests.checker.conftest import Command, _in_forks, highwater
 from tests.docs.test_language_pages import DOCS
 from tests.docs.tutorial import REPOSITORY, Part, compared, done, shell
 
@@ -16,7 +16,7 @@ ON_KAFKA = DOCS / "tutorials" / "a-kafka-branch.md"
 """The tutorial that needs Kafka; tests/conform runs it."""
 TUTORIALS = [*sorted({*(DOCS / "tutorials").glob("*.md")} - {ON_KAFKA}), DOCS / "replay.md"]
 
-__all__ = ["highwater"]
+__all__ = ["_in_forks", "highwater"]
 
 
 @pytest.fixture(autouse=True)

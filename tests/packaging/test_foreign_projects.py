@@ -53,8 +53,6 @@ def tried(row: Row, environment: Path, place: Path) -> None:
 
 HEART: list[Row] = [
     (FOLDERS, "package", "pytest", True, ""),
-    (FOLDERS, "package", "python -m pytest", False, "."),
-    (FOLDERS, "folder", "pytest", False, ""),
     (FOLDERS, "folder", "python -m pytest", True, "."),
 ]
 
@@ -64,10 +62,15 @@ def test_all_four_folders_at_once(row: Row, environment: Path, tmp_path: Path) -
     tried(row, environment, tmp_path)
 
 
-ALONE: list[Row] = [((name,), *how[1:]) for name in FOLDERS for how in HEART]
+HOW: list[Row] = [
+    *HEART,
+    (FOLDERS, "package", "python -m pytest", False, "."),
+    (FOLDERS, "folder", "pytest", False, ""),
+]
+ALONE: list[Row] = [((name,), *how[1:]) for name in FOLDERS for how in HOW]
 
 
-@slow("runs pytest for each of 16 rows; fast with all folders together")
-@pytest.mark.parametrize("row", ALONE, ids=named)
-def test_each_folder_alone(row: Row, environment: Path, tmp_path: Path) -> None:
+@slow("runs pytest for each of 18 rows; fast for two with all folders together")
+@pytest.mark.parametrize("row", [*HOW[2:], *ALONE], ids=named)
+def test_each_folder_alone_and_without_the_plugin(row: Row, environment: Path, tmp_path: Path) -> None:
     tried(row, environment, tmp_path)

@@ -96,8 +96,7 @@ def assert_sound(found: Explored) -> None:
     assert all((found.parents[i], found.parent_instances[i], i) in edges for i in chosen)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("make", SMALL)
+@pytest.mark.parametrize(("make", "workers"), [(truncation, 1), *((make, 3) for make in SMALL)])
 def test_the_graph_is_the_interpreters(make: Any, workers: int) -> None:
     model = make()
     native, plain = explore(model, SearchOptions(workers=workers)), reference.explore(model, SearchOptions())
@@ -163,8 +162,12 @@ def test_a_property_on_every_state() -> None:
     assert np.flatnonzero(~holds).tolist() == [6**3 - 1]
 
 
-def test_a_search_that_ends_early_has_whole_levels_of_steps() -> None:
-    whole = content(explore(truncation(), SearchOptions()))
+@pytest.fixture(scope="module")
+def whole() -> Any:
+    return content(reference.explore(truncation(), SearchOptions()))
+
+
+def test_a_search_that_ends_early_has_whole_levels_of_steps(whole: Any) -> None:
     found = explore(truncation(), SearchOptions(workers=1, limit_states=2000))
     assert found.stopped_by == "states"
     assert 0 < found.expanded < len(found.states)
@@ -283,7 +286,7 @@ def test_each_word_of_a_state_is_compared(monkeypatch: pytest.MonkeyPatch, seen:
     ],
 )
 def test_a_step_that_is_lost_or_made_up(
-    monkeypatch: pytest.MonkeyPatch, function: str, right: str, wrong: str
+    monkeypatch: pytest.MonkeyPatch, whole: Any, function: str, right: str, wrong: str
 ) -> None:
     honest = getattr(linking.LinkRuntime, function)
 
@@ -295,10 +298,8 @@ def test_a_step_that_is_lost_or_made_up(
             text += "define internal void @forgotten(ptr %context, i64 %place) { ret void }\n"
         return text
 
-    model = truncation()
-    whole = content(reference.explore(model, SearchOptions()))
     monkeypatch.setattr(linking.LinkRuntime, function, broken)
-    assert not agrees(model, whole)
+    assert not agrees(truncation(), whole)
 
 
 def agrees(model: Model, whole: Any) -> bool:
@@ -337,8 +338,7 @@ def test_a_level_whose_states_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not agrees(model, content(reference.explore(model, SearchOptions())))
 
 
-@pytest.mark.parametrize("function", ["_resolve", "_number_states"])
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize(("function", "workers"), [("_resolve", 1), ("_number_states", 3)])
 def test_a_state_that_is_not_in_the_table_is_an_error(
     monkeypatch: pytest.MonkeyPatch, function: str, workers: int
 ) -> None:

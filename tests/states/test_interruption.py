@@ -73,7 +73,10 @@ def column(out: Path, table: str, name: str) -> list[Any]:
     return list(dataset(out / table).to_table(columns=[name])[name].unique().to_pylist())
 
 
-@pytest.mark.parametrize("engine", ["native", "interpreter"])
+@pytest.mark.parametrize(
+    "engine",
+    ["interpreter", pytest.param("native", marks=slow("the native engine; fast with the interpreter"))],
+)
 def test_while_it_searches(tmp_path: Path, engine: str) -> None:
     slow = SLOW if engine == "native" else ()
     process = start(tmp_path / "out", *slow, "--engine", engine)
