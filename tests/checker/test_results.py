@@ -19,10 +19,6 @@ from tests.checker.schema import problems
 
 SCHEMA = json.loads((ROOT / "checker/report/result.schema.json").read_text())
 RESULT = SCHEMA["$defs"]["result"]
-CONTRACT = [
-    "scenario", "protocol", "engine", "parameters", "rules", "verdict", "complete", "distinct_states",
-    "generated_states", "depth", "seconds", "cut", "actions", "violations", "versions",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -32,18 +28,12 @@ def violated() -> Any:
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["check", "truncation/truncate-to-hwm", "--limit-states", "10"],
-        ["check", "docs/examples/register.toml", "docs/examples/register-hasty.toml", "--deadlock"],
-    ],
-    ids=" ".join,
-)
-def test_results_follow_the_schema(highwater: Command, engine: str, arguments: Any) -> None:
-    run = highwater(*arguments, "--engine", engine, "--json", "-")
-    assert run.results
-    assert problems(run.results, SCHEMA) == []
+def test_results_follow_the_schema(highwater: Command, engine: str) -> None:
+    asked = ("docs/examples/register.toml", "docs/examples/register-hasty.toml", "--deadlock")
+    for more in ((), ("--limit-states", 10)):
+        run = highwater("check", *asked, *more, "--engine", engine, "--json", "-")
+        assert len(run.results) == 2
+        assert problems(run.results, SCHEMA) == []
 
 
 def test_results_of_walks_follow_the_schema(highwater: Command) -> None:
@@ -51,11 +41,6 @@ def test_results_of_walks_follow_the_schema(highwater: Command) -> None:
         run = highwater("simulate", name, "--walks", 50, "--engine", "interpreter", "--json", "-")
         assert problems(run.results, SCHEMA) == []
         assert run.results[0]["distinct_states"] is None
-
-
-def test_the_contract_is_in_the_schema() -> None:
-    assert set(CONTRACT) <= set(RESULT["required"])
-    assert set(RESULT["required"]) <= set(RESULT["properties"])
 
 
 def test_every_key_is_documented() -> None:
@@ -70,12 +55,8 @@ def test_every_key_is_documented() -> None:
     ("where", "value"),
     [
         (("verdict",), "perhaps"),
-        (("distinct_states",), -1),
-        (("rules", "matching_tail"), 1),
         (("violations", 0, "trace", 0, "action"), "leader_write"),
-        (("violations", 0, "trace", 1, "changes"), {"x": [1, 2]}),
         (("violations", 0, "depth"), True),
-        (("versions",), {"highwater": "1"}),
         (("surprise",), 1),
     ],
 )
@@ -111,10 +92,6 @@ def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated: Any
                 assert place[keys[-1]] == change["before"]
                 place[keys[-1]] = change["after"]
         assert state == violation["state"]
-
-
-def test_a_result_with_violations_follows_the_schema(violated: Any) -> None:
-    assert problems(violated, SCHEMA) == []
 
 
 def test_engines_give_the_same_results(highwater: Command) -> None:

@@ -205,14 +205,6 @@ def test_the_site_builds_and_no_link_of_it_is_broken() -> None:
     assert broken(site.SITE) == []
 
 
-def test_a_broken_link_of_a_site_is_seen(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text(
-        '<a id="x"></a><a href="b.html">b</a><a href="#x">x</a><a href="#y">y</a>'
-    )
-    (tmp_path / "c.html").write_text('<a href="a.html#x">b</a><script src="https://x.org/y.js"></script>')
-    assert broken(tmp_path) == ["a.html: b.html", "a.html: #y", "c.html: loads https://x.org/y.js"]
-
-
 def test_an_unknown_option_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert site.main(["--check"]) == 2
     assert capsys.readouterr().err.startswith("unknown option --check: ")

@@ -165,26 +165,6 @@ def test_a_planted_ignored_selector_is_detected(
     program.finish()
 
 
-def test_a_planted_action_without_mutants_is_detected(
-    mutated: MutatedModel, program: MutantProgram, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Planted: no action knows its mutants, so a mutant changes nothing."""
-    monkeypatch.setattr(program, "_masks", dict.fromkeys(program._masks, 0))
-    assert any(disagreements(mutated, program))
-
-
-def test_a_planted_operator_without_effect_is_detected(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Planted: the mutant `<=` of `<` computes `<`."""
-    monkeypatch.setitem(
-        mutation._OTHERS, "<", {"<=": lambda a, b: graph.and_(graph.lt(a, b), graph.le(a, b))}
-    )
-    mutated = MutatedModel(library.Library({"most": 1}), library.Library.invariants)
-    found = edits(mutated, tmp_path, lambda mutant: mutant.change == "<: <=")
-    assert any(expected != said for _, expected, said in found)
-
-
 def test_a_planted_mutant_of_one_instance_is_detected(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -240,11 +220,3 @@ def graphs_that_differ(mutated: MutatedModel, program: MutantProgram) -> Iterato
 
 def test_a_graph_is_that_of_the_mutant_alone(mutated: MutatedModel, program: MutantProgram) -> None:
     assert list(graphs_that_differ(mutated, program)) == []
-
-
-def test_a_planted_graph_of_another_mutant_is_detected(
-    mutated: MutatedModel, program: MutantProgram, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    choose = MutantProgram.choose
-    monkeypatch.setattr(MutantProgram, "choose", lambda self, number: choose(self, 0))
-    assert list(graphs_that_differ(mutated, program)) != []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -46,7 +45,7 @@ from tests import models, zoo
 
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-from highwater.checker.tables import content, directory  # noqa: E402
+from highwater.checker.tables import directory  # noqa: E402
 from highwater.checker.tables.content import STATE_COLUMNS, StateTable  # noqa: E402
 from highwater.checker.tables.writing import TableFile, write  # noqa: E402
 from tests.slow import slow  # noqa: E402
@@ -163,21 +162,6 @@ def test_the_files_hold_messages(tmp_path: Path, copies: int) -> None:
 def test_columns_of_the_replication_protocol() -> None:
     model = models.scenario_model("replication/large-data-loss", late_fetches=1, metadata_in_flight=1)
     assert undecoded(model, list(models.arbitrary_states(model, 300))) == []
-
-
-@pytest.mark.parametrize("part", ["_with_nulls", "_lists", "smallest"])
-def test_a_decoder_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-    honest = getattr(content, part)
-    wrong: dict[str, Any] = {
-        "_with_nulls": lambda array, none: honest(array, ~none),
-        "_lists": lambda lengths, elements: honest(np.roll(lengths, 1), elements),
-        "smallest": lambda low, high: np.int8,
-    }
-    monkeypatch.setattr(content, part, wrong[part])
-    model = models.everything()
-    states = list(models.arbitrary_states(model, 200))
-    with contextlib.suppress(pa.ArrowInvalid, OverflowError, ValueError):  # detected even earlier
-        assert undecoded(model, states)
 
 
 def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
