@@ -21,18 +21,15 @@ COUNTER = '''
 from highwater.model.language import Int, Parameter, Profile, Protocol, Rule, Struct
 from highwater.model.language import action, implies, invariant, require
 
-
 @invariant("C1")
 def below_seven(m, s):
     """The count stays below seven."""
     return s.count < 7
 
-
 @invariant("C2", rule="wraps")
 def even_is_small(m, s):
     """An odd thing to ask."""
     return implies(s.count == 9, s.count < 3)
-
 
 class Counter(Protocol):
     """Counts."""
@@ -51,25 +48,21 @@ class Counter(Protocol):
 
     @action("C5", says="count one")
     def increase(self, s):
-        """Count on."""
         require("the top is not reached", s.count < self.p.top)
         s.next.count = s.count + 1
 
     @action("C6", rule="skips")
     def skip(self, s):
-        """Count on by two."""
         require("the top is not near", s.count + 1 < self.p.top)
         s.next.count = s.count + 2
 
     @action("C7", rule="wraps", says="start again")
     def wrap(self, s):
-        """Start again."""
         require("the top is reached", s.count == self.p.top)
         s.next.count = 0
 
     @action("C8", rule="wraps")
     def rest(self, s):
-        """Nothing changes."""
         require("nothing is counted", s.count == 0)
         s.next.count = s.count
 '''

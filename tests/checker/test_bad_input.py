@@ -72,8 +72,8 @@ BAD_PROTOCOLS = [
 ]
 BAD_CHANGES = [
     ("class Counter(Protocol):", "class Counter(Protocol)", CLASS_LINE),
-    (SEVEN, "exit(0)", "counter.py:9:", "SystemExit: 0"),
-    (SEVEN, "raise GeneratorExit", "counter.py:9:", "GeneratorExit"),
+    (SEVEN, "exit(0)", "counter.py:8:", "SystemExit: 0"),
+    (SEVEN, "raise GeneratorExit", "counter.py:8:", "GeneratorExit"),
     (
         '@invariant("C2", rule="wraps")',
         '@invariant("C2", rule="wrap")',
@@ -207,7 +207,7 @@ def test_a_protocol_file_is_named_as_it_was_given(
     """The error names the file as the command line does, from its own folder too."""
     path = counter("", protocol=COUNTER.replace("    return s.count < 7", "    return s.count < self"))
     monkeypatch.chdir(path.parent)
-    refused(highwater("check", path.name), ["highwater: counter.py:9: NameError"])
+    refused(highwater("check", path.name), ["highwater: counter.py:8: NameError"])
 
 
 def test_a_long_error_is_shortened(highwater: Command, counter: Write) -> None:

@@ -125,11 +125,3 @@ def test_words() -> None:
     state = Struct("State", sets=Array(replica, Set(replica)), log=Option(Seq(record, 2)), last=record)
     assert words.at(state, "sets[1]") == Set(replica)
     assert words.at(state, "log[0].live") == Bool
-    whole: dict[str, Any] = {"sets": [[0], [], [1]], "log": None, "last": {"id": 3, "live": True}}
-    assert list(words.lines(state, whole)) == [
-        ("sets[0]", "{0}"),
-        ("sets[1]", "{}"),
-        ("sets[2]", "{1}"),
-        ("log", "none"),
-        ("last", "id 3, live true"),
-    ]

@@ -16,18 +16,15 @@ LOG = '''
 from highwater.language import Array, Index, Int, Option, Parameter, Protocol, Rule, Seq, Struct
 from highwater.language import action, invariant, require
 
-
 @invariant("")
 def nothing_is_copied_twice(m, s):
     """A follower has at most what the leader has."""
     return s.copy.length <= s.log.length
 
-
 @invariant("")
 def terms_are_low(m, s):
     """A term is at most the number that the scenario grants."""
     return s.term.value <= m.p.terms + m.p.slack
-
 
 class Log(Protocol):
     """A leader's log and a copy of it, each of so many records; terms that go up."""
@@ -53,13 +50,11 @@ class Log(Protocol):
 
     @action("", v="record")
     def write(self, s, v):
-        """A client writes; the leader itself never meets the bound."""
         require("there is room", s.log.length < self.p.records)
         s.next.log = s.log.append(v)
 
     @action("")
     def copy(self, s):
-        """The follower takes the last record."""
         require("there is one", ~s.log.is_empty)
         if self.on("offset_check"):
             require("it is the next", s.copy.length == s.log.length - 1)
@@ -69,12 +64,10 @@ class Log(Protocol):
 
     @action("")
     def elect(self, s):
-        """A new term."""
         s.next.term = s.term.value + 1
 
     @action("")
     def note(self, s):
-        """A new term, and a place in an array by its number, of which there is none beyond the bound."""
         s.next.term = s.term.value + 1
         s.next.seen[s.term.value + 1] = 1
 '''

@@ -98,7 +98,6 @@ def test_states_outside_of_the_abstract_types_are_reported(tmp_path: Path) -> No
         """
 from highwater.language import *
 
-
 class Short(Protocol):
     def define(self):
         return Struct("State", n=Int(0, 1))
@@ -107,7 +106,6 @@ class Short(Protocol):
     def up(self, s):
         require("room", s.n < 1)
         s.next.n = s.n + 1
-
 
 class Long(Protocol):
     def define(self):
@@ -123,7 +121,6 @@ class Long(Protocol):
         return {"n": s.n}
 
     step_properties = (is_short,)
-
 
 PROTOCOL = Long
 """

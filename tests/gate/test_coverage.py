@@ -31,12 +31,10 @@ PROTOCOL = '''
 from highwater.model.language import Array, Bool, Index, Int, Parameter, Protocol, Rule, Struct
 from highwater.model.language import action, implies, invariant, require, where
 
-
 @invariant("C1")
 def three_is_rare(m, s):
     """Only where there is a fourth."""
     return implies(s.count == 4, s.flag)
-
 
 class Branches(Protocol):
     """A count and a flag."""
@@ -57,7 +55,6 @@ class Branches(Protocol):
 
     @action(says="counts")
     def count(self, s):
-        """One more, or two."""
         require("there is room", s.count < self.p.top)
         if self.on("stops"):
             require("the flag is down", ~s.flag)
@@ -67,18 +64,15 @@ class Branches(Protocol):
 
     @action(says="raises the flag")
     def flag(self, s):
-        """From two on."""
         require("two or more", s.count >= 2)
         s.next.flag = True
 
     @action(says="lowers the flag")
     def lower(self, s):
-        """Whenever."""
         s.next.flag = False
 
     @action(says="never")
     def never(self, s):
-        """It cannot be."""
         require("beyond the top", s.count > self.p.top)
         s.next.flag = False
 '''

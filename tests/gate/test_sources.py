@@ -10,13 +10,12 @@ import pytest
 from highwater.checker.comparing.gate import gating
 from tests.gate.conftest import commit_project, edit, gate, gate_json, git, line_of
 
-TAP = '''
+TAP = """
 from __future__ import annotations
 
 from highwater.language import Int, Parameter, Protocol, State, Struct, action, require
 
 from sizes import LIMITS, step
-
 
 class Tap(Protocol):
     name = "tap"
@@ -34,14 +33,12 @@ class Tap(Protocol):
 
     @action(says="it fills")
     def fill(self, s: State) -> None:
-        """Some more."""
         amount = step(self.p.taps)
         require("there is room", s.level + amount <= self.p.size)
         s.next.level = s.level + amount
 
     @action(says="it leaks")
     def leak(self, s: State) -> None:
-        """Some less."""
         require("it leaks", bool(self.p.leaks))
         if self.p.taps > 1:
             require("there is much", s.level >= 2)
@@ -51,15 +48,13 @@ class Tap(Protocol):
 
     @action(says="it is emptied")
     def empty(self, s: State) -> None:
-        """Nothing is left."""
         require("it is full", s.level >= 2)
         s.next.level = 0
-'''
+"""
 SIZES = '''
 """How much comes."""
 
 LIMITS = {"drops": 1, "cups": 4}
-
 
 def step(taps: int) -> int:
     """So much in a step."""

@@ -100,7 +100,6 @@ def test_the_report_has_a_line_if_the_solver_gives_up() -> None:
 RULES = """
 from highwater.model.language import Int, Profile, Protocol, Rule, State, Struct, action, require
 
-
 class Tap(Protocol):
     name = "tap"
     rules = {r: Rule(f"T{n}", f"Rule {r}.") for n, r in enumerate(("in_profile", "switched", "forgotten", "lost"), 1)}
@@ -111,7 +110,6 @@ class Tap(Protocol):
 
     @action("T0")
     def fill(self, s: State):
-        '''Fill.'''
         require("there is room", s.level < 3)
         s.level = s.level + 1
 """

@@ -24,12 +24,10 @@ from highwater.model.language import Enum, Int, Protocol, Seq, Struct, action, i
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\\"'`&lt;"
 
-
 @invariant(EVIL)
 def below(m, s):
     """</script><script>alert(3)</script> stays <b>below</b> "two"."""
     return (s.count < 2) | (s.kind == "x<b>")
-
 
 class Hostile(Protocol):
     name = "hostile"
@@ -43,7 +41,6 @@ class Hostile(Protocol):
 
     @action(EVIL, says=EVIL + " ‮ counts")
     def increase(self, s):
-        """<i>One</i> more."""
         require("</td><script>alert(4)</script>", s.count < 3)
         s.next.count = s.count + 1
 

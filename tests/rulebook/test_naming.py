@@ -115,7 +115,6 @@ PROTOCOL = '''
 from pathlib import Path
 from highwater.model.language import Bool, Protocol, Rulebook, Struct, action
 
-
 class Mine(Protocol):
     """With a rulebook of its own."""
 
@@ -129,7 +128,6 @@ class Mine(Protocol):
 
     @action("M2")
     def flip(self, s):
-        """On and off."""
         s.next.on = ~s.on
 '''
 RULES = """
