@@ -77,7 +77,6 @@ def test_every_key_of_a_scenario_is_documented() -> None:
 
 def test_every_option_and_command_is_documented(highwater: Command) -> None:
     with cli.make_context("highwater", ["list"], resilient_parsing=True) as context:
-        assert [name for name in cli.list_commands(context) if f"`highwater {name}" not in CLI] == []
         for name in ("check", "simulate"):
             command = cli.get_command(context, name)
             assert command is not None

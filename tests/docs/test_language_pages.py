@@ -81,17 +81,6 @@ def test_protocols_and_commands_of_a_page_run(
         assert said == [plain(line) for line in shown if line.strip()], command
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_file_of_a_page_is_used(name: str) -> None:
-    page = read(PAGES[name].read_text(encoding="utf-8"))
-    asked = " ".join([*page.explored, *(command for command, *_ in page.commands)])
-    reached: set[str] = set()
-    while more := {f for f in page.files if re.search(rf"\b{Path(f).stem}\b", asked)} - reached:
-        reached |= more
-        asked += " ".join(page.files[f] for f in more)
-    assert reached == set(page.files)
-
-
 def test_the_guide_has_every_page() -> None:
     guide = re.findall(r"^\* \[[^]]+\]\(language/([\w-]+)\.md\)", FIRST.read_text(encoding="utf-8"), re.M)
     assert sorted([FIRST.stem, *guide]) == sorted(PAGES)

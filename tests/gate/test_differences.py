@@ -17,6 +17,7 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import Int, Protocol, State, Struct, action, require
 from highwater.model.language.model import Model
 from tests.gate.stepping import reached, steps
+from tests.slow import slow
 
 
 def compared(
@@ -35,7 +36,12 @@ SMALL = ("max_records=1", "log_size=1")
 @pytest.mark.parametrize(
     ("name", "rule", "settings"),
     [
-        ("replication/defect-fenced-leader", "ineligible_replica_check", ()),
+        pytest.param(
+            "replication/defect-fenced-leader",
+            "ineligible_replica_check",
+            (),
+            marks=slow("steps of 8,000 states of replication; fast for truncation"),
+        ),
         ("truncation/kip-320", "join_at_epoch_start", SMALL),
     ],
 )

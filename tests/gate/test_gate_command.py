@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.comparing.gate import comparison
+from highwater.checker.comparing.gate import comparison, entries
 from highwater.checker.comparing.gate.entries import GateEntry
 from tests.gate.conftest import commit_project, edit, gate, gate_json, git, line_of
 
@@ -201,7 +201,7 @@ def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: s
 
 
 def test_ctrl_c_reports_the_entries_so_far(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = comparison.run
+    honest = entries.run
 
     def interrupted(entry: GateEntry, *given: Any) -> Any:
         if entry.name == "truncation/kip-279":

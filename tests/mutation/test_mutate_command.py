@@ -247,12 +247,12 @@ from highwater.checker.scenarios import scenario_files as scenarios
 from highwater.checker.comparing.mutation.examining import Examination
 from highwater.checker.scenarios.request import Overrides, Request
 
-print(Examination(Request.of(scenarios.find("zookeeper/liveness-shutdowns"), Overrides())).digest)
+print(Examination(Request.of(scenarios.find("truncation/kip-320"), Overrides())).digest)
 """
 
 
 def test_the_digest_does_not_depend_on_earlier_traces(capsys: pytest.CaptureFixture[str]) -> None:
-    scenario_model("replication/controller/small")
+    scenario_model("truncation/kip-279")
     exec(DIGEST, {})
     fresh = subprocess.run([sys.executable, "-c", DIGEST], check=True, capture_output=True, text=True)
     assert fresh.stdout == capsys.readouterr().out

@@ -90,6 +90,7 @@ def test_diff_shows_both_outcomes_and_the_guard_that_refuses_one(highwater: Comm
     assert run["sides"] == ["wait_for_all off", "wait_for_all on"]
     assert run["steps"][-1]["note"] == "Cannot be taken: refused by “every live replica has it”."
     assert run["states"][2] != run["states"][1] == run["states"][3]
+    assert [(s["number"], s["base"]) for s in run["steps"]] == [(1, None), (2, 0), (3, 1), (4, 1)]
 
 
 def replayed(

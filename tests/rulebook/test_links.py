@@ -20,8 +20,6 @@ from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report
 from tests.docs.generated import generated
 
-ROOT = Path(__file__).parents[2]
-
 ANCHORS = re.compile(r'<a id="([^"]+)"></a>')
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -100,15 +99,9 @@ def test_while_it_searches(tmp_path: Path, engine: str) -> None:
         )
 
 
-_INTERPRETER = pytest.param(
-    "interpreter", marks=slow("another engine; the tables are written by the same code")
-)
-
-
-@pytest.mark.parametrize("engine", ["native", _INTERPRETER])
-def test_while_it_writes(tmp_path: Path, engine: str) -> None:
-    out, limit = tmp_path / "out", "600000" if engine == "native" else "20000"
-    process = start(out, "--engine", engine, "--limit-states", limit, "--json", str(tmp_path / "json"))
+def test_while_it_writes(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = start(out, "--limit-states", "600000", "--json", str(tmp_path / "json"))
     wait_until(lambda: out.exists() and list(out.rglob("*.tmp")))
     interrupt(process)
     said, err = process.communicate(timeout=600)
@@ -154,21 +147,6 @@ def test_before_anything_is_written_the_tables_of_a_run_before_stay(
     status, said = run(*SMALL, "--out", tmp_path, "--force", "--quiet")
     assert status == 130
     assert said == f"highwater: interrupted; the tables of a run before are in {tmp_path} as they were\n"
-    assert files(tmp_path) == before
-
-
-def test_a_disk_that_is_full_leaves_the_tables_of_a_run_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(*SMALL, "--out", tmp_path, "--quiet") == (0, "")
-
-    def full(*arguments: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("highwater.checker.tables.writing.TableFile.write", full)
-    before = files(tmp_path)
-    status, said = run(*SMALL, "--out", tmp_path, "--force", "--quiet")
-    assert (status, said) == (2, f"highwater: --out {tmp_path}: No space left on device\n")
     assert files(tmp_path) == before
 
 
