@@ -37,20 +37,6 @@ def example(gate: Model) -> Counterexample:
     return found(gate)
 
 
-def test_each_step_has_its_abstract_step(example: Counterexample) -> None:
-    run = example.abstract
-    assert run is not None
-    assert run.name == "promise"
-    assert len(run.steps) == len(example.steps) - 1
-    assert [step.action for step in run.steps] == [None, None, "write", "commit", None]
-    assert [step.allowed for step in run.steps] == [True, True, True, True, False]
-    assert run.steps[-1].changes == {"log": ([0], [])}
-    (near,) = run.steps[-1].near
-    assert near.action == "lose"
-    assert near.refused_by == ("min ISR - 1 brokers have lost data",)
-    assert near.differs["void"] == (True, False)
-
-
 def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None:
     text = "\n".join(counterexample.plain(gate, example))
     assert "   6  the controller fences broker 0" in text

@@ -82,18 +82,6 @@ def test_counterexamples_are_printed_in_the_order_of_the_scenarios(
     assert helped
 
 
-def test_an_unmet_expectation_fails_the_command(
-    highwater: Command, helped: list[int], counter: Write
-) -> None:
-    bad = counter("[parameters]\ntop = 9\n", name="bad.toml")
-    good = counter(name="good.toml")
-    run = highwater("check", good, bad, good, "--workers", 2)
-    assert run.status == 1
-    assert "below_seven (C1) is violated at depth 8" in run.out
-    assert "'count'" not in run.err
-    assert helped
-
-
 def test_an_error_of_a_scenario_is_reported_in_its_turn(
     highwater: Command, helped: list[int], counter: Write
 ) -> None:

@@ -140,7 +140,7 @@ def test_a_mutant_is_an_edit_of_the_text(mutated: MutatedModel, tmp_path: Path, 
     chosen = set(list(mutated.mutants.values())[::every])
     compared = list(edits(mutated, tmp_path, chosen.__contains__))
     assert [found for found in compared if found[1] != found[2]] == []
-    assert len(compared) > 100 // every
+    assert len(compared) > 90 // every
 
 
 def test_engines_agree_on_every_mutant(mutated: MutatedModel, program: MutantProgram) -> None:

@@ -90,15 +90,6 @@ def test_a_later_scenario_skips_the_mutants_that_are_killed(register: Path) -> N
     assert {len(r.results) for r in records if r.verdict != KILLED} == {2}
 
 
-def test_kept_results_are_not_searched_again(
-    register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    keep = tmp_path / "keep.json"
-    first = verdicts(compared(register, keep=keep))
-    monkeypatch.setattr(examining.Examination, "safety", lambda *_: pytest.fail("compared again"))
-    assert verdicts(compared(register, keep=keep)) == first
-
-
 def test_another_limit_searches_again(register: Path, tmp_path: Path) -> None:
     keep = tmp_path / "keep.json"
     first = compared(register, keep=keep, limit_states=3)

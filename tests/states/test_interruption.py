@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.scenarios.search import Progress, SearchOptions
 from tests import models
 from tests.slow import slow
+from tests.states.conftest import run
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
@@ -125,12 +124,6 @@ def test_twice(tmp_path: Path) -> None:
     assert (process.returncode, said) == (130, "")
     assert err.endswith(f"highwater: interrupted; no tables were left in {out}\n")
     assert files(out) == []
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    found = CliRunner().invoke(cli, ["states", *map(str, arguments)])
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    return found.exit_code, found.output
 
 
 def test_before_anything_is_written_the_tables_of_a_run_before_stay(

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.initial import evaluated
@@ -49,18 +47,13 @@ from highwater.checker.tables import directory  # noqa: E402
 from highwater.checker.tables.content import STATE_COLUMNS, StateTable  # noqa: E402
 from highwater.checker.tables.writing import TableFile, write  # noqa: E402
 from tests.slow import slow  # noqa: E402
+from tests.states.conftest import run  # noqa: E402
 
 
 def read(place: Path, table: str) -> Any:
     from pyarrow.dataset import dataset
 
     return dataset(place / table).to_table().to_pylist()
-
-
-def run(*arguments: str) -> tuple[int, str]:
-    found = CliRunner().invoke(cli, ["states", *arguments])
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    return found.exit_code, found.output
 
 
 def rows_of(model: Model, states: list[Any]) -> list[dict[str, Any]]:
