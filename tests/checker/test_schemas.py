@@ -61,6 +61,11 @@ def test_every_schema_version_is_documented() -> None:
     assert [form for form in SCHEMAS if f"`{versions(form)['schema']}`" not in page] == []
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _in_forks() -> None:
+    """Gate and mutate start new processes here, so all that they send must be picklable."""
+
+
 COMMANDS = {
     "result": ["check", "{}", "--engine", "interpreter"],
     "proof": ["prove", "{}", "--depth", "2"],
