@@ -51,26 +51,22 @@ def tried(row: Row, environment: Path, place: Path) -> None:
     assert passed == {*(f"tests/test_{name}.py" for name in folders), *["small.scenario.toml"] * on}
 
 
-HEART: list[Row] = [
-    (FOLDERS, "package", "pytest", True, ""),
-    (FOLDERS, "folder", "python -m pytest", True, "."),
-]
+FAST: Row = (FOLDERS, "package", "python -m pytest", True, ".")
 
 
-@pytest.mark.parametrize("row", HEART, ids=named)
-def test_all_four_folders_at_once(row: Row, environment: Path, tmp_path: Path) -> None:
-    tried(row, environment, tmp_path)
+def test_all_four_folders_at_once(environment: Path, tmp_path: Path) -> None:
+    tried(FAST, environment, tmp_path)
 
 
 HOW: list[Row] = [
-    *HEART,
-    (FOLDERS, "package", "python -m pytest", False, "."),
-    (FOLDERS, "folder", "pytest", False, ""),
+    (FOLDERS, "package", "pytest", True, ""),
+    (FOLDERS, "folder", "python -m pytest", False, "."),
+    (FOLDERS, "folder", "pytest", True, ""),
 ]
-ALONE: list[Row] = [((name,), *how[1:]) for name in FOLDERS for how in HOW]
+ALONE: list[Row] = [((name,), *how[1:]) for name in FOLDERS for how in (FAST, *HOW)]
 
 
-@slow("runs pytest for each of 18 rows; fast for two with all folders together")
-@pytest.mark.parametrize("row", [*HOW[2:], *ALONE], ids=named)
-def test_each_folder_alone_and_without_the_plugin(row: Row, environment: Path, tmp_path: Path) -> None:
+@slow("runs pytest for each of 19 rows; fast with all folders together")
+@pytest.mark.parametrize("row", [*HOW, *ALONE], ids=named)
+def test_each_way_and_each_folder_alone(row: Row, environment: Path, tmp_path: Path) -> None:
     tried(row, environment, tmp_path)

@@ -50,7 +50,7 @@ def test_the_wheel_is_the_same_from_a_source_distribution(wheel: Path, tree: Pat
     assert content(build("wheel", unpacked, tmp_path)) == content(wheel)
 
 
-@slow("clones and builds; the fast test builds a source distribution")
+@slow("clones and builds; the fast test compares the wheel with the tree")
 def test_the_wheel_is_the_same_from_a_git_address(wheel: Path, tree: Path, tmp_path: Path) -> None:
     """Like ``pip install git+…``: links are stored as git stores them."""
     work = tmp_path / "work"
