@@ -28,10 +28,9 @@ STYLE = Path(__file__).with_name("picture.css")
 
 def picture() -> str:
     """The README's counterexample as SVG."""
-    model = Request.of(find(SCENARIO), Overrides()).model()
-    result = search("interpreter")(model, SearchOptions(), None)
-    runs = counterexamples(model, result.violations, follow_all(model, result.violations))
-    run = next(r for r in runs if r.name == PROPERTY)
+    model = Request.of(find(SCENARIO), Overrides(properties=(PROPERTY,))).model()
+    result = search("interpreter")(model, SearchOptions(stop_at_first=True), None)
+    (run,) = counterexamples(model, result.violations, follow_all(model, result.violations))
     return svg(content("", [run])["runs"][0])
 
 

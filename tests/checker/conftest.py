@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from highwater.checker.base.processes import Pool
 from highwater.checker.cli import cli
+from highwater.checker.comparing.gate import comparison
+from highwater.checker.comparing.mutation import run as mutation
 
 COUNTER = '''
 from highwater.model.language import Int, Parameter, Profile, Protocol, Rule, Struct
 from highwater.model.language import action, implies, invariant, require
-
 
 @invariant("C1")
 def below_seven(m, s):
     """The count stays below seven."""
     return s.count < 7
 
-
 @invariant("C2", rule="wraps")
 def even_is_small(m, s):
     """An odd thing to ask."""
     return implies(s.count == 9, s.count < 3)
-
 
 class Counter(Protocol):
     """Counts."""
@@ -47,25 +48,21 @@ class Counter(Protocol):
 
     @action("C5", says="count one")
     def increase(self, s):
-        """Count on."""
         require("the top is not reached", s.count < self.p.top)
         s.next.count = s.count + 1
 
     @action("C6", rule="skips")
     def skip(self, s):
-        """Count on by two."""
         require("the top is not near", s.count + 1 < self.p.top)
         s.next.count = s.count + 2
 
     @action("C7", rule="wraps", says="start again")
     def wrap(self, s):
-        """Start again."""
         require("the top is reached", s.count == self.p.top)
         s.next.count = 0
 
     @action("C8", rule="wraps")
     def rest(self, s):
-        """Nothing changes."""
         require("nothing is counted", s.count == 0)
         s.next.count = s.count
 '''
@@ -84,7 +81,20 @@ class Run:
         return json.loads(self.out)
 
 
+Command = Callable[..., Run]
+"""What the fixture ``highwater`` gives."""
+Write = Callable[..., Path]
+"""What the fixture ``counter`` gives."""
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _in_forks() -> Iterator[None]:
+    """The processes of gate and mutate are forks of this one: new ones would import everything again."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (comparison, mutation):
+            patch.setattr(module, "Pool", partial(Pool, copied=True))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -93,7 +103,7 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def highwater() -> Callable[..., Run]:
+def highwater() -> Command:
     """Run the command in this process. An exception other than SystemExit fails the test."""
 
     def run(*arguments: object) -> Run:
@@ -106,7 +116,7 @@ def highwater() -> Callable[..., Run]:
 
 
 @pytest.fixture
-def counter(tmp_path: Path) -> Callable[..., Path]:
+def counter(tmp_path: Path) -> Write:
     """Write a scenario of the counter, with its protocol next to it; returns the scenario's path."""
 
     def write(text: str = "", *, name: str = "counter.toml", protocol: str = COUNTER) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,10 @@ import pytest
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios import scenario_files
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command, Write
 
 ENGINES = ("native", "interpreter")
+HOLDS = "[expect]\nviolated = ['below_seven']\n"
 VIOLATED = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven']\n"
 
 
@@ -25,12 +25,7 @@ class TestStatus:
             ("", (), 0, "holds"),
             ("[parameters]\ntop = 7\n", (), 1, "below_seven is violated, but expected to hold"),
             (VIOLATED, (), 0, "violated (expected)"),
-            (
-                "[expect]\nviolated = ['below_seven']\n",
-                (),
-                1,
-                "below_seven holds, but expected to be violated",
-            ),
+            (HOLDS, (), 1, "below_seven holds, but expected to be violated"),
             ("[expect]\ndistinct_states = 6\ndepth = 6\n", (), 0, "holds"),
             ("[expect]\ndistinct_states = 7\n", (), 1, "distinct_states is 6, but expected to be 7"),
             ("[expect]\ndepth = 5\n", (), 1, "depth is 6, but expected to be 5"),
@@ -38,36 +33,19 @@ class TestStatus:
         ],
     )
     def test_the_status_follows_from_the_expectations(
-        self,
-        highwater: Callable[..., Run],
-        counter: Callable[..., Path],
-        engine: str,
-        text: str,
-        options: Any,
-        status: int,
-        said: str,
+        self, highwater: Command, counter: Write, engine: str, text: str, options: Any, status: int, said: str
     ) -> None:
         run = highwater("check", counter(text), "--engine", engine, *options)
         assert (run.status, run.err) == (status, "")
         assert said in run.out
 
-    def test_the_worst_of_several_counts(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
-    ) -> None:
+    def test_the_worst_of_several_counts(self, highwater: Command, counter: Write, engine: str) -> None:
         good, bad = counter(name="good.toml"), counter("[parameters]\ntop = 7\n", name="bad.toml")
         run = highwater("check", good, bad, good, "--engine", engine, "--json", "-")
         assert run.status == 1
         assert [r["verdict"] for r in run.results] == ["holds", "violated", "holds"]
 
-    def test_first(self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str) -> None:
-        two = "[parameters]\ntop = 7\n[expect]\nviolated = ['below_seven', 'deadlock']\n"
-        path = counter("deadlock = true\n" + two)
-        assert highwater("check", path, "--engine", engine).status == 0
-        run = highwater("check", path, "--engine", engine, "--first", "--json", "-")
-        assert run.status == 0
-        assert len(run.results[0]["violations"]) >= 1
-
-    def test_deadlock(self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str) -> None:
+    def test_deadlock(self, highwater: Command, counter: Write, engine: str) -> None:
         assert highwater("check", counter(), "--engine", engine, "--no-deadlock").status == 0
         for ask in (("--deadlock",), ("--property", "deadlock")):
             run = highwater("check", counter(), "--engine", engine, *ask, "--json", "-")
@@ -76,17 +54,13 @@ class TestStatus:
             assert (violation["property"], violation["depth"]) == ("deadlock", 6)
             assert violation["state"] == {"count": 5}
 
-    def test_deadlock_can_be_the_only_property(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
-    ) -> None:
+    def test_deadlock_can_be_the_only_property(self, highwater: Command, counter: Write, engine: str) -> None:
         path = counter("properties = ['deadlock']\n[expect]\nviolated = ['deadlock']\n")
         run = highwater("check", path, "--engine", engine, "--json", "-")
         assert run.status == 0
         assert run.results[0]["properties"] == ["deadlock"]
 
-    def test_type_that_is_left(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], engine: str
-    ) -> None:
+    def test_type_that_is_left(self, highwater: Command, counter: Write, engine: str) -> None:
         run = highwater("check", counter("[parameters]\ntop = 9\nsize = 4\n"), "--engine", engine)
         assert run.status == 2
         assert run.err.count("\n") == 1
@@ -100,26 +74,20 @@ class TestOverrides:
         "option",
         [("--set", "size=9"), ("--rule", "skips=off"), ("--profile", "plain"), ("--property", "below_seven")],
     )
-    def test_an_expected_violation_counts(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], option: str
-    ) -> None:
+    def test_an_expected_violation_counts(self, highwater: Command, counter: Write, option: str) -> None:
         path = counter(VIOLATED)
         run = highwater("check", path, *option, "--engine", "interpreter", "--json", "-")
         assert run.status == 1
         assert run.results[0]["promised"] is None
         assert run.results[0]["broken"] == ["below_seven is violated"]
 
-    def test_counts_are_not_compared(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
+    def test_counts_are_not_compared(self, highwater: Command, counter: Write) -> None:
         path = counter("[expect]\ndistinct_states = 6\n")
         run = highwater("check", path, "--set", "top=3", "--engine", "interpreter", "--json", "-")
         assert run.status == 0
         assert run.results[0]["distinct_states"] == 4
 
-    def test_options_reach_the_model(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
+    def test_options_reach_the_model(self, highwater: Command, counter: Write) -> None:
         options = ("--profile", "round", "--rule", "skips=on", "--set", "top=6", "--set", "top=4")
         run = highwater("check", counter(), *options, "--engine", "interpreter", "--json", "-")
         (result,) = run.results
@@ -130,45 +98,28 @@ class TestOverrides:
         assert result["actions"]["skip"] > 0
         assert result["depth"] == 3
 
-    def test_the_file_s_rules_stay_over_another_profile(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
+    def test_the_file_s_rules_stay_over_another_profile(self, highwater: Command, counter: Write) -> None:
         path = counter("[rules]\nwraps = false\n")
         run = highwater("check", path, "--profile", "round", "--engine", "interpreter", "--json", "-")
         assert run.results[0]["rules"]["wraps"] is False
 
-    def test_symmetry_reports_counts_that_are_not_compared(self, highwater: Callable[..., Run]) -> None:
+    def test_symmetry_reports_counts_that_are_not_compared(self, highwater: Command) -> None:
         said = "  not compared: distinct_states and depth, expected of a search without symmetry"
         run = highwater("check", "truncation/kip-320", "--symmetry")
         assert (run.status, said in run.out) == (0, True)
         assert "not compared" not in highwater("check", "truncation/kip-320").out
-
-    def test_symmetry_keeps_the_expectations_but_not_the_counts(self, highwater: Callable[..., Run]) -> None:
-        run = highwater("check", "truncation/kip-320", "--symmetry", "--json", "-")
-        (result,) = run.results
-        assert run.status == 0
-        assert result["promised"] is True
-        assert result["symmetry"] is True
+        (result,) = highwater("check", "truncation/kip-320", "--symmetry", "--json", "-").results
+        assert (result["promised"], result["symmetry"]) == (True, True)
 
 
 class TestReport:
-    def test_json_alone_on_standard_output(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
-        run = highwater("check", counter(VIOLATED), "--json", "-")
-        assert [r["verdict"] for r in json.loads(run.out)] == ["violated"]
-
-    def test_json_in_a_file(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path], tmp_path: Path
-    ) -> None:
+    def test_json_in_a_file(self, highwater: Command, counter: Write, tmp_path: Path) -> None:
         target = tmp_path / "result.json"
         run = highwater("check", counter(), "--json", target)
         assert "holds" in run.out
         assert json.loads(target.read_text())[0]["verdict"] == "holds"
 
-    def test_quiet_is_the_table_only(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
+    def test_quiet_is_the_table_only(self, highwater: Command, counter: Write) -> None:
         run = highwater("check", counter("[parameters]\ntop = 7\n"), "--quiet")
         head, row, _, wrong, total = run.out.strip().splitlines()
         assert head.split()[:2] == ["scenario", "verdict"]
@@ -176,68 +127,38 @@ class TestReport:
         assert wrong.endswith("below_seven is violated, but expected to hold")
         assert total.startswith("1 scenario not as expected: ")
 
-    def test_verbose_has_every_state(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
+    def test_verbose_has_every_state(self, highwater: Command, counter: Write) -> None:
         run = highwater("check", counter(VIOLATED), "--verbose", "--engine", "interpreter")
         assert run.out.count("          count  ") == 8
 
-    def test_actions_never_taken_and_premises_never_met(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
+    def test_actions_never_taken_and_premises_never_met(self, highwater: Command, counter: Write) -> None:
         path = counter("[rules]\nwraps = true\nskips = true\n[parameters]\ntop = 1\n")
         run = highwater("check", path, "--engine", "interpreter")
         assert "impossible with these parameters: skip" in run.out
         assert "vacuous (premise never holds): even_is_small" in run.out
 
-    def test_pruned_steps_are_reported(self, highwater: Callable[..., Run]) -> None:
+    def test_pruned_steps_are_reported(self, highwater: Command) -> None:
         run = highwater("check", "docs/examples/register.toml", "--engine", "interpreter")
         assert "pruned at a bound: 104 steps at writes" in run.out
 
     def test_the_collision_probability_is_reported_if_there_is_one(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
+        self, highwater: Command, counter: Write
     ) -> None:
         assert "fingerprint collision probability" in highwater("check", counter()).out
         assert "collision probability" not in highwater("check", counter(), "--engine", "interpreter").out
 
-    def test_a_counterexample_of_several_properties_is_printed_once(
-        self, highwater: Callable[..., Run]
-    ) -> None:
-        options = ("--engine", "interpreter", "--set", "max_leader_epoch=1")
-        run = highwater("check", "truncation/truncate-to-hwm", *options)
+    def test_a_counterexample_of_several_properties_is_printed_once(self, highwater: Command) -> None:
+        run = highwater("check", "truncation/truncate-to-hwm", "--set", "max_leader_epoch=1", "--workers", 1)
         assert run.status == 1
         assert run.out.count("The state that violates") == 1
         assert "is violated by the same run as" in run.out
 
-    def test_no_property(self, highwater: Callable[..., Run], counter: Callable[..., Path]) -> None:
+    def test_no_property(self, highwater: Command, counter: Write) -> None:
         text = "from highwater.model.language import *\nclass Still(Protocol):\n    def define(self):\n        return "
         text += "Struct('State', x=Bool)\n    def initial(self):\n        return [{'x': False}]\n"
         run = highwater("check", counter("protocol = 'counter.py'\n", protocol=text))
         assert run.status == 0
         assert "checked: no property" in run.out
-
-
-class TestRequests:
-    def test_options_of_spark_are_of_spark(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
-        run = highwater("check", counter(), "--spark-master", "local[1]")
-        assert run.status == 2
-        assert "--engine spark" in run.err
-
-    def test_resume_needs_a_checkpoint(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
-        run = highwater("check", counter(), "--resume")
-        assert run.status == 2
-        assert "--checkpoint" in run.err
-
-    def test_the_interpreter_has_no_symmetry(
-        self, highwater: Callable[..., Run], counter: Callable[..., Path]
-    ) -> None:
-        run = highwater("check", counter(), "--engine", "interpreter", "--symmetry")
-        assert run.status == 2
-        assert "--symmetry" in run.err
 
 
 def test_a_pattern_adds_scenarios_that_are_not_named() -> None:

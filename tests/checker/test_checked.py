@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,25 +9,20 @@ import pytest
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.catalogue import load
 from highwater.checker.scenarios.request import Overrides, Request
-from tests.checker.conftest import Run
-
-Highwater = Callable[..., Run]
+from tests.checker.conftest import Command
 
 CLERK = '''
 from highwater.language import *
-
 
 @invariant("C1")
 def another_is_next(m, s):
     """Who was served last does not wait."""
     return ~s.waits.has(s.last)
 
-
 @leads_to("C2", fair=weak("serve", by=[]), c="client")
 def is_served(m, s, c):
     """A client that waits is served."""
     return s.waits.has(c), ~s.waits.has(c)
-
 
 class Clerk(Protocol):
     """A clerk serves the first in the alphabet, or, by the rule, in turn."""
@@ -77,14 +71,14 @@ def changed(clerk: Path, before: str, after: str) -> Path:
     return clerk
 
 
-def test_a_file_alone_is_checked_with_its_liveness(highwater: Highwater, clerk: Path) -> None:
+def test_a_file_alone_is_checked_with_its_liveness(highwater: Command, clerk: Path) -> None:
     done = highwater("check", str(clerk), "--rule", "in_turn=off")
     assert done.status == 1
     assert "is_served" in done.out
     assert "checked: 1 invariant, 1 liveness property" in (done.out + done.err)
 
 
-def test_it_holds_where_the_clerk_goes_round(highwater: Highwater, clerk: Path) -> None:
+def test_it_holds_where_the_clerk_goes_round(highwater: Command, clerk: Path) -> None:
     result = highwater("check", str(clerk), "--rule", "in_turn=on", "--json", "-")
     assert result.status == 0, result.err
     (scenario,) = result.results
@@ -105,7 +99,7 @@ def test_it_holds_where_the_clerk_goes_round(highwater: Highwater, clerk: Path) 
     ],
 )
 def test_unchecked_properties_are_reported(
-    highwater: Highwater, clerk: Path, more: tuple[str, ...], why: str
+    highwater: Command, clerk: Path, more: tuple[str, ...], why: str
 ) -> None:
     done = highwater("check", str(clerk), *more)
     assert f"checked: 1 invariant; not checked: liveness property is_served ({why})" in " ".join(
@@ -115,13 +109,13 @@ def test_unchecked_properties_are_reported(
     assert scenario["not_checked"] == [{"property": "is_served", "kind": "liveness", "why": why}]
 
 
-def test_walks_and_proofs_say_that_they_leave_liveness_out(highwater: Highwater, clerk: Path) -> None:
+def test_walks_and_proofs_say_that_they_leave_liveness_out(highwater: Command, clerk: Path) -> None:
     for command in (("simulate", "--walks", "5"), ("prove",), ("prove", "--induction")):
         said = " ".join(highwater(*command[:1], str(clerk), *command[1:]).out.split())
         assert "not checked: liveness property is_served" in said, command
 
 
-def test_properties_left_out_by_the_scenario_are_reported(highwater: Highwater, clerk: Path) -> None:
+def test_properties_left_out_by_the_scenario_are_reported(highwater: Command, clerk: Path) -> None:
     scenario = clerk.with_name("clerk.toml")
     scenario.write_text('protocol = "clerk.py"\nproperties = ["invariants"]\n', encoding="utf-8")
     for command in ("check", "show"):
@@ -135,22 +129,14 @@ def test_properties_left_out_by_the_scenario_are_reported(highwater: Highwater, 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        (
-            "    liveness =",
-            "    livenes =",
-            "nothing reads the attribute 'livenes' of Clerk; did you mean 'liveness'?",
-        ),
-        (
-            "def initial(",
-            "def inital(",
-            "nothing reads the attribute 'inital' of Clerk; did you mean 'initial'?",
-        ),
+        ("    liveness =", "    livenes =", "the attribute 'livenes' of Clerk; did you mean 'liveness'?"),
+        ("def initial(", "def inital(", "the attribute 'inital' of Clerk; did you mean 'initial'?"),
         ('weak("serve"', 'weak("server"', "is_served calls 'server' fair, which is no action of clerk; "),
         ('self.on("in_turn")', "False", "no code consults the rule 'in_turn'"),
     ],
 )
 def test_a_name_that_means_nothing_is_an_error(
-    highwater: Highwater, clerk: Path, before: str, after: str, said: str
+    highwater: Command, clerk: Path, before: str, after: str, said: str
 ) -> None:
     done = highwater("check", str(changed(clerk, before, after)))
     assert done.status == 2
@@ -160,12 +146,12 @@ def test_a_name_that_means_nothing_is_an_error(
     assert ("did you mean 'serve'?" in line) == ("weak" in before)
 
 
-def test_an_attribute_with_another_name_is_ignored(highwater: Highwater, clerk: Path) -> None:
+def test_an_attribute_with_another_name_is_ignored(highwater: Command, clerk: Path) -> None:
     changed(clerk, "    liveness =", "    lives = (is_served,)\n    rulers = ('a', 'b')\n    liveness =")
     assert highwater("check", str(clerk), "--rule", "in_turn=on").status == 0
 
 
-def test_a_rule_that_only_an_action_or_a_property_has_is_consulted(highwater: Highwater, clerk: Path) -> None:
+def test_a_rule_that_only_an_action_or_a_property_has_is_consulted(highwater: Command, clerk: Path) -> None:
     for place in ('@invariant("C1"', '@action(c="client"'):
         text = CLERK.replace('self.on("in_turn")', "False").replace(place, f'{place}, rule="in_turn"', 1)
         clerk.write_text(text, encoding="utf-8")
@@ -173,14 +159,14 @@ def test_a_rule_that_only_an_action_or_a_property_has_is_consulted(highwater: Hi
         assert done.status == 0, done.out + done.err
 
 
-def test_a_rule_that_is_consulted_under_another_alone_is_consulted(highwater: Highwater, clerk: Path) -> None:
+def test_a_rule_that_is_consulted_under_another_alone_is_consulted(highwater: Command, clerk: Path) -> None:
     text = CLERK.replace('goes round.")}', 'goes round."), "other": Rule("C4", "Nobody is ahead.")}')
     text = text.replace('if self.on("in_turn")', 'if self.on("in_turn") or self.on("other")')
     clerk.write_text(text, encoding="utf-8")
     assert highwater("check", str(clerk)).status == 0
 
 
-def test_show_lists_unchecked_liveness_of_a_shipped_scenario(highwater: Highwater) -> None:
+def test_show_lists_unchecked_liveness_of_a_shipped_scenario(highwater: Command) -> None:
     done = highwater("show", "replication/controller/small")
     said = " ".join((done.out + done.err).split())
     assert "liveness properties" in said.partition("not checked:")[2]
@@ -190,12 +176,10 @@ def test_show_lists_unchecked_liveness_of_a_shipped_scenario(highwater: Highwate
 ALIKE = '''
 from highwater.language import *
 
-
 @leads_to("A1", fair=weak("leave"), c="client")
 def leaves(m, s, c):
     """A client that came leaves."""
     return s.here.has(c), ~s.here.has(c)
-
 
 class Door(Protocol):
     """Clients come and leave."""
@@ -219,7 +203,7 @@ class Door(Protocol):
 '''
 
 
-def test_with_symmetry_skipped_liveness_is_reported(highwater: Highwater, tmp_path: Path) -> None:
+def test_with_symmetry_skipped_liveness_is_reported(highwater: Command, tmp_path: Path) -> None:
     path = tmp_path / "door.py"
     path.write_text(ALIKE, encoding="utf-8")
     assert "1 liveness property" in highwater("check", str(path)).out

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from highwater.checker.base import text as terminal
 from highwater.checker.scenarios import listing
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command
 from tests.slow import slow
 
 
@@ -20,7 +17,7 @@ from tests.slow import slow
     "every", [31, pytest.param(1, marks=slow("every action, rule and number; the fast test has one in 31"))]
 )
 @pytest.mark.parametrize("kind", listing.KINDS)
-def test_every_listed_name_can_be_shown(highwater: Callable[..., Run], kind: str, every: Any) -> None:
+def test_every_listed_name_can_be_shown(highwater: Command, kind: str, every: Any) -> None:
     entries = highwater("list", "--kind", kind, "--json", "-").results
     assert entries
     text = highwater("list", "--kind", kind).out
@@ -34,12 +31,12 @@ def test_every_listed_name_can_be_shown(highwater: Callable[..., Run], kind: str
             assert entry["name"] in [s["name"] for s in shown]
 
 
-def test_standard_scenarios_are_marked(highwater: Callable[..., Run]) -> None:
+def test_standard_scenarios_are_marked(highwater: Command) -> None:
     lines = highwater("list").out.splitlines()
     assert any(line.startswith("* kip-320 ") and "KIP-320" in line for line in lines)
 
 
-def test_a_scenario(highwater: Callable[..., Run]) -> None:
+def test_a_scenario(highwater: Command) -> None:
     out = highwater("show", "truncation/kip-320").out
     assert "expected: every property holds, 39,619 states, 22 levels" in out
     assert "max_leader_epoch  1  0 to 6: the last leader epoch that the controller gives out" in out
@@ -48,13 +45,13 @@ def test_a_scenario(highwater: Callable[..., Run]) -> None:
     assert re.search(r"strong_isr +For each replica that believes it leads", out)
 
 
-def test_a_scenario_of_one_s_own(highwater: Callable[..., Run]) -> None:
+def test_a_scenario_of_one_s_own(highwater: Command) -> None:
     out = highwater("show", "docs/examples/register-hasty.toml").out
     assert "expected: no_acknowledged_write_is_lost violated" in out
     assert "wait_for_all  off" in out
 
 
-def test_an_action_with_its_guards(highwater: Callable[..., Run]) -> None:
+def test_an_action_with_its_guards(highwater: Command) -> None:
     (entry,) = highwater("show", "follower_fetch", "--json", "-").results
     guards = {g["name"]: g["profiles"] for g in entry["guards"]}
     assert guards["both are in the same leader epoch"] == ["kip_320"]
@@ -67,14 +64,12 @@ def test_an_action_with_its_guards(highwater: Callable[..., Run]) -> None:
     ]
 
 
-def test_a_rule_and_where_it_is_on(highwater: Callable[..., Run]) -> None:
+def test_a_rule_and_where_it_is_on(highwater: Command) -> None:
     (entry,) = highwater("show", "matching_tail", "--json", "-").results
     assert entry["profiles"] == ["kip_279", "kip_320_first_try", "kip_320"]
 
 
-def test_nothing_is_wider_than_the_terminal(
-    highwater: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_wider_than_the_terminal(highwater: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines are folded at the terminal's width; without a terminal they are not."""
     for name in ("partitions_with_active_isr_members_are_led", "replication/small-letter"):
         whole = highwater("show", name).out.splitlines()
@@ -87,19 +82,13 @@ def test_nothing_is_wider_than_the_terminal(
         assert folded.count("") == whole.count("") > 0
 
 
-def test_a_name_with_its_protocol(highwater: Callable[..., Run]) -> None:
+def test_a_name_with_its_protocol(highwater: Command) -> None:
     (entry,) = highwater("show", "truncation:strong_isr", "--json", "-").results
     assert (entry["kind"], entry["protocol"]) == ("invariant", "truncation")
     assert highwater("show", "elsewhere:strong_isr").status == 2
 
 
-def test_json_in_a_file(highwater: Callable[..., Run], tmp_path: Path) -> None:
-    target = tmp_path / "list.json"
-    assert "kip-101" in highwater("list", "--json", target).out
-    assert "truncation/kip-101" in [entry["name"] for entry in json.loads(target.read_text())]
-
-
-def test_a_part_of_a_name_and_a_pattern_choose(highwater: Callable[..., Run]) -> None:
+def test_a_part_of_a_name_and_a_pattern_choose(highwater: Command) -> None:
     def named(*arguments: Any) -> Any:
         return [entry["name"] for entry in highwater("list", *arguments, "--json", "-").results]
 

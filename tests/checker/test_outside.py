@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import highwater as package
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 
 LOG = '''
 from highwater.language import Array, Index, Int, Option, Parameter, Protocol, Rule, Seq, Struct
 from highwater.language import action, invariant, require
 
-
 @invariant("")
 def nothing_is_copied_twice(m, s):
     """A follower has at most what the leader has."""
     return s.copy.length <= s.log.length
 
-
 @invariant("")
 def terms_are_low(m, s):
     """A term is at most the number that the scenario grants."""
     return s.term.value <= m.p.terms + m.p.slack
-
 
 class Log(Protocol):
     """A leader's log and a copy of it, each of so many records; terms that go up."""
@@ -54,13 +50,11 @@ class Log(Protocol):
 
     @action("", v="record")
     def write(self, s, v):
-        """A client writes; the leader itself never meets the bound."""
         require("there is room", s.log.length < self.p.records)
         s.next.log = s.log.append(v)
 
     @action("")
     def copy(self, s):
-        """The follower takes the last record."""
         require("there is one", ~s.log.is_empty)
         if self.on("offset_check"):
             require("it is the next", s.copy.length == s.log.length - 1)
@@ -70,12 +64,10 @@ class Log(Protocol):
 
     @action("")
     def elect(self, s):
-        """A new term."""
         s.next.term = s.term.value + 1
 
     @action("")
     def note(self, s):
-        """A new term, and a place in an array by its number, of which there is none beyond the bound."""
         s.next.term = s.term.value + 1
         s.next.seen[s.term.value + 1] = 1
 '''
@@ -90,7 +82,7 @@ def log(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-def test_a_defect_that_a_bound_hides_is_found(highwater: Callable[..., Run], log: Any, engine: str) -> None:
+def test_a_defect_that_a_bound_hides_is_found(highwater: Command, log: Any, engine: str) -> None:
     """The follower copies the last record twice; its log then exceeds the bound."""
     wrong: dict[str, Any] = {"rules": {"offset_check": False}, "engine": engine}
     hidden = package.check(log, **wrong)
@@ -112,13 +104,14 @@ def test_a_property_of_the_states_outside(log: Any, engine: str) -> None:
     assert package.check(log, **tight, outside=True).verdict == "violated"
 
 
-@pytest.mark.parametrize("engine", ["native", "interpreter"])
+REGISTER = "docs/examples/register.toml"
+
+
 @pytest.mark.parametrize(
-    "name", ["docs/examples/register.toml", "truncation/kip-279", "quorum/large-five-voters"]
+    ("name", "engine"),
+    [(REGISTER, "native"), (REGISTER, "interpreter"), ("truncation/kip-279", "native")],
 )
 def test_inside_nothing_changes(name: str, engine: str) -> None:
-    if engine == "interpreter" and name != "docs/examples/register.toml":
-        pytest.skip("slow; other tests compare the engines")
     plain, wide = (
         package.check(name, engine=engine, outside=outside, properties=["invariants"])
         for outside in (False, True)
@@ -131,7 +124,7 @@ def test_inside_nothing_changes(name: str, engine: str) -> None:
     assert {v.name for v in plain.violations} <= {v.name for v in wide.violations}
 
 
-def test_states_outside_of_the_bounds_are_reported(highwater: Callable[..., Run], log: Any) -> None:
+def test_states_outside_of_the_bounds_are_reported(highwater: Command, log: Any) -> None:
     (result,) = highwater("check", log, "--outside", "--json", "-").results
     assert problems([result], json.loads((ROOT / "checker/report/result.schema.json").read_text())) == []
     assert result["outside_states"] > 0
@@ -152,8 +145,6 @@ def test_states_outside_of_the_bounds_are_reported(highwater: Callable[..., Run]
         (["truncation/kip-101", "--engine", "spark"], "the Spark engine does not look outside the bounds"),
     ],
 )
-def test_outside_refuses_unsupported_options(
-    highwater: Callable[..., Run], arguments: Any, said: Any
-) -> None:
+def test_outside_refuses_unsupported_options(highwater: Command, arguments: Any, said: Any) -> None:
     ran = highwater("check", *arguments, "--outside")
     assert (ran.status, ran.out, said in ran.err) == (2, "", True)

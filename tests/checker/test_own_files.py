@@ -80,15 +80,6 @@ def test_an_error_in_an_imported_file_names_its_place(tmp_path: Path) -> None:
         catalogue.load_file(path)
 
 
-def test_so_does_a_mistake_in_a_file_that_is_named_from_where_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine.py").write_text("\nMOST = NONSENSE\n", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"^mine\.py:2: NameError"):
-        catalogue.load_file(Path("mine.py"))
-
-
 def test_a_request_contains_imported_files(tmp_path: Path) -> None:
     definition = catalogue.load_file(written(tmp_path))
     assert set(imported_by(definition.protocol.__module__)) == {"shared", "steps"}

@@ -6,6 +6,7 @@ import pytest
 
 from highwater.checker.runner.one import ProgressReporter, size
 from highwater.checker.scenarios.search import Progress
+from tests.checker.conftest import Command
 
 
 def at(seconds: float, states: int, spilled: int = 0) -> Any:
@@ -55,9 +56,11 @@ def test_preparation_is_reported_before_the_search(monkeypatch: pytest.MonkeyPat
     assert said[1][0].startswith("x: 10 states")
 
 
-def test_quiet(capsys: pytest.CaptureFixture[str]) -> None:
-    ProgressReporter("x", quiet=True)(at(10.0, 1))
-    assert capsys.readouterr().err == ""
+def test_quiet_prints_no_progress(highwater: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("highwater.checker.runner.one._PLAIN_FIRST", 0.0)
+    asked = ("check", "truncation/kip-101", "--set", "max_records=1", "--workers", 1)
+    assert highwater(*asked, "--quiet").err == ""
+    assert "states, " in highwater(*asked).err
 
 
 def test_sizes() -> None:

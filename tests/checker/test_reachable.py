@@ -18,42 +18,36 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Int, LanguageError, Model, Protocol, Struct, invariant, reachable
 from highwater.model.language.interpreter import Interpreter
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 
 LOCK = '''
 from highwater.language import *
-
 
 @invariant("L1")
 def a_holder_does_not_wait(m, s):
     """The client that has the lock does not wait for it."""
     return all_of(~(s.holder.is_(c) & s.waiting.has(c)) for c in m.client)
 
-
 @reachable("L2")
 def the_lock_changes_hands(m, before, after):
     """One client hands the lock to another one."""
     return before.holder.is_some & after.holder.is_some & (before.holder != after.holder)
-
 
 @reachable("L3")
 def the_lock_is_held(m, s):
     """A client has the lock."""
     return s.holder.is_some
 
-
 @reachable("L3")
 def nobody_can_have_it(m, s):
     """Both clients have the lock."""
     return as_bool(False)
 
-
 @reachable("L4", rule="polite")
 def a_client_is_polite(m, s):
     """A client waits while the other one has the lock."""
     return s.holder.is_some & ~s.waiting.is_empty
-
 
 class Lock(Protocol):
     """A lock that its holder hands to a waiting client."""
@@ -102,7 +96,7 @@ def lock(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
 def test_a_search_for_goals_alone_ends_when_all_are_reached(
-    lock: Callable[[str], Path], highwater: Callable[..., Run], engine: str
+    lock: Callable[[str], Path], highwater: Command, engine: str
 ) -> None:
     path = lock(ALONE)
     run = highwater("check", path, "--engine", engine, "--json", "-")
@@ -115,7 +109,7 @@ def test_a_search_for_goals_alone_ends_when_all_are_reached(
 
 
 def test_properties_are_checked_in_all_states_despite_goals(
-    lock: Callable[[str], Path], highwater: Callable[..., Run]
+    lock: Callable[[str], Path], highwater: Command
 ) -> None:
     (alone,) = highwater(
         "check", lock(ALONE.replace('"the_lock_changes_hands", ', "")), "--json", "-"
@@ -129,7 +123,7 @@ def test_properties_are_checked_in_all_states_despite_goals(
     assert "holds; 2 goals reached" in highwater("check", path, "--quiet").out
 
 
-def test_a_goal_that_is_not_reached_fails(lock: Callable[[str], Path], highwater: Callable[..., Run]) -> None:
+def test_a_goal_that_is_not_reached_fails(lock: Callable[[str], Path], highwater: Command) -> None:
     path = lock(f"{ALONE}[rules]\nhands = false\n")
     run = highwater("check", path)
     assert run.status == 1
@@ -142,17 +136,13 @@ def test_a_goal_that_is_not_reached_fails(lock: Callable[[str], Path], highwater
     assert result["reachable"] == {"the_lock_changes_hands": None, "the_lock_is_held": 3}
 
 
-def test_a_limit_that_comes_first_leaves_it_open(
-    lock: Callable[[str], Path], highwater: Callable[..., Run]
-) -> None:
+def test_a_limit_that_comes_first_leaves_it_open(lock: Callable[[str], Path], highwater: Command) -> None:
     run = highwater("check", lock(ALONE), "--limit-states", 2, "--engine", "interpreter")
     assert run.status == 3
     assert "not reached before the search stopped: the_lock_changes_hands, the_lock_is_held" in run.out
 
 
-def test_an_option_shows_the_run_to_a_goal(
-    lock: Callable[[str], Path], highwater: Callable[..., Run]
-) -> None:
+def test_an_option_shows_the_run_to_a_goal(lock: Callable[[str], Path], highwater: Command) -> None:
     path = lock(f"[expect]\n{BOTH}")
     asked = ["check", path, "--property", "the_lock_changes_hands"]
     page = path.with_name("page.html")
@@ -169,9 +159,7 @@ def test_an_option_shows_the_run_to_a_goal(
     assert result["reachable"]["a_client_is_polite"] == 4
 
 
-def test_other_rules_make_the_expectation_void(
-    lock: Callable[[str], Path], highwater: Callable[..., Run]
-) -> None:
+def test_other_rules_make_the_expectation_void(lock: Callable[[str], Path], highwater: Command) -> None:
     path = lock(
         f"properties = []\n[expect]\nreachable = {['the_lock_changes_hands', 'a_client_is_polite']}\n"
     )
@@ -183,35 +171,34 @@ def test_other_rules_make_the_expectation_void(
     )
 
 
+HELD = '"the_lock_is_held"'
+POLITE = '[rules]\npolite = false\n[expect]\nreachable = ["a_client_is_polite"]\n'
+
+
 @pytest.mark.parametrize(
     ("text", "line", "wrong"),
     [
         (
             ALONE.replace("is_held", "is_hold"),
             4,
-            "[expect] reachable: unknown reachability goal of lock 'the_lock_is_hold'; "
-            "did you mean 'the_lock_is_held'?",
+            "[expect] reachable: unknown reachability goal of lock 'the_lock_is_h",
         ),
         (
-            'properties = ["the_lock_is_held"]\n',
+            f"properties = [{HELD}]\n",
             2,
-            "properties: the_lock_is_held is a reachability goal: list it as [expect] reachable",
+            "properties: the_lock_is_held is a reachability goal: list it as [expect]",
         ),
         (
-            '[rules]\npolite = false\n[expect]\nreachable = ["a_client_is_polite"]\n',
+            POLITE,
             5,
             "[expect] reachable: the goal a_client_is_polite cannot be reached while the rule polite is off",
         ),
-        ('[expect]\nreachable = "the_lock_is_held"\n', 3, "[expect] reachable is a list of names, not"),
-        (
-            '[expect]\nviolated = ["the_lock_is_held"]\n',
-            3,
-            "[expect] violated: unknown property 'the_lock_is_held'",
-        ),
+        (f"[expect]\nreachable = {HELD}\n", 3, "[expect] reachable is a list of names, not"),
+        (f"[expect]\nviolated = [{HELD}]\n", 3, "[expect] violated: unknown property 'the_lock_is_held'"),
     ],
 )
 def test_an_invalid_goal_gives_one_line(
-    lock: Callable[[str], Path], highwater: Callable[..., Run], text: str, line: int, wrong: str
+    lock: Callable[[str], Path], highwater: Command, text: str, line: int, wrong: str
 ) -> None:
     path = lock(text)
     run = highwater("check", path)
@@ -229,7 +216,7 @@ def test_the_first_violation_is_no_goal(lock: Callable[[str], Path]) -> None:
     assert with_helpers(alone).goals == (), "an induction proves no goal"
 
 
-def test_z3_reaches_goals(lock: Callable[[str], Path], highwater: Callable[..., Run]) -> None:
+def test_z3_reaches_goals(lock: Callable[[str], Path], highwater: Command) -> None:
     run = highwater("prove", lock(ALONE), "--depth", 4, "--json", "-")
     (result,) = run.results
     assert result["reachable"] == {"the_lock_changes_hands": None, "the_lock_is_held": 3}

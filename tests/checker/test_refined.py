@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import find
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.model import Model
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 
 PAGE = ROOT / "docs/language/properties.md"
@@ -38,20 +37,6 @@ def example(gate: Model) -> Counterexample:
     return found(gate)
 
 
-def test_each_step_has_its_abstract_step(example: Counterexample) -> None:
-    run = example.abstract
-    assert run is not None
-    assert run.name == "promise"
-    assert len(run.steps) == len(example.steps) - 1
-    assert [step.action for step in run.steps] == [None, None, "write", "commit", None]
-    assert [step.allowed for step in run.steps] == [True, True, True, True, False]
-    assert run.steps[-1].changes == {"log": ([0], [])}
-    (near,) = run.steps[-1].near
-    assert near.action == "lose"
-    assert near.refused_by == ("min ISR - 1 brokers have lost data",)
-    assert near.differs["void"] == (True, False)
-
-
 def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None:
     text = "\n".join(counterexample.plain(gate, example))
     assert "   6  the controller fences broker 0" in text
@@ -66,7 +51,7 @@ def test_the_text_shows_both_sides(gate: Model, example: Counterexample) -> None
     assert text.index("No action of promise") < text.index("The step that violates keeps_the_promise")
 
 
-def test_the_json_shows_both_sides(highwater: Callable[..., Run]) -> None:
+def test_the_json_shows_both_sides(highwater: Command) -> None:
     run = highwater("check", "replication/sanity-promise-without-gate", "--json", "-", "--workers", "1")
     schema = json.loads((ROOT / "checker/report/result.schema.json").read_text())
     assert problems(run.results, schema) == []
@@ -99,7 +84,6 @@ def test_states_outside_of_the_abstract_types_are_reported(tmp_path: Path) -> No
         """
 from highwater.language import *
 
-
 class Short(Protocol):
     def define(self):
         return Struct("State", n=Int(0, 1))
@@ -108,7 +92,6 @@ class Short(Protocol):
     def up(self, s):
         require("room", s.n < 1)
         s.next.n = s.n + 1
-
 
 class Long(Protocol):
     def define(self):
@@ -124,7 +107,6 @@ class Long(Protocol):
         return {"n": s.n}
 
     step_properties = (is_short,)
-
 
 PROTOCOL = Long
 """
@@ -150,7 +132,7 @@ HELD_SEATS_ARE_FREE = """
 """The invariant that makes the page's refinement inductive."""
 
 
-def test_the_page_shows_the_printed_run(tmp_path: Path, highwater: Callable[..., Run]) -> None:
+def test_the_page_shows_the_printed_run(tmp_path: Path, highwater: Command) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (snippet,) = re.findall(r"```python\n# sale.py\n(.*?)```", text, re.S)
     (shown,) = re.findall(r"^```\n(   4  ann pays .*?)```", text, re.S | re.M)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -12,7 +11,7 @@ from highwater.checker.scenarios import listing, scenario_files
 from highwater.checker.scenarios.listing import Entry
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.invariants.catalogue import catalogue
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command
 
 
 @cache
@@ -24,6 +23,9 @@ def reported() -> dict[str, dict[str, list[str]]]:
         for asked in (*request.properties, *(goal.name for goal in request.goals)):
             found.setdefault(request.scenario.definition.name, {}).setdefault(asked, []).append(name)
     return found
+
+
+listed = cache(listing.find)
 
 
 def properties(entries: list[Entry]) -> list[Entry]:
@@ -38,7 +40,7 @@ def test_every_property_that_a_scenario_asks_is_known() -> None:
     assert names <= set(listing.names())
     for protocol, asked in reported().items():
         for name, where in asked.items():
-            (entry,) = [e for e in properties(listing.find(name)) if e["protocol"] in (protocol, None)]
+            (entry,) = [e for e in properties(listed(name)) if e["protocol"] in (protocol, None)]
             assert entry["meaning"], name
             if entry["kind"] == "goal":
                 assert set(where) == set(entry["expected_in"]), name
@@ -49,7 +51,7 @@ def test_every_property_that_a_scenario_asks_is_known() -> None:
 
 def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
     for name, stated in catalogue().items():
-        entries = [e for e in listing.find(name) if e in properties([e]) or "checked_by" in e]
+        entries = [e for e in listed(name) if e in properties([e]) or "checked_by" in e]
         told = {e["protocol"]: e["source"] for e in entries}
         told |= {of: source for e in entries for of, source in e.get("checked_by", {}).items()}
         assert stated.checked_by.items() <= told.items(), name
@@ -68,16 +70,14 @@ def test_every_property_that_is_stated_is_known_with_its_numbers() -> None:
         ("deadlock", ["a property of every protocol", "In every state some step can be taken."]),
     ],
 )
-def test_show_prints_the_kind_of_a_property(
-    highwater: Callable[..., Run], name: str, says: list[str]
-) -> None:
+def test_show_prints_the_kind_of_a_property(highwater: Command, name: str, says: list[str]) -> None:
     lines = highwater("show", name).out.splitlines()
     assert lines[0] == name
     for text in says:
         assert any(line.strip().startswith(text) for line in lines), text
 
 
-def test_show_lists_the_scenarios_of_a_property(highwater: Callable[..., Run]) -> None:
+def test_show_lists_the_scenarios_of_a_property(highwater: Command) -> None:
     out = highwater("show", "a_pre_vote_is_won").out
     assert "quorum/reach-votes" in out[out.index("expected to be reached in") :]
     out = highwater("show", "quorum/reach-votes").out
@@ -87,7 +87,7 @@ def test_show_lists_the_scenarios_of_a_property(highwater: Callable[..., Run]) -
     assert "quorum/small-elections" in out[out.index("checked in") :]
 
 
-def test_show_lists_helpers_and_goals_of_a_protocol(highwater: Callable[..., Run]) -> None:
+def test_show_lists_helpers_and_goals_of_a_protocol(highwater: Command) -> None:
     for protocol, title, name in (
         ("replication", "helper properties", "registrations_are_the_brokers"),
         ("quorum", "reachability goals", "a_pre_vote_is_won"),

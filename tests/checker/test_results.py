@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -15,48 +14,33 @@ from click.testing import CliRunner
 from highwater import __version__
 from highwater.checker.cli import cli
 from highwater.checker.scenarios.scenario_files import find
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 
 SCHEMA = json.loads((ROOT / "checker/report/result.schema.json").read_text())
 RESULT = SCHEMA["$defs"]["result"]
-CONTRACT = [
-    "scenario", "protocol", "engine", "parameters", "rules", "verdict", "complete", "distinct_states",
-    "generated_states", "depth", "seconds", "cut", "actions", "violations", "versions",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def violated() -> Any:
-    asked = ["check", "truncation/truncate-to-hwm", "--engine", "interpreter", "--json", "-"]
+    asked = ["check", "truncation/truncate-to-hwm", "--workers", "1", "--json", "-"]
     return json.loads(CliRunner().invoke(cli, asked, prog_name="highwater").stdout)
 
 
 @pytest.mark.parametrize("engine", ["native", "interpreter"])
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["check", "truncation/truncate-to-hwm", "--limit-states", "10"],
-        ["check", "docs/examples/register.toml", "docs/examples/register-hasty.toml", "--deadlock"],
-    ],
-    ids=" ".join,
-)
-def test_results_follow_the_schema(highwater: Callable[..., Run], engine: str, arguments: Any) -> None:
-    run = highwater(*arguments, "--engine", engine, "--json", "-")
-    assert run.results
-    assert problems(run.results, SCHEMA) == []
+def test_results_follow_the_schema(highwater: Command, engine: str) -> None:
+    asked = ("docs/examples/register.toml", "docs/examples/register-hasty.toml", "--deadlock")
+    for more in ((), ("--limit-states", 10)):
+        run = highwater("check", *asked, *more, "--engine", engine, "--json", "-")
+        assert len(run.results) == 2
+        assert problems(run.results, SCHEMA) == []
 
 
-def test_results_of_walks_follow_the_schema(highwater: Callable[..., Run]) -> None:
+def test_results_of_walks_follow_the_schema(highwater: Command) -> None:
     for name in ("truncation/kip-320", "docs/examples/register-hasty.toml"):
         run = highwater("simulate", name, "--walks", 50, "--engine", "interpreter", "--json", "-")
         assert problems(run.results, SCHEMA) == []
         assert run.results[0]["distinct_states"] is None
-
-
-def test_the_contract_is_in_the_schema() -> None:
-    assert set(CONTRACT) <= set(RESULT["required"])
-    assert set(RESULT["required"]) <= set(RESULT["properties"])
 
 
 def test_every_key_is_documented() -> None:
@@ -71,12 +55,8 @@ def test_every_key_is_documented() -> None:
     ("where", "value"),
     [
         (("verdict",), "perhaps"),
-        (("distinct_states",), -1),
-        (("rules", "matching_tail"), 1),
         (("violations", 0, "trace", 0, "action"), "leader_write"),
-        (("violations", 0, "trace", 1, "changes"), {"x": [1, 2]}),
         (("violations", 0, "depth"), True),
-        (("versions",), {"highwater": "1"}),
         (("surprise",), 1),
     ],
 )
@@ -114,16 +94,14 @@ def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated: Any
         assert state == violation["state"]
 
 
-def test_a_result_with_violations_follows_the_schema(violated: Any) -> None:
-    assert problems(violated, SCHEMA) == []
-
-
-def test_engines_give_the_same_results(highwater: Callable[..., Run], violated: Any) -> None:
+def test_engines_give_the_same_results(highwater: Command) -> None:
     """Complete searches of both engines have equal counts, cuts, coverage and depths of violations."""
     alike = ("verdict", "distinct_states", "generated_states", "depth", "cut", "actions", "premises")
-    register = highwater("check", "docs/examples/register.toml", "--engine", "interpreter", "--json", "-")
-    for reference in (violated[0], register.results[0]):
-        (native,) = highwater("check", reference["scenario"], "--engine", "native", "--json", "-").results
+    for name in ("docs/examples/register.toml", "docs/examples/register-hasty.toml"):
+        native, reference = (
+            highwater("check", name, "--engine", engine, "--json", "-").results[0]
+            for engine in ("native", "interpreter")
+        )
         assert {k: native[k] for k in alike} == {k: reference[k] for k in alike}
         depths = [[(v["property"], v["depth"]) for v in r["violations"]] for r in (native, reference)]
         assert depths[0] == depths[1]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from highwater.model.versions import SCHEMAS, versions
-from tests.checker.conftest import ROOT, Run
+from tests.checker.conftest import ROOT, Command, Write
 from tests.fuzzing import samples
 
 FILES = {
@@ -62,6 +61,11 @@ def test_every_schema_version_is_documented() -> None:
     assert [form for form in SCHEMAS if f"`{versions(form)['schema']}`" not in page] == []
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _in_forks() -> None:
+    """Gate and mutate start new processes here, so all that they send must be picklable."""
+
+
 COMMANDS = {
     "result": ["check", "{}", "--engine", "interpreter"],
     "proof": ["prove", "{}", "--depth", "2"],
@@ -75,7 +79,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("form", COMMANDS)
 def test_every_result_names_its_form(
-    highwater: Callable[..., Run], counter: Callable[..., Path], form: str, monkeypatch: pytest.MonkeyPatch
+    highwater: Command, counter: Write, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = counter("[parameters]\ntop = 3\n")
     monkeypatch.chdir(path.parent)
@@ -89,7 +93,7 @@ def test_every_result_names_its_form(
         )
 
 
-def test_so_does_a_report(highwater: Callable[..., Run], tmp_path: Path) -> None:
+def test_so_does_a_report(highwater: Command, tmp_path: Path) -> None:
     log = samples.write(tmp_path / "samples")["metadata segment"]
     (report,) = highwater("replay", log, "--json", "-").results
     assert report["versions"]["schema"] == f"highwater-report-{SCHEMAS['report']}"

@@ -22,11 +22,13 @@ from highwater.checker.base.problems import InputError
         ("9" * 5000, "x: not JSON: Exceeds the limit"),
         ("{", "x: not JSON: "),
         ("[" + "0," * files.MOST_VALUES, "x: more than 1,000,000 values"),
-        (" " * (files.MOST_BYTES + 1), "x: larger than 16,777,216 bytes"),
+        (" " * 65_537, "x: larger than 65,536 bytes"),
     ],
     ids=lambda value: value[:40] if len(value) > 40 else None,
 )
-def test_json_that_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_json_that_is_refused(tmp_path: Path, text: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "larger" in said:
+        monkeypatch.setattr(files, "MOST_BYTES", 65_536)
     path = tmp_path / "x"
     path.write_text(text)
     with pytest.raises(InputError) as refused:
@@ -59,7 +61,8 @@ def test_toml_that_is_refused(text: str, said: str) -> None:
     assert str(refused.value).startswith(said)
 
 
-def test_a_file_at_the_limits_is_read(tmp_path: Path) -> None:
+def test_a_file_at_the_limits_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MOST_BYTES", 65_536)
     path = tmp_path / "x"
     deep = "[" * files.MOST_DEPTH + "]" * files.MOST_DEPTH
     path.write_text(f'{{"low": {-(1 << 63)}, "high": {(1 << 63) - 1}, "deep": {deep[1:-1]}}}')

@@ -33,12 +33,7 @@ def outcome(
 ) -> Any:
     request = Request.of(scenario_files.find(name), overrides or Overrides())
     steps = (Step("initial", {}, "initial state", {}, {}),) * 12
-    result = SearchResult(
-        stopped_by=stopped_by,
-        distinct_states=states,
-        depth=depth,
-        seconds=seconds,
-    )
+    result = SearchResult(stopped_by=stopped_by, distinct_states=states, depth=depth, seconds=seconds)
     examples = tuple(Counterexample(prop, "", "", steps) for prop in violated)
     return Result(request, "native", result, examples)
 

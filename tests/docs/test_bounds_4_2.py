@@ -15,7 +15,6 @@ COMMITTED = {(r["protocol"], tuple(r["size"]), tuple(r["steps"])): r for r in bo
 QUICK = [
     ("replication.controller", (2, 1, 1), ()),
     ("replication.controller", (2, 1, 1), ("min_isr_changes",)),
-    ("replication.topic", (2, 2, 2), ("removals",)),
 ]
 
 

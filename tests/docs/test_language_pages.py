@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from highwater.checker.scenarios import catalogue
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model import language
 from highwater.model.language import Model
-from tests.checker.conftest import Run, highwater
+from tests.checker.conftest import Command, highwater
 from tests.checker.test_pages import plain
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -63,7 +63,7 @@ def read(text: str) -> Page:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_protocols_and_commands_of_a_page_run(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Callable[..., Run]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, highwater: Command
 ) -> None:
     page = read(PAGES[name].read_text(encoding="utf-8"))
     monkeypatch.chdir(tmp_path)
@@ -79,17 +79,6 @@ def test_protocols_and_commands_of_a_page_run(
     for command, *shown in page.commands:
         said = [plain(line) for line in highwater(*shlex.split(command)[2:]).out.splitlines() if line.strip()]
         assert said == [plain(line) for line in shown if line.strip()], command
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_every_file_of_a_page_is_used(name: str) -> None:
-    page = read(PAGES[name].read_text(encoding="utf-8"))
-    asked = " ".join([*page.explored, *(command for command, *_ in page.commands)])
-    reached: set[str] = set()
-    while more := {f for f in page.files if re.search(rf"\b{Path(f).stem}\b", asked)} - reached:
-        reached |= more
-        asked += " ".join(page.files[f] for f in more)
-    assert reached == set(page.files)
 
 
 def test_the_guide_has_every_page() -> None:

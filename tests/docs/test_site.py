@@ -43,7 +43,7 @@ def test_a_page_is_generated_without_a_search(name: str) -> None:
 
 def test_some_rows_of_the_rules_of_replication_are_generated_without_a_search() -> None:
     with kept.in_mode(kept.Mode.ONLY_KEPT):
-        assert len(replication_rows(SUBJECTS[::6])) == len(SUBJECTS[::6])
+        assert len(replication_rows(SUBJECTS[::18])) == len(SUBJECTS[::18])
 
 
 @slow("searches up to 1.5 million states for each of some rows of the table")
@@ -203,14 +203,6 @@ def test_the_site_builds_and_no_link_of_it_is_broken() -> None:
     assert done.returncode == 0, done.stderr
     assert kept.FILE.read_bytes() == before, "answers.json lacks answers: commit what make docs wrote"
     assert broken(site.SITE) == []
-
-
-def test_a_broken_link_of_a_site_is_seen(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text(
-        '<a id="x"></a><a href="b.html">b</a><a href="#x">x</a><a href="#y">y</a>'
-    )
-    (tmp_path / "c.html").write_text('<a href="a.html#x">b</a><script src="https://x.org/y.js"></script>')
-    assert broken(tmp_path) == ["a.html: b.html", "a.html: #y", "c.html: loads https://x.org/y.js"]
 
 
 def test_an_unknown_option_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,11 +7,11 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command, Run
 from tests.checker.test_pages import plain
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +77,7 @@ def compared(part: Part, said: str) -> None:
     assert not shown[-1] or not whole[at:].strip(), f"{part.name}: something is said behind: {whole[at:]}"
 
 
-def done(path: Path, directory: Path, highwater: Callable[..., Run]) -> int:
+def done(path: Path, directory: Path, highwater: Command) -> int:
     """Run a whole tutorial in the current directory; returns the number of commands."""
     count = 0
     for part in parts(path.read_text(encoding="utf-8")):

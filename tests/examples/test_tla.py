@@ -124,8 +124,6 @@ NOT_IMPLEMENTED = {
         "pass",
         "commits_as_one",
     ),
-    "paxos_commit": ("// 2 + 1", "// 2", "commits_as_one"),
-    "ewd840": ('"black" if j > i else s.color[i]', "s.color[i]", "detects_termination"),
     # An old copy of a value is mistaken for the next value.
     "alternating_bit": (
         "s.next.seen, s.next.rcvd = m.bit, m.value",

@@ -35,13 +35,9 @@ def plain(value: Any) -> Any:
 
 
 MEANINGS = {
-    "partition.leader == 1": lambda s: s.partition.leader == 1,
     "partition.leader is none": lambda s: s.partition.leader is None,
-    "partition.leader is not none and partition.leader_epoch > 0": lambda s: s.partition.leader is not None
-    and s.partition.leader_epoch > 0,
     "0 in partition.isr": lambda s: 0 in s.partition.isr,
     "0 not in partition.isr or not partition.elr.is_empty": lambda s: 0 not in s.partition.isr or bool(s.partition.elr),
-    "partition.isr == [1, 2]": lambda s: s.partition.isr == [1, 2],
     "partition.leader in [0, 2]": lambda s: s.partition.leader in (0, 2),
     "size(partition.isr) - 1 < partition.leader_epoch + 1 <= 2": lambda s: len(s.partition.isr) - 1
     < s.partition.leader_epoch + 1
@@ -87,34 +83,24 @@ def test_enabled_agrees_with_the_guards(session: Session, states: list[tuple[int
 
 WRONG = {
     "": "is no condition",
-    "partition.": "is no condition",
     "partition": "is a value, not a condition",
-    "1 + 1": "is a value, not a condition",
     "partitoin.leader == 1": "did you mean 'partition'",
     "partition.leeder == 1": "there is no .leeder here",
     "partition.__class__ == 1": "there is no .__class__ here",
-    "partition.replace(leader=1) == 1": "is called",
     "brokers[0].log.append(1) == 1": "is called",
-    "partition.type == 1": "there is no .type here",
     "__import__('os').system('true')": "is called",
-    "open('/etc/passwd')": "is called",
     "(lambda: 1)()": "is called",
     "[x for x in broker] == 1": "has no meaning here",
-    "f'{partition}' == 1": "has no meaning here",
     "brokers[0:1] == 1": "has no elements",
     "brokers[7].hwm > 0": "7 is not a value of Index(broker, 3)",
     "any(b > 0 for b in partition.isr)": "goes over one index",
     "any(b > 0 for b in broker for c in broker)": "goes over one index",
     "brokers[0].status == 'RUNING'": "'RUNING'",
     "brokers[0].hwm is 1": "compares with `is` what is not none",
-    "brokers[0].hwm < 'x'": "",
     "1 in 2": "does not fit together",
-    "partition.isr < 3": "",
     "2 ** 100 == 1": "is an operator that there is not",
-    "1.5 < brokers[0].hwm": "is no number",
     "enabled('nothing')": "has no action 'nothing'",
     "size(1, 2) == 1": "takes one argument",
-    "size(*broker) == 1": "has no meaning here",
     "(" * 400 + "1" + ")" * 400: "is no condition",
     "not " * 900 + "brokers[0].hwm > 0": "",
     "x" * (LONGEST + 1): "characters at most",

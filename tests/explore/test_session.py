@@ -6,7 +6,6 @@ from collections import deque
 
 import pytest
 
-import highwater
 from highwater.checker.base.problems import InputError
 from highwater.checker.explore.condition import condition
 from highwater.checker.explore.session import LONGEST, Answers, Path, pytest_of
@@ -98,14 +97,6 @@ def test_a_search_changes_nothing_of_the_model(views: Answers) -> None:
     before = (model.initial, model.properties, model.liveness, model.start)
     views.session.nearest(views.session.walk(Path(), 3, 1), "next_record_id == 1")
     assert (model.initial, model.properties, model.liveness, model.start) == before
-
-
-def test_the_api_goes_the_same_ways(views: Answers) -> None:
-    session = highwater.explore("truncation/kip-101", parameters={"max_records": 1})
-    path = views.session.walk(Path(), 12, 2)
-    assert session.states(path) == views.session.states(path)
-    with pytest.raises(highwater.InputError, match=r"nothing\(\) stands for no step"):
-        session.number("nothing", {})
 
 
 def test_a_path_becomes_a_test_that_passes_and_can_fail(views: Answers) -> None:

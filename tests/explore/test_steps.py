@@ -17,12 +17,10 @@ from highwater.traces.runs.format import StepLine
 TEXT = '''
 from highwater.language import *
 
-
 @step_property("S")
 def grows(m, before, after):
     """The count only grows."""
     return after.n >= before.n
-
 
 class Counter(Protocol):
     """Counts to two, and back."""
@@ -37,12 +35,10 @@ class Counter(Protocol):
 
     @action(says="one more")
     def up(self, s):
-        """Count."""
         s.next.n = s.n + 1
 
     @action(says="one less")
     def down(self, s):
-        """Count back."""
         require("there is one", s.n > 0)
         s.next.n = s.n - 1
 '''

@@ -12,7 +12,10 @@ from click.testing import CliRunner, Result
 
 from highwater import checker
 from highwater.checker.cli import cli
+from tests.checker.conftest import _in_forks
 from tests.checker.schema import problems
+
+__all__ = ["_in_forks"]
 
 
 def git(directory: Path, *arguments: str) -> None:

@@ -27,17 +27,16 @@ from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
 from highwater.traces.runs.writing import random_walk, write_run
+from tests.gate.stepping import reached, steps
 
 PROTOCOL = '''
 from highwater.model.language import Array, Bool, Index, Int, Parameter, Protocol, Rule, Struct
 from highwater.model.language import action, implies, invariant, require, where
 
-
 @invariant("C1")
 def three_is_rare(m, s):
     """Only where there is a fourth."""
     return implies(s.count == 4, s.flag)
-
 
 class Branches(Protocol):
     """A count and a flag."""
@@ -58,7 +57,6 @@ class Branches(Protocol):
 
     @action(says="counts")
     def count(self, s):
-        """One more, or two."""
         require("there is room", s.count < self.p.top)
         if self.on("stops"):
             require("the flag is down", ~s.flag)
@@ -68,18 +66,15 @@ class Branches(Protocol):
 
     @action(says="raises the flag")
     def flag(self, s):
-        """From two on."""
         require("two or more", s.count >= 2)
         s.next.flag = True
 
     @action(says="lowers the flag")
     def lower(self, s):
-        """Whenever."""
         s.next.flag = False
 
     @action(says="never")
     def never(self, s):
-        """It cannot be."""
         require("beyond the top", s.count > self.p.top)
         s.next.flag = False
 '''
@@ -95,18 +90,17 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def covered(
+    name: str, settings: dict[str, int] | None = None, *, rules: bool = False, limit: int | None = None
+) -> Coverage:
+    """The coverage of a scenario."""
+    found, request = Coverage(), Request.of(find(name), Overrides(settings or {}))
+    add_scenario(found, request, SearchOptions(workers=1, limit_states=limit), rules=rules, quiet=True)
+    return found
+
+
 def line_of(text: str) -> int:
     return next(i for i, line in enumerate(PROTOCOL.splitlines(), 1) if text in line)
-
-
-def reached(model: Model) -> list[Scalars]:
-    interpreter, found = Interpreter(model), list(model.initial)
-    seen = set(found)
-    for state in found:
-        new = [s for s in dict.fromkeys(interpreter.successors(state)) if s not in seen]
-        seen.update(new)
-        found += new
-    return found
 
 
 def brute_force(model: Model, states: list[Scalars]) -> dict[tuple[str, str], list[int]]:
@@ -125,16 +119,9 @@ def brute_force(model: Model, states: list[Scalars]) -> dict[tuple[str, str], li
 
 @pytest.mark.parametrize("name", ["branches.toml", "truncation/kip-320"])
 def test_counts_are_those_of_the_interpreter(project: Path, name: str) -> None:
-    request = Request.of(
-        find(name),
-        Overrides()
-        if name.endswith(".toml")
-        else Overrides({"max_records": 1, "log_size": 1, "replicas": 2}),
-    )
-    coverage = Coverage()
-    add_scenario(coverage, request, SearchOptions(workers=1), rules=False, quiet=True)
-    model = request.model()
-    states = reached(model)
+    settings = {} if name.endswith(".toml") else SMALL
+    coverage, model = covered(name, settings), Request.of(find(name), Overrides(settings)).model()
+    states = list(reached(model))
     assert coverage.states == len(states)
     by_guard: dict[tuple[str, str], Counter[int]] = {}
     for site, counts in coverage.sites.items():
@@ -148,14 +135,7 @@ def test_counts_are_those_of_the_interpreter(project: Path, name: str) -> None:
 
 def test_guards_branches_and_rules_stand_at_their_lines(project: Path) -> None:
     """Counts 0 to 3, with the flag from 2 on: six states."""
-    coverage = Coverage()
-    add_scenario(
-        coverage,
-        Request.of(find("branches.toml"), Overrides()),
-        SearchOptions(workers=1),
-        rules=True,
-        quiet=True,
-    )
+    coverage = covered("branches.toml", rules=True)
     assert coverage.states == 6
     found = {(s.kind, s.name, int(s.place.rpartition(":")[2])): tuple(c) for s, c in coverage.sites.items()}
     room, flag = line_of('"there is room"'), line_of('"the flag is down"')
@@ -217,29 +197,12 @@ class Ruled(Protocol):
         s.next.high = 0
 
 
-def steps(model: Model, state: Scalars) -> dict[tuple[str, str], Scalars]:
-    found = Interpreter(model).steps(state)
-    return {
-        (s.instance.action.name, repr(s.instance.parameters)): s.state for s in found if s.state is not None
-    }
+SMALL = {"max_records": 1, "log_size": 1, "replicas": 2}
 
 
-STRIDE = {"truncation": 10}
-"""Every n-th state is compared between compiled conditions and interpreter; all would take seconds."""
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        Model(Ruled()),
-        Request.of(
-            find("truncation/kip-320"), Overrides({"max_records": 1, "log_size": 1, "replicas": 2})
-        ).model(),
-    ],
-    ids=lambda model: model.protocol.name,
-)
-def test_states_decided_by_a_rule_agree_with_the_interpreter(model: Model) -> None:
-    states, layout = reached(model)[:: STRIDE.get(model.protocol.name, 1)], Layout(model.leaves)
+def test_states_decided_by_a_rule_agree_with_the_interpreter() -> None:
+    model = Model(Ruled())
+    states, layout = list(reached(model)), Layout(model.leaves)
     packed = np.array([layout.pack(s) for s in states], dtype=np.uint64).reshape(len(states), layout.words)
     found = uses(model, packed)
     assert {use.name for use in found} == model.protocol.rules_on
@@ -255,18 +218,17 @@ def test_states_decided_by_a_rule_agree_with_the_interpreter(model: Model) -> No
                     counts[kind] += 1
                     actions.add(key[0])
         assert ([use.forbids, use.allows, use.changes], set(use.actions)) == (counts, actions), use.name
-    if model.protocol.name == "ruled":
-        told = {use.name: (bool(use.forbids), bool(use.allows), bool(use.changes)) for use in found}
-        assert told == {
-            "forbids": (True, False, False),
-            "allows": (False, True, False),
-            "changes": (False, False, True),
-            "adds": (False, True, False),
-            "closes": (True, False, False),
-            "nothing": (False, False, False),
-            "wider": (False, False, False),
-        }
-        assert [use.name for use in found if not use.asked] == ["wider"]
+    told = {use.name: (bool(use.forbids), bool(use.allows), bool(use.changes)) for use in found}
+    assert told == {
+        "forbids": (True, False, False),
+        "allows": (False, True, False),
+        "changes": (False, False, True),
+        "adds": (False, True, False),
+        "closes": (True, False, False),
+        "nothing": (False, False, False),
+        "wider": (False, False, False),
+    }
+    assert [use.name for use in found if not use.asked] == ["wider"]
 
 
 def test_a_trace_exercises_its_own_states(tmp_path: Path) -> None:
@@ -281,15 +243,8 @@ def test_a_trace_exercises_its_own_states(tmp_path: Path) -> None:
     path, states = walk.path, list(dict.fromkeys(states))
     assert len(path) > 8
     file = tmp_path / "run.jsonl"
-    write_run(
-        file,
-        model,
-        model.initial[0],
-        path,
-        protocol="truncation",
-        scenario="truncation/kip-320",
-        profile="kip_320",
-    )
+    scenario = "truncation/kip-320"
+    write_run(file, model, walk.initial, path, protocol="truncation", scenario=scenario, profile="kip_320")
     coverage = Coverage()
     add_trace(coverage, file, rules=False)
     assert coverage.states == len(states)
@@ -396,14 +351,7 @@ def test_bad_requests_are_one_line(project: Path, arguments: list[str], wrong: s
 
 
 def test_lines_are_in_the_order_of_the_source(project: Path) -> None:
-    found = Coverage()
-    add_scenario(
-        found,
-        Request.of(find("branches.toml"), Overrides()),
-        SearchOptions(workers=1),
-        rules=False,
-        quiet=True,
-    )
+    found = covered("branches.toml")
     numbers = [int(line.split()[0]) for line in lines(found, full=True) if line[:8].strip().isdigit()]
     assert numbers == sorted(numbers)
     assert len(numbers) >= 6
@@ -411,9 +359,7 @@ def test_lines_are_in_the_order_of_the_source(project: Path) -> None:
 
 def test_a_parameter_that_ranges_over_some_sets() -> None:
     """The parameter ranges over sets that ``define`` lists, such as the targets of a reassignment."""
-    found = Coverage()
-    request = Request.of(find("replication/large-reassign-fencing"), Overrides())
-    add_scenario(found, request, SearchOptions(limit_states=50), rules=False, quiet=True)
+    found = covered("replication/large-reassign-fencing", limit=50)
     asked = {site.name for site in found.sites if site.action == "reassign"}
     assert {"every replica of the target is registered", "where"} <= asked
 

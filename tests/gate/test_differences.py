@@ -15,9 +15,9 @@ from highwater.checker.comparing.models.states import _levels, compare
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import Int, Protocol, State, Struct, action, require
-from highwater.model.language.initial import Scalars
-from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
+from tests.gate.stepping import reached, steps
+from tests.slow import slow
 
 
 def compared(
@@ -30,43 +30,18 @@ def compared(
     return compare(name, plain, new, after, limit_states=limit_states), old, new
 
 
-def reached(model: Model) -> dict[Scalars, int]:
-    interpreter = Interpreter(model)
-    depth = dict.fromkeys(model.initial, 1)
-    level = list(depth)
-    while level:
-        following = []
-        for state in level:
-            for after in interpreter.successors(state):
-                if after not in depth:
-                    depth[after] = depth[state] + 1
-                    following.append(after)
-        level = following
-    return depth
-
-
-def steps(model: Model, state: Scalars) -> dict[tuple[str, str], Scalars]:
-    return {
-        (s.instance.action.name, repr(s.instance.parameters)): s.state
-        for s in Interpreter.steps(_interpreter(model), state)
-        if s.state is not None
-    }
-
-
-_interpreters: dict[int, Interpreter] = {}
-
-
-def _interpreter(model: Model) -> Interpreter:
-    return _interpreters.setdefault(id(model), Interpreter(model))
-
-
 SMALL = ("max_records=1", "log_size=1")
 
 
 @pytest.mark.parametrize(
     ("name", "rule", "settings"),
     [
-        ("replication/defect-fenced-leader", "ineligible_replica_check", ()),
+        pytest.param(
+            "replication/defect-fenced-leader",
+            "ineligible_replica_check",
+            (),
+            marks=slow("steps of 8,000 states of replication; fast for truncation"),
+        ),
         ("truncation/kip-320", "join_at_epoch_start", SMALL),
     ],
 )

@@ -24,7 +24,8 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import graph
 from highwater.model.language.interpreter import Interpreter
 from highwater.model.language.model import Model
-from tests.gate.test_differences import SMALL, compared, reached
+from tests.gate.stepping import reached
+from tests.gate.test_differences import SMALL, compared
 
 LEADER = "replication/defect-fenced-leader"
 
@@ -37,9 +38,8 @@ def changed(rule: str) -> tuple[Model, Model, Pairs]:
     return old, new, instances_of_both(by_action(old)[action], by_action(new)[action])
 
 
-@pytest.mark.parametrize("rule", ["sender_epoch_check", "leader_epoch_check", "partition_epoch_check"])
-def test_the_interpreter_steps_differently_from_the_found_state_and_no_run_reaches_it(rule: str) -> None:
-    old, new, pairs = changed(rule)
+def test_the_interpreter_steps_differently_from_the_found_state_and_no_run_reaches_it() -> None:
+    old, new, pairs = changed("leader_epoch_check")
     found = unreached(pairs, new)
     assert found is not None
     state, pair, _ = found
@@ -100,7 +100,6 @@ def test_the_report_has_a_line_if_the_solver_gives_up() -> None:
 RULES = """
 from highwater.model.language import Int, Profile, Protocol, Rule, State, Struct, action, require
 
-
 class Tap(Protocol):
     name = "tap"
     rules = {r: Rule(f"T{n}", f"Rule {r}.") for n, r in enumerate(("in_profile", "switched", "forgotten", "lost"), 1)}
@@ -111,7 +110,6 @@ class Tap(Protocol):
 
     @action("T0")
     def fill(self, s: State):
-        '''Fill.'''
         require("there is room", s.level < 3)
         s.level = s.level + 1
 """

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 import highwater
+from tests.checker.conftest import _in_forks
+
+__all__ = ["_in_forks"]
 
 EXAMPLES = Path(highwater.__file__).parents[1] / "docs" / "examples"
 

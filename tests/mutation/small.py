@@ -15,11 +15,9 @@ def run(*arguments: object) -> Result:
 COUNTER = """
 from highwater.model.language import Bool, Index, Int, Parameter, Protocol, Struct, action, invariant, require
 
-
 @invariant("test")
 def it_stays_down(m, s):
     return ~s.up
-
 
 class Counter(Protocol):
     name = "counter"
@@ -54,18 +52,15 @@ from highwater.model.language import (
 
 Side = Enum("Side", "NONE LEFT RIGHT")
 
-
 @invariant("test")
 def it_is_seen_by_its_light(m, s):
     """Nobody sees it in the dark."""
     return ~s.seen | s.on
 
-
 @eventually("test", fair=weak("switch"))
 def it_gets_light(m, s):
     """Somebody switches it on."""
     return s.on
-
 
 class Lamp(Protocol):
     """A lamp that is switched on, seen and turned."""
@@ -75,28 +70,23 @@ class Lamp(Protocol):
     liveness = (it_gets_light,)
 
     def define(self):
-        """The state."""
         return Struct("State", on=Bool, seen=Bool, side=Side)
 
     def initial(self):
-        """Off."""
         return [{}]
 
     @action(says="it is switched on")
     def switch(self, s):
-        """Once."""
         require("it is off", ~s.on)
         s.next.on = True
 
     @action(says="it is seen")
     def look(self, s):
-        """Only when it is on."""
         require("it is on", s.on)
         s.next.seen = True
 
     @action(says="it is turned")
     def turn(self, s):
-        """Once, when it is not seen; the side tells whether it was on."""
         require("nobody sees it", ~(s.seen & s.on))
         require("it was not turned", s.side == "NONE")
         s.next.side = where(s.on, Side.LEFT, Side.RIGHT)

@@ -51,23 +51,22 @@ def tried(row: Row, environment: Path, place: Path) -> None:
     assert passed == {*(f"tests/test_{name}.py" for name in folders), *["small.scenario.toml"] * on}
 
 
-HEART: list[Row] = [
+FAST: Row = (FOLDERS, "package", "python -m pytest", True, ".")
+
+
+def test_all_four_folders_at_once(environment: Path, tmp_path: Path) -> None:
+    tried(FAST, environment, tmp_path)
+
+
+HOW: list[Row] = [
     (FOLDERS, "package", "pytest", True, ""),
-    (FOLDERS, "package", "python -m pytest", False, "."),
-    (FOLDERS, "folder", "pytest", False, ""),
-    (FOLDERS, "folder", "python -m pytest", True, "."),
+    (FOLDERS, "folder", "python -m pytest", False, "."),
+    (FOLDERS, "folder", "pytest", True, ""),
 ]
+ALONE: list[Row] = [((name,), *how[1:]) for name in FOLDERS for how in (FAST, *HOW)]
 
 
-@pytest.mark.parametrize("row", HEART, ids=named)
-def test_all_four_folders_at_once(row: Row, environment: Path, tmp_path: Path) -> None:
-    tried(row, environment, tmp_path)
-
-
-ALONE: list[Row] = [((name,), *how[1:]) for name in FOLDERS for how in HEART]
-
-
-@slow("runs pytest for each of 16 rows; fast with all folders together")
-@pytest.mark.parametrize("row", ALONE, ids=named)
-def test_each_folder_alone(row: Row, environment: Path, tmp_path: Path) -> None:
+@slow("runs pytest for each of 19 rows; fast with all folders together")
+@pytest.mark.parametrize("row", [*HOW, *ALONE], ids=named)
+def test_each_way_and_each_folder_alone(row: Row, environment: Path, tmp_path: Path) -> None:
     tried(row, environment, tmp_path)

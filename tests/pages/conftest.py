@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +24,10 @@ from highwater.model.language import Enum, Int, Protocol, Seq, Struct, action, i
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\\"'`&lt;"
 
-
 @invariant(EVIL)
 def below(m, s):
     """</script><script>alert(3)</script> stays <b>below</b> "two"."""
     return (s.count < 2) | (s.kind == "x<b>")
-
 
 class Hostile(Protocol):
     name = "hostile"
@@ -41,7 +41,6 @@ class Hostile(Protocol):
 
     @action(EVIL, says=EVIL + " ‮ counts")
     def increase(self, s):
-        """<i>One</i> more."""
         require("</td><script>alert(4)</script>", s.count < 3)
         s.next.count = s.count + 1
 
@@ -94,3 +93,34 @@ def browser() -> Iterator[Any]:
         started = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield started
         started.close()
+
+
+@contextmanager
+def watched(browser: Any, *, width: int = 1280, dark: bool = False, server: str = "file:") -> Iterator[Any]:
+    """A page in a window. Console messages, errors, dialogs, policy violations and foreign requests fail the test.
+
+    A server's error is a console message too, so with a server only policy violations count.
+    """
+    complaints: list[str] = []
+    scheme = "dark" if dark else "light"
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    said = "" if server == "file:" else "policy: "
+    page.on("console", lambda m: complaints.extend([m.text] if m.text.startswith(said) else []))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
+    page.on("request", lambda r: complaints.extend([] if r.url.startswith((server, "blob:")) else [r.url]))
+    page.add_init_script(
+        "document.addEventListener('securitypolicyviolation', e => console.error('policy: ' + e.blockedURI))"
+    )
+    yield page
+    context.close()
+    assert complaints == []
+
+
+def assert_scheme(page: Any, *, dark: bool) -> None:
+    """Check that the page's ground and ink follow the reader's choice of light or dark."""
+    colours = page.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
+    ground, ink = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in colours)
+    assert (ground < 150 and ink > 600) if dark else (ground > 600 and ink < 150)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,12 @@ from highwater.checker.engines.native import search
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.traces.runs.replay import RunHistory, replay_run
 from highwater.traces.runs.writing import write_run
-from tests.checker.conftest import Run, counter, highwater
+from tests.checker.conftest import Command, _in_the_repository, highwater
 from tests.models import scenario_model
 from tests.traces.test_page import text_of
 
-__all__ = ["counter", "highwater"]
+__all__ = ["_in_the_repository", "highwater"]
 REGISTER = "docs/examples/register-hasty.toml"
-Command = Callable[..., Run]
-
-
-@pytest.fixture(autouse=True)
-def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(__file__).parents[2])
 
 
 def runs_of(page: Path) -> list[dict[str, Any]]:
@@ -97,6 +90,7 @@ def test_diff_shows_both_outcomes_and_the_guard_that_refuses_one(highwater: Comm
     assert run["sides"] == ["wait_for_all off", "wait_for_all on"]
     assert run["steps"][-1]["note"] == "Cannot be taken: refused by “every live replica has it”."
     assert run["states"][2] != run["states"][1] == run["states"][3]
+    assert [(s["number"], s["base"]) for s in run["steps"]] == [(1, None), (2, 0), (3, 1), (4, 1)]
 
 
 def replayed(

@@ -12,6 +12,7 @@ import pytest
 from highwater.checker.explore.server import explorer_page, serve
 from highwater.checker.explore.session import Answers, Path
 from highwater.checker.scenarios.request import asked
+from tests.pages.conftest import assert_scheme, watched
 
 STEP = ".possible button.step"
 
@@ -34,21 +35,11 @@ def address(views: Answers) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Any, address: str) -> Iterator[Any]:
-    """The page at its start. Console messages, errors and foreign requests fail the test."""
-    complaints: list[str] = []
-    context = browser.new_context(viewport={"width": 1280, "height": 844})
-    found = context.new_page()
-    found.set_default_timeout(60_000)
-    found.on("pageerror", lambda error: complaints.append(str(error)))
-    found.on(
-        "request",
-        lambda r: complaints.extend([] if r.url.startswith((address, "blob:")) else [r.url]),
-    )
-    found.goto(address)
-    found.locator(STEP).first.wait_for()
-    yield found
-    context.close()
-    assert complaints == []
+    """The page at its start."""
+    with watched(browser, server=address) as found:
+        found.goto(address)
+        found.locator(STEP).first.wait_for()
+        yield found
 
 
 def at(page: Any, path: str) -> None:
@@ -150,11 +141,7 @@ def test_the_keyboard_alone_is_enough(page: Any, views: Answers) -> None:
     )
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_follows_the_choice_of_light_or_dark(page: Any, scheme: str) -> None:
-    page.emulate_media(color_scheme=scheme)
-    ground, ink = page.evaluate("(s => [s.backgroundColor, s.color])(getComputedStyle(document.body))")
-    bright = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ground, ink)]
-    assert (
-        (bright[0] < 150 and bright[1] > 600) if scheme == "dark" else (bright[0] > 600 and bright[1] < 150)
-    )
+def test_it_follows_the_choice_of_light_or_dark(page: Any) -> None:
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert_scheme(page, dark=scheme == "dark")

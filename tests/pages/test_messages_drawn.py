@@ -12,6 +12,7 @@ from highwater.traces.replay import replay
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report
 from tests.generation.requests import RequestLogs
+from tests.pages.conftest import watched
 from tests.slow import slow
 
 pytestmark = slow("starts a browser")
@@ -42,12 +43,12 @@ def test_messages_are_arrows_between_lanes(width: int, report: Report, browser: 
         kept = [*timeline.messages, replace(timeline.messages[0], file=EVIL, line=7, sender=EVIL, number=99)]
         evil.timelines[name] = replace(timeline, messages=kept)
     write_page([evil], tmp_path / "page.html")
-    page = browser.new_page(viewport={"width": width, "height": 900})
-    told: list[str] = []
-    page.on("console", lambda message: told.append(message.text))
-    page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("dialog", lambda dialog: told.append(dialog.message))
-    page.goto((tmp_path / "page.html").as_uri())
+    with watched(browser, width=width) as page:
+        page.goto((tmp_path / "page.html").as_uri())
+        assert_drawn(page, width)
+
+
+def assert_drawn(page: Any, width: int) -> None:
     page.click("details.exchanges > summary")
     page.wait_for_selector(".sent > li.answer")
     assert page.locator(".sent > li.finding").count() == 1
@@ -64,5 +65,3 @@ def test_messages_are_arrows_between_lanes(width: int, report: Report, browser: 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.click("button[aria-label='Fewer messages at once']")
     assert page.locator(".sent > li.request, .sent > li.answer, .sent > li.change-row").count() == 14
-    assert told == []
-    page.close()

@@ -114,13 +114,6 @@ def test_unknown_or_damaged_recordings_fail(pytester: pytest.Pytester, tmp_path:
     result.stdout.fnmatch_lines(["*DAMAGED INPUT: *"])
 
 
-def test_a_file_that_is_no_trace_is_an_error_of_the_test(pytester: pytest.Pytester, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("hello\n")
-    result = run(pytester, f"def test_recorded(replay): replay({str(tmp_path / 'text')!r})")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*TraceError*not a file that replay reads*"])
-
-
 def test_fixtures_are_off_by_default(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_replay(replay): pass")
     result = pytester.runpytest_inprocess(*PLUGIN)

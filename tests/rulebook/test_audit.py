@@ -14,9 +14,8 @@ from highwater.checker.scenarios.rulebook import sentence_entry
 from highwater.model.language import LanguageError
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, SIMPLIFIED, Audit, numbers
 from highwater.model.rulebook import AUDIT, RULEBOOK
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command
 
-Command = Callable[..., Run]
 ROOT = Path(__file__).parents[2]
 
 FAMILIES = ("966", "903", "841", "380", "1166")
@@ -111,6 +110,7 @@ at = ["high_watermark.may_advance"]
 switches = ["hwm_needs_min_isr"]
 noticed = ["leader_completeness"]
 """
+RULE, STATUS, AT = 'rule = "966.1"', 'status = "faithful"', 'at = ["high_watermark.may_advance"]'
 
 
 @pytest.fixture
@@ -125,22 +125,14 @@ def audit(tmp_path: Path) -> Callable[[str], Audit]:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('rule = "966.1"', 'rule = "966.99"', "sentence 1 (966.99) names a rule that is not in the rulebook"),
-        ('rule = "966.1"', "", "sentence 1 has no rule"),
+        (RULE, 'rule = "966.99"', "sentence 1 (966.99) names a rule that is not in the rulebook"),
+        (RULE, "", "sentence 1 has no rule"),
         ('proposal = "KIP-966"', 'proposal = "KIP-1"', "sentence 1 (966.1) is of 'KIP-1', which is not in"),
-        (
-            'status = "faithful"',
-            'status = "good"',
-            "sentence 1 (966.1) has the status 'good'; it can be faithful,",
-        ),
-        ('status = "faithful"', 'status = "simplified"', "sentence 1 (966.1) is simplified, and has no how"),
-        (
-            'status = "faithful"',
-            'status = "left out"\nhow = "So."',
-            "is left out, and has a place in the model",
-        ),
-        ('at = ["high_watermark.may_advance"]', "", "sentence 1 (966.1) is faithful, and has no at"),
-        ('at = ["high_watermark.may_advance"]', 'at = "may_advance"', "at of sentence 1 is a list of texts"),
+        (STATUS, 'status = "good"', "sentence 1 (966.1) has the status 'good'; it can be faithful,"),
+        (STATUS, 'status = "simplified"', "sentence 1 (966.1) is simplified, and has no how"),
+        (STATUS, 'status = "left out"\nhow = "So."', "is left out, and has a place in the model"),
+        (AT, "", "sentence 1 (966.1) is faithful, and has no at"),
+        (AT, 'at = "may_advance"', "at of sentence 1 is a list of texts"),
         ('says = "It holds."', "says = 1", "says of sentence 1 is a text"),
         ("noticed", "notices", "sentence 1 has 'notices'; it can have at, how, noticed,"),
         ("[[sentences]]", "[[rules]]", "an audit has sentences, not rules"),

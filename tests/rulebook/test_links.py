@@ -20,8 +20,6 @@ from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report
 from tests.docs.generated import generated
 
-ROOT = Path(__file__).parents[2]
-
 ANCHORS = re.compile(r'<a id="([^"]+)"></a>')
 
 
@@ -107,15 +105,6 @@ def test_the_page_of_a_replay_has_the_rules_that_its_findings_name(tmp_path: Pat
     assert rules["966.6"]["states"] == RULEBOOK["966.6"].states
     assert rules["966.6"]["from"] == [[p.name, p.title, p.link] for p in RULEBOOK.proposals("966.6")]
     assert rules_of_page(tmp_path, own) == {}
-
-
-def test_the_script_of_the_page_of_a_replay_makes_links_of_these() -> None:
-    text = (ROOT / "traces" / "reports" / "page.html").read_text(encoding="utf-8")
-    assert text.count("const ruled = source") == 1
-    assert text.count("ruled(") == 2
-    assert 'href: "#rule-" + n' in text
-    assert 'id: "rule-" + n' in text
-    assert "said(f.rule)" not in text
 
 
 def test_a_gallery_entry_is_found_by_its_scenario_and_on_its_own_page() -> None:

@@ -29,7 +29,7 @@ from highwater.model.language import (
 from highwater.model.language.step_properties import step_property
 from highwater.model.replication.controller import Controller
 from highwater.model.truncation import Truncation
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command
 
 BOOK = {"R1": "the one rule", "R12": "and another"}
 
@@ -115,7 +115,6 @@ PROTOCOL = '''
 from pathlib import Path
 from highwater.model.language import Bool, Protocol, Rulebook, Struct, action
 
-
 class Mine(Protocol):
     """With a rulebook of its own."""
 
@@ -129,7 +128,6 @@ class Mine(Protocol):
 
     @action("M2")
     def flip(self, s):
-        """On and off."""
         s.next.on = ~s.on
 '''
 RULES = """
@@ -147,7 +145,7 @@ why = "Else it does not."
 
 
 def test_a_user_s_protocol_can_have_a_rulebook(
-    highwater: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    highwater: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text(PROTOCOL)
     (tmp_path / "rules.toml").write_text(RULES)

@@ -137,6 +137,7 @@ states = "What
 why = "Else it does not."
 """
 GOOD = GOOD.replace('"What\n holds."', '"""\nWhat\n holds.\n"""')
+WHY, TITLE, FROM = 'why = "Else it does not."', 'title = "First"', 'proposals = ["A-1"]'
 
 
 @pytest.fixture
@@ -159,21 +160,13 @@ def test_a_user_s_rulebook_is_read(book: Callable[[str], Rulebook]) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('why = "Else it does not."', "", "rule R1 has no why"),
-        ('why = "Else it does not."', 'why = " "', "rule R1 has no why"),
-        ('title = "First"', "title = 1", "title of rule R1 is a text"),
-        (
-            'title = "First"',
-            'title = "First"\nwhen = "now"',
-            "rule R1 has 'when'; it can have beyond, number,",
-        ),
-        (
-            'title = "First"',
-            'title = "First"\nproposal = ["A-2"]',
-            "rule R1 comes from 'A-2', which is not in",
-        ),
-        ('proposals = ["A-1"]', 'proposals = "A-1"', "proposals of family 1 is a list of texts"),
-        ('proposals = ["A-1"]', 'proposals = ["A-3"]', "family R comes from 'A-3'"),
+        (WHY, "", "rule R1 has no why"),
+        (WHY, 'why = " "', "rule R1 has no why"),
+        (TITLE, "title = 1", "title of rule R1 is a text"),
+        (TITLE, f'{TITLE}\nwhen = "now"', "rule R1 has 'when'; it can have beyond, number,"),
+        (TITLE, f'{TITLE}\nproposal = ["A-2"]', "rule R1 comes from 'A-2', which is not in"),
+        (FROM, 'proposals = "A-1"', "proposals of family 1 is a list of texts"),
+        (FROM, 'proposals = ["A-3"]', "family R comes from 'A-3'"),
         ('number = "R1"', 'number = "S1"', "rule S1 is of no family"),
         ('link = "https://example.org/a-1"', "", "proposal A-1 has no link"),
         ("[[families]]", "[families]", "[[families]] is a list of tables"),

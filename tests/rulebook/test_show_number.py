@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,10 +19,9 @@ from highwater.checker.scenarios.rulebook import find as found
 from highwater.model import registry
 from highwater.model.language.rulebook import numbers
 from highwater.model.rulebook import RULEBOOK
-from tests.checker.conftest import Run
+from tests.checker.conftest import Command
 
 ROOT = Path(__file__).parents[2]
-Command = Callable[..., Run]
 
 
 @cache
@@ -57,12 +54,6 @@ def test_show_prints_a_rule_s_statement_and_reason_first(highwater: Command) -> 
     assert "https://cwiki.apache.org/confluence/display/KAFKA/KIP-966%3A+Eligible+Leader+Replicas\n" in out
 
 
-def test_a_rule_within_the_proposal_has_no_mark(highwater: Command) -> None:
-    assert "beyond" not in highwater("show", "966.1").out
-    (entry,) = highwater("show", "966.1", "--json", "-").results
-    assert entry["beyond"] is None
-
-
 @pytest.mark.parametrize("columns", [80, 100])
 def test_only_links_are_longer_than_the_terminal(
     highwater: Command, monkeypatch: pytest.MonkeyPatch, columns: int
@@ -79,6 +70,7 @@ def test_only_links_are_longer_than_the_terminal(
 
 def test_show_lists_everything_about_a_rule(highwater: Command) -> None:
     (entry,) = highwater("show", "966.1", "--json", "-").results
+    assert entry["beyond"] is None
     assert [s["name"] for s in entry["switches"]] == ["hwm_needs_min_isr", "hwm_gate_is_committed_isr"]
     assert [f["name"] for f in entry["functions"] if f["states"]] == [
         "commits", "advanced_hwm", "may_advance", "gate_is_open",
@@ -217,9 +209,3 @@ def test_help_does_not_read_the_rulebook() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines()[-1] == "False"
-
-
-def test_json_has_the_same_data(highwater: Command, tmp_path: Path) -> None:
-    target = tmp_path / "rule.json"
-    highwater("show", "B4", "--json", target)
-    assert json.loads(target.read_text(encoding="utf-8")) == [found("B4")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -15,14 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from highwater.checker.cli import cli
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.state_graph import explore
 from highwater.checker.scenarios.search import Progress, SearchOptions
 from tests import models
 from tests.slow import slow
+from tests.states.conftest import run
 
 pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
@@ -73,7 +71,10 @@ def column(out: Path, table: str, name: str) -> list[Any]:
     return list(dataset(out / table).to_table(columns=[name])[name].unique().to_pylist())
 
 
-@pytest.mark.parametrize("engine", ["native", "interpreter"])
+@pytest.mark.parametrize(
+    "engine",
+    ["interpreter", pytest.param("native", marks=slow("the native engine; fast with the interpreter"))],
+)
 def test_while_it_searches(tmp_path: Path, engine: str) -> None:
     slow = SLOW if engine == "native" else ()
     process = start(tmp_path / "out", *slow, "--engine", engine)
@@ -97,15 +98,9 @@ def test_while_it_searches(tmp_path: Path, engine: str) -> None:
         )
 
 
-_INTERPRETER = pytest.param(
-    "interpreter", marks=slow("another engine; the tables are written by the same code")
-)
-
-
-@pytest.mark.parametrize("engine", ["native", _INTERPRETER])
-def test_while_it_writes(tmp_path: Path, engine: str) -> None:
-    out, limit = tmp_path / "out", "600000" if engine == "native" else "20000"
-    process = start(out, "--engine", engine, "--limit-states", limit, "--json", str(tmp_path / "json"))
+def test_while_it_writes(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    process = start(out, "--limit-states", "600000", "--json", str(tmp_path / "json"))
     wait_until(lambda: out.exists() and list(out.rglob("*.tmp")))
     interrupt(process)
     said, err = process.communicate(timeout=600)
@@ -131,12 +126,6 @@ def test_twice(tmp_path: Path) -> None:
     assert files(out) == []
 
 
-def run(*arguments: object) -> tuple[int, str]:
-    found = CliRunner().invoke(cli, ["states", *map(str, arguments)])
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    return found.exit_code, found.output
-
-
 def test_before_anything_is_written_the_tables_of_a_run_before_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,21 +140,6 @@ def test_before_anything_is_written_the_tables_of_a_run_before_stay(
     status, said = run(*SMALL, "--out", tmp_path, "--force", "--quiet")
     assert status == 130
     assert said == f"highwater: interrupted; the tables of a run before are in {tmp_path} as they were\n"
-    assert files(tmp_path) == before
-
-
-def test_a_disk_that_is_full_leaves_the_tables_of_a_run_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(*SMALL, "--out", tmp_path, "--quiet") == (0, "")
-
-    def full(*arguments: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("highwater.checker.tables.writing.TableFile.write", full)
-    before = files(tmp_path)
-    status, said = run(*SMALL, "--out", tmp_path, "--force", "--quiet")
-    assert (status, said) == (2, f"highwater: --out {tmp_path}: No space left on device\n")
     assert files(tmp_path) == before
 
 

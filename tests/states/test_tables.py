@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -12,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines import reference
 from highwater.checker.engines.native.initial import evaluated
@@ -46,22 +43,17 @@ from tests import models, zoo
 
 pa = pytest.importorskip("pyarrow", reason="the extra 'tables' is not installed")
 
-from highwater.checker.tables import content, directory  # noqa: E402
+from highwater.checker.tables import directory  # noqa: E402
 from highwater.checker.tables.content import STATE_COLUMNS, StateTable  # noqa: E402
 from highwater.checker.tables.writing import TableFile, write  # noqa: E402
 from tests.slow import slow  # noqa: E402
+from tests.states.conftest import run  # noqa: E402
 
 
 def read(place: Path, table: str) -> Any:
     from pyarrow.dataset import dataset
 
     return dataset(place / table).to_table().to_pylist()
-
-
-def run(*arguments: str) -> tuple[int, str]:
-    found = CliRunner().invoke(cli, ["states", *arguments])
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    return found.exit_code, found.output
 
 
 def rows_of(model: Model, states: list[Any]) -> list[dict[str, Any]]:
@@ -163,21 +155,6 @@ def test_the_files_hold_messages(tmp_path: Path, copies: int) -> None:
 def test_columns_of_the_replication_protocol() -> None:
     model = models.scenario_model("replication/large-data-loss", late_fetches=1, metadata_in_flight=1)
     assert undecoded(model, list(models.arbitrary_states(model, 300))) == []
-
-
-@pytest.mark.parametrize("part", ["_with_nulls", "_lists", "smallest"])
-def test_a_decoder_that_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-    honest = getattr(content, part)
-    wrong: dict[str, Any] = {
-        "_with_nulls": lambda array, none: honest(array, ~none),
-        "_lists": lambda lengths, elements: honest(np.roll(lengths, 1), elements),
-        "smallest": lambda low, high: np.int8,
-    }
-    monkeypatch.setattr(content, part, wrong[part])
-    model = models.everything()
-    states = list(models.arbitrary_states(model, 200))
-    with contextlib.suppress(pa.ArrowInvalid, OverflowError, ValueError):  # detected even earlier
-        assert undecoded(model, states)
 
 
 def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,11 +375,7 @@ def test_the_command_writes_the_same_tables_with_both_engines(
     honest = engines.spark_options
     monkeypatch.setattr(engines, "spark_options", lambda *asked: replace(honest(*asked), small=4_000))
     settings = ("brokers=2", "replication_factor=2", "controlled_shutdowns=1")
-    scenario = [
-        "replication/large-data-loss",
-        *(s for name in settings for s in ("--set", name)),
-        "--quiet",
-    ]
+    scenario = ["replication/large-data-loss", *(s for name in settings for s in ("--set", name)), "--quiet"]
     for side, engine in (("native", []), ("spark", ["--engine", "spark", "--spark-master", MASTER])):
         assert run(*scenario, *engine, "--out", str(tmp_path / side)) == (0, "")
         load(sql, side, tmp_path / side)
