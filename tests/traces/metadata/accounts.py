@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
-from highwater.traces.kafka.values import MetadataRecord, decode
+from highwater.traces.kafka.values import MetadataRecord
 from highwater.traces.metadata import tracker
 from highwater.traces.metadata.beliefs.automaton import Automaton, FlagsOf
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
@@ -21,16 +21,14 @@ from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
+from tests.generation.records import ELR, METADATA, MIN_ISR, UNCLEAN
 from tests.traces.metadata.corruptions import TIME
 from tests.traces.metadata.mutations import (
     CHANGE,
-    CLEAR,
     CONFIG,
     CREATION,
     FEATURE,
-    FLAGS,
     FOLLOWED,
-    REGISTRATION,
     Log,
     Mutation,
     without_order,
@@ -45,13 +43,8 @@ CREATION_ORDER = "order within the creation of a topic"
 SETTING = "a setting on which no decision depends"
 ALLOWED = "another history that the protocol allows"
 TIMES = "a time, on which nothing depends"
-TORN = "a decision with a record of another one within it"
-UNCLEARED = "a min.insync.replicas that clears no ELR"
-MISSED = (TORN, UNCLEARED)
-"""Reasons of changes that the protocol does not allow, and replay misses."""
-
-METADATA, ELR = FOLLOWED_FEATURES = ("metadata.version", "eligible.leader.replicas.version")
-FOLLOWED_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+FOLLOWED_FEATURES = (METADATA, ELR)
+FOLLOWED_SETTINGS = (MIN_ISR, UNCLEAN)
 
 
 class Reported(Exception):
@@ -171,10 +164,6 @@ def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) 
     if not is_followed(one) or not is_followed(other):
         same = _states(original, False) == _states(changed, False)
         return (NOT_FOLLOWED, "") if same else ("", "it is followed")
-    if is_torn(made, changed):
-        return TORN, _cause(mutation, original, changed)
-    if is_uncleared(made):
-        return UNCLEARED, _cause(mutation, original, changed)
     if "swapped" in mutation.kind:
         if {one.type, other.type} <= {"TOPIC_RECORD", CONFIG, CREATION}:
             return (CREATION_ORDER if _states(original) == _states(changed) else ""), "creation"
@@ -229,77 +218,6 @@ def _reads_and_writes(
         case "CONFIG_RECORD":
             return set(), {f"settings of {data['resourceName']}" if data["resourceName"] else "settings"}
     return set(), {record.type}
-
-
-_BEFORE, _AFTER = ("fence", "fence_again", "register", "unregister"), ("start_controlled_shutdown", "unfence")
-"""The decisions about a broker whose changes of partitions stand before its record, and after it."""
-
-
-def is_torn(log: Log, changed: Replayed) -> bool:
-    """True if a record stands between those of one decision, which the controller appends as one.
-
-    A change that only one of these decisions explains, and the record of a broker that the partition has, belong
-    together; what is between them has to be explained by the same decision.
-    """
-    causes = {c.position: c for c in changed.changes}
-    for batch in log.batches:
-        if batch.control:
-            continue
-        records = [(o, decode(v or b"")) for o, v in zip(batch.offsets, batch.values, strict=True)]
-        for at, (offset, _) in enumerate(records):
-            found = causes.get(offset)
-            if found is None or found.cause not in (*_BEFORE, *_AFTER):
-                continue
-            way = records[at + 1 :] if found.cause in _BEFORE else records[:at][::-1]
-            if not _reaches(way, found, causes):
-                return True
-    return False
-
-
-def _reaches(
-    way: list[tuple[int, MetadataRecord]], found: PartitionChange, causes: dict[int, PartitionChange]
-) -> bool:
-    """True if the record of a broker comes before any record of another decision."""
-    for offset, record in way:
-        if record.type in (REGISTRATION, FLAGS):
-            state = found.before
-            assert state is not None
-            concerned = {*state.replicas, *state.isr, *state.elr, *state.last_known_elr}
-            return record.data["brokerId"] in concerned
-        other = causes.get(offset)
-        if other is None or other.cause is None or found.cause not in other.cause.split(" or "):
-            return False
-    return False
-
-
-def is_uncleared(log: Log) -> bool:
-    """True if a min.insync.replicas of Kafka 4.2 has no record that clears ELRs in its batch or transaction.
-
-    With ELR on there is one for each; what is written with the level of the feature clears nothing.
-    """
-    levels: dict[str, int] = {}
-    for group in _decided(log):
-        of_min_isr = sum(r.type == CONFIG and r.data["name"] == "min.insync.replicas" for r in group)
-        cleared = sum(r.type == CLEAR for r in group)
-        new = {r.data["name"]: r.data["featureLevel"] for r in group if r.type == FEATURE}
-        levels |= new
-        if levels.get(METADATA, 0) >= 26 and levels.get(ELR) and ELR not in new and cleared < of_min_isr:
-            return True
-    return False
-
-
-def _decided(log: Log) -> Iterator[list[MetadataRecord]]:
-    """The records of each batch; those of a transaction together."""
-    open_: list[MetadataRecord] | None = None
-    for batch in log.batches:
-        found = [] if batch.control else [decode(value or b"") for value in batch.values]
-        if open_ is not None or any(r.type == "BEGIN_TRANSACTION_RECORD" for r in found):
-            open_ = [*(open_ or []), *found]
-            found, ends = open_, any(r.type == "END_TRANSACTION_RECORD" for r in found)
-            if not ends:
-                continue
-            open_ = None
-        yield found
 
 
 def _without_times(replay: Replayed) -> object:
