@@ -40,6 +40,7 @@ def recorded_name(folder: Path) -> str:
     return f"4.2-{folder.name}" if folder.parent == CLUSTERS_4_2 else folder.name
 
 
+BY_NAME = {recorded_name(folder): folder for folder in RECORDED}
 TIME = 1_700_000_000_000
 
 
