@@ -16,7 +16,6 @@ from highwater.traces.kafka.metadata_log import open_metadata_log, recognise
 from highwater.traces.kafka.values import control_type, decode, encode, encode_control
 from tests.generation.control import decode_control
 from tests.traces.kafka.made import (
-    CLUSTERS,
     CLUSTERS_4_2,
     NAMES,
     NAMES_4_2,
@@ -187,24 +186,3 @@ def test_files_are_recognised_by_content() -> None:
             else:
                 expected = None
             assert recognise(path) == expected, path
-
-
-@pytest.mark.parametrize("name", ["minisr-elr", "reassigns-noelr"])
-def test_single_files(name: str, tmp_path: Path) -> None:
-    for path, dump in files(CLUSTERS / name):
-        a, b = open_metadata_log(path), open_metadata_log(dump)
-        assert (a.kind, b.kind) == ("metadata log", "metadata log dump")
-        if path.suffix == ".checkpoint":
-            assert a.start is not None
-            assert b.start is not None
-            assert a.snapshots == [a.start]
-            assert (a.start.end_offset, a.start.epoch) == (b.start.end_offset, b.start.epoch)
-            assert list(a.batches()) == list(b.batches()) == []
-            assert path.name == f"{a.start.end_offset:020}-{a.start.epoch:010}.checkpoint"
-        else:
-            assert a.snapshots == b.snapshots == []
-            packed = tmp_path / "log.bin"
-            packed.write_bytes(gzip.compress(path.read_bytes()))
-            c = open_metadata_log(packed)
-            assert [i[1] for i in c.batches()] == [i[1] for i in a.batches()]
-            assert c.bytes_read == c.bytes_total
