@@ -315,7 +315,7 @@ def test_a_changed_file_is_read_or_a_trace_error(
     for at, gone, piece in changes:
         at %= len(data) + 1
         data[at : at + gone] = piece
-    some = sealed(data[:end]) if seals else bytes(data[:end])
+    some = sealed(bytes(data[:end])) if seals else bytes(data[:end])
     if packed >= 0:
         data = bytearray(gzip.compress(some))
         if packed < len(data):
