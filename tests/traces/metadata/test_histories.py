@@ -10,7 +10,6 @@ import pytest
 
 from highwater.traces import replay as replay_module
 from highwater.traces.kafka.metadata_log import PARTITION, open_metadata_log
-from highwater.traces.kafka.values import encode
 from highwater.traces.metadata import histories, tracker
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.histories import Histories
@@ -20,9 +19,10 @@ from highwater.traces.replay import replay
 from highwater.traces.reports.observed import PartitionChange, SettingInForce
 from highwater.traces.reports.page import write_page
 from highwater.traces.reports.report import Report, Timeline
-from tests.generation import write_log
+from tests.generation import records, write_log
+from tests.slow import all_but
 from tests.traces.data_dumps import dump
-from tests.traces.kafka.made import RECORDED, needs_clusters, needs_clusters_4_2, recorded_name
+from tests.traces.kafka.made import BY_NAME, RECORDED, needs_clusters, needs_clusters_4_2, recorded_name
 from tests.traces.metadata.made_logs import (
     TOPICS,
     beginning,
@@ -85,9 +85,11 @@ def check_same(log: Path) -> dict[str, Timeline]:
 
 @needs_clusters
 @needs_clusters_4_2
-@pytest.mark.parametrize("folder", RECORDED[::4], ids=recorded_name)
-def test_the_timelines_of_recorded_clusters(folder: Path) -> None:
-    assert check_same(folder / PARTITION)
+@pytest.mark.parametrize(
+    "name", all_but(list(BY_NAME)[::4], BY_NAME, "the other recorded clusters; the fast ones have all causes")
+)
+def test_the_timelines_of_recorded_clusters(name: str) -> None:
+    assert check_same(BY_NAME[name] / PARTITION)
 
 
 @needs_clusters
@@ -121,8 +123,8 @@ def test_the_timelines_of_a_generated_log(tmp_path: Path, monkeypatch: pytest.Mo
     assert max(timeline.total for timeline in found.values()) > 7
 
 
-REMOVED = encode("REMOVE_TOPIC_RECORD", 0, {"topicId": TOPICS["t"]})
-CREATED = encode("TOPIC_RECORD", 0, {"name": "t", "topicId": TOPICS["t"]})
+REMOVED = records.removed_topic(TOPICS["t"])
+CREATED = records.topic("t", TOPICS["t"])
 
 
 def test_a_deleted_partition_with_a_finding_is_kept(tmp_path: Path) -> None:
