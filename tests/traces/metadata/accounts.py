@@ -24,25 +24,16 @@ from highwater.traces.reports.report import Report
 from tests.generation.records import ELR, METADATA, MIN_ISR, UNCLEAN
 from tests.traces.metadata.corruptions import TIME
 from tests.traces.metadata.mutations import (
-    CHANGE,
     CONFIG,
     CREATION,
     FEATURE,
     FOLLOWED,
     Log,
     Mutation,
-    without_order,
 )
 
-SET_ORDER = "order of a set"
-NOT_FOLLOWED = "nothing that is followed"
-INDEPENDENT = "decisions that do not depend on each other"
-REPEATED = "a field repeats what holds"
-ENDS_EARLIER = "the log ends earlier"
-CREATION_ORDER = "order within the creation of a topic"
-SETTING = "a setting on which no decision depends"
-ALLOWED = "another history that the protocol allows"
-TIMES = "a time, on which nothing depends"
+SAME, ANOTHER = "the same meaning", "another history that the protocol allows"
+"""The reasons why a change is not reported."""
 FOLLOWED_FEATURES = (METADATA, ELR)
 FOLLOWED_SETTINGS = (MIN_ISR, UNCLEAN)
 
@@ -146,37 +137,23 @@ def is_doubted(original: Replayed, changed: Replayed) -> bool:
     }
 
 
-def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) -> tuple[str, str]:
-    """The reason why a change is not reported, and the decisions at its offset, before and after it.
+def reason(mutation: Mutation, original: Replayed, changed: Replayed) -> str:
+    """Why a change is not reported: SAME or ANOTHER; other words for a change that should have been.
 
-    ("", what) where there is no reason.
+    A time, a record that is not followed, and the order within the creation of a topic change nothing.
     """
     if mutation.kind == TIME:
-        return (TIMES, "") if _without_times(original) == _without_times(changed) else ("", "a time counts")
-    made = mutation.make()
-    before = [without_order(r) for _, _, r in log.records()]
-    after = [without_order(r) for _, _, r in made.records()]
-    if before == after and _snapshots(log) == _snapshots(made):
-        return SET_ORDER, ""
-    if "removed" in mutation.kind and after == before[: len(after)]:
-        return ENDS_EARLIER, ""
-    one, other = mutation.touched[0], mutation.touched[-1]
-    if not is_followed(one) or not is_followed(other):
-        same = _states(original, False) == _states(changed, False)
-        return (NOT_FOLLOWED, "") if same else ("", "it is followed")
-    if "swapped" in mutation.kind:
-        if {one.type, other.type} <= {"TOPIC_RECORD", CONFIG, CREATION}:
-            return (CREATION_ORDER if _states(original) == _states(changed) else ""), "creation"
-        if independent(one, other, log, original):
-            return INDEPENDENT, ""
-    unknown = [c for c in changed.changes if c.cause is None]
-    if unknown:
-        return "", f"no decision explains offset {unknown[0].position}"
-    if {one.type, other.type} <= {CONFIG, FEATURE} and _states(original) == _states(changed):
-        return SETTING, ""
-    if one.type == CHANGE and len(mutation.touched) == 1 and _states(original) == _states(changed):
-        return REPEATED, ""
-    return ALLOWED, _cause(mutation, original, changed)
+        return SAME if _without_times(original) == _without_times(changed) else "a time counts"
+    types = {record.type for record in mutation.touched}
+    is_same = _states(original) == _states(changed)
+    if not all(is_followed(record) for record in mutation.touched):
+        # Only the causes may differ.
+        return SAME if _states(original, False) == _states(changed, False) else "it is followed"
+    if "swapped" in mutation.kind and types <= {"TOPIC_RECORD", CONFIG, CREATION}:
+        return SAME if is_same else "the order within a creation counts"
+    if unknown := [c for c in changed.changes if c.cause is None]:
+        return f"no decision explains offset {unknown[0].position}"
+    return SAME if is_same else ANOTHER
 
 
 def is_followed(record: MetadataRecord) -> bool:
@@ -186,38 +163,6 @@ def is_followed(record: MetadataRecord) -> bool:
     if record.type == FEATURE:
         return record.data["name"] in FOLLOWED_FEATURES
     return record.type in FOLLOWED
-
-
-def independent(one: MetadataRecord, other: MetadataRecord, log: Log, original: Replayed) -> bool:
-    """True if neither of two records writes a thing that the decision of the other reads or writes."""
-    names = {r.data["topicId"]: r.data["name"] for _, _, r in log.records() if r.type == "TOPIC_RECORD"}
-    (reads, writes), (others_reads, others_writes) = (
-        _reads_and_writes(r, names, original) for r in (one, other)
-    )
-    return not (writes & (others_reads | others_writes) or others_writes & reads)
-
-
-def _reads_and_writes(
-    record: MetadataRecord, names: dict[str, str], original: Replayed
-) -> tuple[set[str], set[str]]:
-    """A decision about a partition reads its topic's settings and all brokers that it ever names."""
-    data = record.data
-    match record.type:
-        case "PARTITION_CHANGE_RECORD" | "PARTITION_RECORD":
-            topic = names[data["topicId"]]
-            named: set[int] = set()
-            for c in original.changes:
-                if c.name == f"{topic}-{data['partitionId']}" and c.after is not None:
-                    named |= {*c.after.replicas, *c.after.isr, *c.after.elr, *c.after.last_known_elr}
-            reads = {f"settings of {topic}", f"topic {topic}", "settings", *(f"broker {b}" for b in named)}
-            return reads, {f"partition {topic}-{data['partitionId']}"}
-        case "REGISTER_BROKER_RECORD" | "BROKER_REGISTRATION_CHANGE_RECORD":
-            return set(), {f"broker {data['brokerId']}"}
-        case "TOPIC_RECORD":
-            return set(), {f"topic {data['name']}"}
-        case "CONFIG_RECORD":
-            return set(), {f"settings of {data['resourceName']}" if data["resourceName"] else "settings"}
-    return set(), {record.type}
 
 
 def _without_times(replay: Replayed) -> object:
@@ -237,23 +182,9 @@ def _timeless(said: Any) -> Any:
     return [_timeless(value) for value in said] if isinstance(said, list) else said
 
 
-def _snapshots(log: Log) -> list[tuple[int, list[MetadataRecord]]]:
-    return [(s.end_offset, [without_order(r) for _, _, r in Log(s.batches).records()]) for s in log.snapshots]
-
-
 def _states(replay: Replayed, with_causes: bool = True) -> dict[str, list[object]]:
     """The states of each partition, and the decisions between them."""
     found: dict[str, list[object]] = {}
     for c in replay.changes:
         found.setdefault(c.name, []).append((c.before, c.after, c.cause if with_causes else None))
     return found
-
-
-def _cause(mutation: Mutation, original: Replayed, changed: Replayed) -> str:
-    """The decisions at the changed offset, before and after."""
-
-    def at(replay: Replayed) -> str:
-        causes = sorted({c.cause or "" for c in replay.changes if c.position == mutation.offset})
-        return "; ".join(causes) or "no change of a partition"
-
-    return f"{at(original)} => {at(changed)}"
