@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from crc32c import crc32c
-
-from highwater.traces.kafka.batches import CHECKED, MAGIC, PREFIX
-from highwater.traces.kafka.codec import put_varint
 from highwater.traces.kafka.values import encode_control
 from tests.generation.batches import encode_batch
 
@@ -22,10 +17,6 @@ LINGER_MS = 25
 """Milliseconds within which records share a batch (Kafka's ``controller.quorum.append.linger.ms``)."""
 SNAPSHOT_RECORDS = 1024
 """The most records of a batch of a snapshot."""
-_CACHED = 4096
-"""The bytes between two values are cached for this many records of a batch."""
-_HEAD = struct.Struct(">qiibI")
-_CHECKED = struct.Struct(">hiqqqhii")
 
 
 class LogWriter:
@@ -42,7 +33,6 @@ class LogWriter:
         self._size = 0
         self._open: list[bytes] = []
         self._since = self.time = 0
-        self._between: dict[int, bytes] = {}
 
     def __enter__(self) -> LogWriter:
         return self
@@ -112,26 +102,7 @@ class LogWriter:
         first = self.offset - len(self._open) - count
         self.time = self._since
         self.batches += 1
-        self._write(self.encode(first, values), first)
-
-    def encode(self, first: int, values: Sequence[bytes]) -> bytes:
-        """Same result as ``encode_batch``, but faster."""
-        between, parts = self._between, []
-        for i, value in enumerate(values):
-            key = len(value) << 14 | i
-            found = between.get(key)
-            if found is None:
-                found = _before(i, len(value))
-                if i < _CACHED:
-                    between[key] = found
-            parts.append(found)
-            parts.append(value)
-        parts.append(b"\0")
-        checked = _CHECKED.pack(0, len(values) - 1, self.time, self.time, -1, -1, -1, len(values)) + b"".join(
-            parts
-        )
-        length = CHECKED - PREFIX + len(checked)
-        return _HEAD.pack(first, length, self.epoch, MAGIC, crc32c(checked)) + checked
+        self._write(encode_batch(first, self.epoch, self.time, values), first)
 
     def _write(self, batch: bytes, first: int) -> None:
         if self._file is None or self._size + len(batch) > self._segment_bytes:
@@ -140,14 +111,3 @@ class LogWriter:
             self._file, self._size = (self.directory / f"{first:020d}.log").open("wb", 1 << 20), 0
         self._file.write(batch)
         self._size += len(batch)
-
-
-def _before(number: int, size: int) -> bytes:
-    """The bytes between two values: the end of one record and the beginning of the next."""
-    tail = bytearray(2)
-    put_varint(tail, number << 1)
-    tail.append(1)
-    put_varint(tail, size << 1)
-    out = bytearray(1 if number else 0)
-    put_varint(out, len(tail) + size + 1 << 1)
-    return bytes(out + tail)

@@ -23,7 +23,6 @@ from tests.generation import write_log
 from tests.generation.__main__ import main as generate
 from tests.generation.batches import encode_batch
 from tests.generation.incident import write_incident
-from tests.generation.writing import LogWriter
 from tests.slow import slow
 
 SMALL: dict[str, Any] = {"partitions": 60, "records": 2500, "brokers": 6}
@@ -158,13 +157,6 @@ def test_the_same_seed_writes_the_same_log(tmp_path: Path) -> None:
             [(p.name, hashlib.sha256(p.read_bytes()).hexdigest()) for p in sorted(directory.iterdir())]
         )
     assert digests[0] == digests[1] != digests[2]
-
-
-def test_batches_are_encoded_as_by_the_plain_encoder(tmp_path: Path) -> None:
-    values = [bytes([1]) * n for n in (0, 1, 62, 63, 64, 300, 200)] * 1400
-    writer = LogWriter(tmp_path, 1 << 20)
-    writer.epoch = 7
-    assert writer.encode(123, values) == encode_batch(123, 7, 0, values)
 
 
 def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
