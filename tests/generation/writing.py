@@ -8,8 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from highwater.traces.kafka.values import encode_control
-from tests.generation.batches import encode_batch
+from tests.generation.batches import control_batch, encode_batch
 
 MAX_RECORDS = 10_000
 """The most records of a batch: Kafka's limit of one append."""
@@ -62,16 +61,10 @@ class LogWriter:
         """Elect a controller: append the record that begins its leader epoch."""
         self.flush()
         self.epoch += 1
-        voters = [
-            {"voterId": v} for v in range(controller - controller % 100, controller - controller % 100 + 3)
-        ]
-        key, value = encode_control(
-            "LEADER_CHANGE",
-            {"version": 0, "leaderId": controller, "voters": voters, "grantingVoters": voters[:2]},
-        )
-        self._write(
-            encode_batch(self.offset, self.epoch, time, [value], control=True, keys=[key]), self.offset
-        )
+        first = controller - controller % 100
+        voters = [{"voterId": voter} for voter in range(first, first + 3)]
+        elected: dict[str, Any] = {"leaderId": controller, "voters": voters, "grantingVoters": voters[:2]}
+        self._write(control_batch(self.offset, self.epoch, time, "LEADER_CHANGE", **elected), self.offset)
         self.offset += 1
 
     def flush(self) -> None:
@@ -83,19 +76,13 @@ class LogWriter:
         self.flush()
         path = self.directory / f"{self.offset:020d}-{self.epoch:010d}.checkpoint"
         with path.open("wb") as file:
-            at = 0
-
-            def control(name: str, data: dict[str, Any]) -> None:
-                key, value = encode_control(name, data)
-                file.write(encode_batch(at, self.epoch, time, [value], control=True, keys=[key]))
-
-            control("SNAPSHOT_HEADER", {"version": 0, "lastContainedLogTimestamp": self.time})
-            at += 1
-            every = iter(records)
+            head = {"lastContainedLogTimestamp": self.time}
+            file.write(control_batch(0, self.epoch, time, "SNAPSHOT_HEADER", **head))
+            at, every = 1, iter(records)
             while batch := list(islice(every, SNAPSHOT_RECORDS)):
                 file.write(encode_batch(at, self.epoch, time, batch))
                 at += len(batch)
-            control("SNAPSHOT_FOOTER", {"version": 0})
+            file.write(control_batch(at, self.epoch, time, "SNAPSHOT_FOOTER"))
 
     def _write_records(self, count: int) -> None:
         values, self._open = self._open[:count], self._open[count:]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
-from highwater.traces.kafka.values import encode
+from highwater.traces.kafka.values import decode, encode
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.reports.report import Report
@@ -68,6 +68,17 @@ def beginning(*features: tuple[str, int], min_isr: str = "2") -> list[bytes]:
     return values
 
 
+def image(log: Iterable[bytes]) -> list[bytes]:
+    """The records of a snapshot behind such a beginning: all brokers are unfenced."""
+    found = []
+    for record in map(decode, log):
+        if record.type == "REGISTER_BROKER_RECORD":
+            record = record._replace(data={**record.data, "fenced": False})
+        if record.type.startswith(("FEATURE", "REGISTER", "CONFIG", "TOPIC", "PARTITION")):
+            found.append(encode(*record))
+    return found
+
+
 SHRUNK = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
 """t-0 with the ISR [0] and the ELR [1]."""
 FENCED = [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)]
@@ -116,13 +127,17 @@ def write(
 
 
 def replayed(
-    folder: Path, *values: bytes | Sequence[bytes], start: Records | None = None, watch: Watch = NOBODY
+    folder: Path,
+    *values: bytes | Sequence[bytes],
+    start: Records | None = None,
+    watch: Watch = NOBODY,
+    name: str | None = None,
 ) -> Report:
-    """The report on a log with these batches behind ``start`` (``beginning(*ON)``), in a new folder."""
+    """The report on a log with these batches behind ``start`` (``beginning(*ON)``), by default in a new folder."""
     report = Report("", "", "")
     begun = beginning(*ON) if start is None else start
-    log = open_metadata_log(write(folder / str(len(list(folder.iterdir()))), [*begun, *values]))
-    replay_metadata(log, report, watch=watch)
+    place = folder / (str(len(list(folder.iterdir()))) if name is None else name)
+    replay_metadata(open_metadata_log(write(place, [*begun, *values])), report, watch=watch)
     return report
 
 

@@ -27,6 +27,7 @@ from tests.traces.metadata.made_logs import (
     clear,
     default,
     feature,
+    image,
     partition,
     registration,
     registration_change,
@@ -297,13 +298,10 @@ def test_a_snapshot_has_an_elr_if_elr_is_on(tmp_path: Path) -> None:
     def compared(levels: list[tuple[str, int]], *down: bytes, **elr: list[int]) -> list[set[str]]:
         begun = beginning(*ON) if ON[0] in levels else beginning()
         log = [*begun, *SHRUNK, *down]
-        epoch = 2 if ON[0] in levels else 1
-        brokers = [registration(b, epoch + 2 * b, fenced=False) for b in BROKERS]
-        topics = [topic(name, identity) for name, identity in TOPICS.items()]
-        settings = [default("2")] if ON[0] in levels else [setting(MIN_ISR, "2", n) for n in TOPICS]
         found = decode(partition(0, isr=[0], partitionEpoch=2)).data | {"directories": [DIRECTORY] * 3} | elr
-        parts = [encode("PARTITION_RECORD", 2, found), partition(0, "u")]
-        held = snapshot([*(feature(*level) for level in levels), *brokers, *topics, *settings, *parts])
+        changed = {partition(0): encode("PARTITION_RECORD", 2, found)}
+        left_out = () if ON[1] in levels else (feature(*ON[1]),)
+        held = snapshot([changed.get(value, value) for value in image(begun) if value not in left_out])
         folder = write(tmp_path / str(len(list(tmp_path.iterdir()))), log)
         (folder / f"{len(log):020}-{1:010}.checkpoint").write_bytes(held)
         report = Report("", "", "")
