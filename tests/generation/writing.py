@@ -22,11 +22,11 @@ class LogWriter:
     """A context manager that appends to a metadata log; leaving it writes the open batch.
 
     A segment is named after its first offset and ends after ``segment_bytes``. ``offset`` is the next
-    record's; ``batches`` counts record batches.
+    record's.
     """
 
     def __init__(self, directory: Path, segment_bytes: int) -> None:
-        self.directory, self.offset, self.epoch, self.batches = directory, 0, 0, 0
+        self.directory, self.offset, self.epoch = directory, 0, 0
         self._segment_bytes = segment_bytes
         self._file: BinaryIO | None = None
         self._size = 0
@@ -88,7 +88,6 @@ class LogWriter:
         values, self._open = self._open[:count], self._open[count:]
         first = self.offset - len(self._open) - count
         self.time = self._since
-        self.batches += 1
         self._write(encode_batch(first, self.epoch, self.time, values), first)
 
     def _write(self, batch: bytes, first: int) -> None:

@@ -57,7 +57,7 @@ def check_explained(directory: Path) -> Report:
 def test_a_generated_log_conforms(tmp_path: Path, seed: int, elr: bool) -> None:
     made = write_log(tmp_path, **SMALL, seed=seed, elr=elr)
     report = check_explained(tmp_path)
-    assert report.records == made.records >= 2500
+    assert report.records == made >= 2500
     assert report.profile == ("kafka_trunk_2024_10" if elr else "before_kip_966")
     kinds = Counter(decode(v).type for _, _, values in written(tmp_path) for v in values)
     assert report.changes == kinds["PARTITION_CHANGE_RECORD"]
@@ -177,23 +177,6 @@ def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:
     sizes = [len(values) for _, _, values in written(tmp_path)]
     assert 10_000 in sizes
     check_explained(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"brokers": 2},
-        {"min_isr": 4},
-        {"min_isr": 0},
-        {"partitions": 0},
-        {"replication_factor": 0},
-        {"brokers": 64},
-    ],
-)
-def test_numbers_that_make_no_cluster_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="brokers"):
-        write_log(tmp_path, **wrong)
-    assert list(tmp_path.iterdir()) == []
 
 
 @slow("150,000 records of each kind; the fast logs have hundreds")

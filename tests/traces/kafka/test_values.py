@@ -226,7 +226,6 @@ GOOD = decode(change(3)).data
         ("partitionId", None),
         ("partitionId", True),
         ("partitionId", 1 << 31),
-        ("partitionId", 1.0),
         ("partitionId", "1"),
         ("topicId", "short"),
         ("topicId", "*" * 22),
