@@ -91,7 +91,7 @@ def divided(path: Path, count: int, **rules: Any) -> tuple[dict[str, Any] | str,
         return str(wrong), passes
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _fast() -> Iterator[None]:
     with shared():
         yield
