@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import cramjam
 from crc32c import crc32c
@@ -20,6 +21,7 @@ from highwater.traces.kafka.batches import (
     PREFIX,
 )
 from highwater.traces.kafka.codec import put_varint
+from highwater.traces.kafka.values import encode_control
 
 
 def encode_batch(
@@ -51,6 +53,12 @@ def encode_batch(
     checked += content
     length = CHECKED - PREFIX + len(checked)
     return struct.pack(">qiibI", base_offset, length, leader_epoch, MAGIC, crc32c(checked)) + checked
+
+
+def control_batch(base_offset: int, leader_epoch: int, timestamp: int, name: str, **data: Any) -> bytes:
+    """A batch with one control record of version 0."""
+    key, value = encode_control(name, {"version": 0, **data})
+    return encode_batch(base_offset, leader_epoch, timestamp, [value], control=True, keys=[key])
 
 
 def _put_signed(out: bytearray, value: int) -> None:

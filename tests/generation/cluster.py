@@ -14,6 +14,7 @@ from typing import Any
 from highwater.model.replication.controller.rules import PROFILES
 from highwater.model.replication.controller.types import NO_LEADER
 from highwater.traces.kafka.values import encode
+from tests.generation import records
 from tests.generation.partitions import NAMED_TO, Ids, Node, Question, Rules, State, Step
 from tests.generation.writing import LogWriter
 
@@ -44,11 +45,11 @@ class Topic:
     @property
     def min_isr(self) -> int:
         """The setting min.insync.replicas, which here never exceeds the number of replicas."""
-        return int(self.configs["min.insync.replicas"])
+        return int(self.configs[records.MIN_ISR])
 
     @property
     def unclean(self) -> bool:
-        return self.configs.get("unclean.leader.election.enable") == "true"
+        return self.configs.get(records.UNCLEAN) == "true"
 
 
 class Broker:
@@ -75,9 +76,7 @@ class Cluster:
         self.metadata_version = 25 if elr else 22
         self._version = 2 if elr else 1
         self.rules = Rules(profile.rules, self._version, self.directories)
-        self._change_frame = encode(
-            "PARTITION_CHANGE_RECORD", self._version, {"partitionId": 0, "topicId": "A" * 22}
-        )
+        self._change_frame = records.partition_change(0, "A" * 22, self._version)
         self._no_op = encode("NO_OP_RECORD", 0, {})
 
     def _uuid(self) -> str:
@@ -101,13 +100,7 @@ class Cluster:
         """The first controller is elected and writes the feature levels."""
         self.log.new_epoch(CONTROLLERS[0], self.time)
         self.time += 200
-        self._append(
-            [
-                encode("BEGIN_TRANSACTION_RECORD", 0, {"name": "Bootstrap records"}),
-                *self._features(),
-                encode("END_TRANSACTION_RECORD", 0, {}),
-            ]
-        )
+        self._append(records.together(*self._features(), name="Bootstrap records"))
         for number in range(len(CONTROLLERS)):
             self.time += 100
             self._append([self._controller(number)])
@@ -119,21 +112,17 @@ class Cluster:
         self._append([self._no_op])
 
     def _features(self) -> list[bytes]:
-        levels = {"metadata.version": self.metadata_version, "group.version": 1}
-        return [
-            encode("FEATURE_LEVEL_RECORD", 0, {"name": name, "featureLevel": level})
-            for name, level in levels.items()
-        ]
+        return [records.feature(records.METADATA, self.metadata_version), records.feature("group.version", 1)]
 
     def _controller(self, number: int) -> bytes:
-        data = {
-            "controllerId": CONTROLLERS[number],
-            "incarnationId": self._controllers[number],
-            "zkMigrationReady": False,
-            "endPoints": _endpoints("CONTROLLER", f"controller-{number}", 9093),
-            "features": _supported(self.metadata_version),
-        }
-        return encode("REGISTER_CONTROLLER_RECORD", 0, data)
+        endpoint = records.endpoint(f"controller-{number}", 9093, "CONTROLLER")
+        return records.controller(
+            CONTROLLERS[number], self._controllers[number], self._supported(), endPoints=endpoint
+        )
+
+    def _supported(self) -> list[records.Data]:
+        levels = {"group.version": (0, 1), "kraft.version": (0, 1)}
+        return records.supported({records.METADATA: (1, self.metadata_version), **levels})
 
     # --- brokers --------------------------------------------------------------------------------------
 
@@ -184,24 +173,15 @@ class Cluster:
         self._change(values, [p for p in self.by_broker[number] if p.node.isr_mask & bit], "leave", number)
 
     def _registration(self, broker: Broker) -> bytes:
-        data = {
-            "brokerId": broker.number,
-            "isMigratingZkBroker": False,
-            "incarnationId": broker.incarnation,
-            "brokerEpoch": broker.epoch,
-            "endPoints": _endpoints("PLAINTEXT", f"broker-{broker.number}", 9092),
-            "features": _supported(self.metadata_version),
-            "rack": None,
-            "fenced": broker.fenced,
-            "inControlledShutdown": broker.shutting_down,
-            "logDirs": [self.directories[broker.number]],
-        }
-        return encode("REGISTER_BROKER_RECORD", 3, data)
+        return records.registration(
+            broker.number, broker.epoch, broker.incarnation, fenced=broker.fenced,
+            inControlledShutdown=broker.shutting_down, logDirs=[self.directories[broker.number]],
+            endPoints=records.endpoint(f"broker-{broker.number}", 9092), features=self._supported(),
+        )  # fmt: skip
 
     def _registration_change(self, number: int, **changed: int) -> bytes:
-        data = {"brokerId": number, "brokerEpoch": self.brokers[number].epoch, **changed}
         version = 1 if "inControlledShutdown" in changed else 0
-        return encode("BROKER_REGISTRATION_CHANGE_RECORD", version, data)
+        return records.registration_change(number, self.brokers[number].epoch, version, **changed)
 
     # --- partitions -----------------------------------------------------------------------------------
 
@@ -311,40 +291,34 @@ class Cluster:
         for partition in topic.partitions:
             for of_broker in self.by_broker:
                 of_broker.pop(partition, None)
-        self._append([encode("REMOVE_TOPIC_RECORD", 0, {"topicId": _text(topic.identity)})])
+        self._append([records.removed_topic(_text(topic.identity))])
 
     def configure(self, topic: Topic, name: str, value: str) -> None:
         topic.configs[name] = value
-        self._append([_config(topic, name)])
+        self._append([records.setting(name, topic.configs[name], topic.name)])
 
     def _topic(self, topic: Topic) -> Iterator[bytes]:
-        yield encode("TOPIC_RECORD", 0, {"name": topic.name, "topicId": _text(topic.identity)})
+        yield records.topic(topic.name, _text(topic.identity))
         for name in topic.configs:
-            yield _config(topic, name)
+            yield records.setting(name, topic.configs[name], topic.name)
         for partition in topic.partitions:
             yield self._partition(partition)
 
     def _partition(self, partition: Partition) -> bytes:
         state: State = partition.node.state
         data: dict[str, Any] = {
-            "partitionId": partition.number,
-            "topicId": _text(partition.topic.identity),
-            "replicas": list(state.replicas),
-            "isr": list(state.isr),
-            "removingReplicas": list(state.removing),
-            "addingReplicas": list(state.adding),
-            "leader": state.leader,
-            "leaderEpoch": partition.leader_epoch,
-            "partitionEpoch": partition.partition_epoch,
-            "directories": [self.directories[b] for b in state.replicas],
-        }
+            "isr": list(state.isr), "removingReplicas": list(state.removing), "addingReplicas": list(state.adding),
+            "leader": state.leader, "leaderEpoch": partition.leader_epoch,
+            "partitionEpoch": partition.partition_epoch, "directories": [self.directories[b] for b in state.replicas],
+        }  # fmt: skip
         if state.recovering:
             data["leaderRecoveryState"] = 1
         if state.elr:
             data["eligibleLeaderReplicas"] = list(state.elr)
         if state.last_known:
             data["lastKnownElr"] = list(state.last_known)
-        return encode("PARTITION_RECORD", self._version, data)
+        identity = _text(partition.topic.identity)
+        return records.partition(partition.number, identity, state.replicas, self._version, **data)
 
     # --- snapshots ------------------------------------------------------------------------------------
 
@@ -359,30 +333,13 @@ class Cluster:
         for number in range(len(CONTROLLERS)):
             yield self._controller(number)
         for topic in self.topics:
-            yield encode("TOPIC_RECORD", 0, {"name": topic.name, "topicId": _text(topic.identity)})
+            yield records.topic(topic.name, _text(topic.identity))
             for partition in topic.partitions:
                 yield self._partition(partition)
         for topic in self.topics:
             for name in topic.configs:
-                yield _config(topic, name)
-
-
-def _config(topic: Topic, name: str) -> bytes:
-    data = {"resourceType": 2, "resourceName": topic.name, "name": name, "value": topic.configs[name]}
-    return encode("CONFIG_RECORD", 0, data)
+                yield records.setting(name, topic.configs[name], topic.name)
 
 
 def _text(identity: bytes) -> str:
     return urlsafe_b64encode(identity).decode().rstrip("=")
-
-
-def _endpoints(name: str, host: str, port: int) -> list[dict[str, Any]]:
-    return [{"name": name, "host": host, "port": port, "securityProtocol": 0}]
-
-
-def _supported(metadata_version: int) -> list[dict[str, Any]]:
-    levels = {"metadata.version": (1, metadata_version), "group.version": (0, 1), "kraft.version": (0, 1)}
-    return [
-        {"name": name, "minSupportedVersion": low, "maxSupportedVersion": high}
-        for name, (low, high) in levels.items()
-    ]

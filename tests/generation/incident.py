@@ -16,9 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from highwater.traces.kafka.values import encode
 from highwater.traces.reports.observed import PartitionState
-from tests.generation import broker_lines
+from tests.generation import broker_lines, records
 from tests.generation.broker_lines import Line
 from tests.generation.writing import LogWriter
 
@@ -28,7 +27,6 @@ BROKERS = (0, 1, 2)
 DAY = "2026-03-09"
 METADATA_VERSION = 29
 """The metadata version of Kafka 4.2."""
-ELR = "eligible.leader.replicas.version"
 SEGMENT_BYTES = 1 << 20
 _RECORD_NAMES = {
     "elr": "eligibleLeaderReplicas",
@@ -100,17 +98,9 @@ class _Cluster:
 
     def begin(self) -> None:
         self._log.new_epoch(CONTROLLER, self._time)
-        self.at("09:00:00.500")._append(
-            [
-                encode("BEGIN_TRANSACTION_RECORD", 0, {"name": "Bootstrap records"}),
-                encode(
-                    "FEATURE_LEVEL_RECORD", 0, {"name": "metadata.version", "featureLevel": METADATA_VERSION}
-                ),
-                encode("FEATURE_LEVEL_RECORD", 0, {"name": ELR, "featureLevel": 1}),
-                _config(4, "", "min.insync.replicas", "2"),
-                encode("END_TRANSACTION_RECORD", 0, {}),
-            ]
-        )
+        levels = (records.feature(records.METADATA, METADATA_VERSION), records.feature(records.ELR, 1))
+        min_isr = records.setting(records.MIN_ISR, "2", "", records.OF_BROKER)
+        self.at("09:00:00.500")._append(records.together(*levels, min_isr, name="Bootstrap records"))
         for broker in BROKERS:
             self.at(f"09:00:0{broker + 2}.000").register(broker)
 
@@ -119,19 +109,15 @@ class _Cluster:
         epoch = self._epochs[broker] = self._log.offset
         self._append([_registration(broker, epoch)])
         self._time += 1000
-        self._append([_fencing(broker, epoch, -1)])
+        self._append([records.registration_change(broker, epoch, 0, fenced=-1)])
 
     def create(self, min_isr: int) -> None:
         """Create the topic, with unclean election off."""
         s = self.state
-        data = {
-            "partitionId": 0, "topicId": self.topic_id, "replicas": list(s.replicas), "isr": list(s.isr),
-            "removingReplicas": [], "addingReplicas": [], "leader": s.leader, "leaderEpoch": 0, "partitionEpoch": 0,
-            "directories": [_identity(f"directory {b}") for b in s.replicas],
-        }  # fmt: skip
-        topic = encode("TOPIC_RECORD", 0, {"name": TOPIC, "topicId": self.topic_id})
-        unclean = _config(2, TOPIC, "unclean.leader.election.enable", "false")
-        self._append([topic, unclean, *self._min_isr(min_isr), encode("PARTITION_RECORD", 2, data)])
+        directories = [_identity(f"directory {b}") for b in s.replicas]
+        created = records.partition(0, self.topic_id, s.replicas, 2, directories=directories)
+        unclean = records.setting(records.UNCLEAN, "false", TOPIC)
+        self._append([records.topic(TOPIC, self.topic_id), unclean, *self._min_isr(min_isr), created])
         self.says(0, broker_lines.leads, self.topic_id, 0, 0)
         for broker in (1, 2):
             self.says(broker, broker_lines.follows, 0, 0)
@@ -142,8 +128,7 @@ class _Cluster:
         self.state = replace(self.state, elr=(), last_known_elr=())
 
     def _min_isr(self, value: int) -> list[bytes]:
-        cleared = encode("CLEAR_ELR_RECORD", 0, {"topicName": TOPIC})
-        return [_config(2, TOPIC, "min.insync.replicas", str(value)), cleared]
+        return [records.setting(records.MIN_ISR, str(value), TOPIC), records.clear(TOPIC)]
 
     def change(self, **fields: Any) -> _Cluster:
         self._append([self._change(fields)])
@@ -151,7 +136,7 @@ class _Cluster:
 
     def fence(self, broker: int, **fields: Any) -> None:
         """Fence a broker, and change the given fields of the partition."""
-        fenced = _fencing(broker, self._epochs[broker], 1)
+        fenced = records.registration_change(broker, self._epochs[broker], 0, fenced=1)
         self._append([self._change(fields), fenced] if fields else [fenced])
 
     def _change(self, fields: dict[str, Any]) -> bytes:
@@ -167,8 +152,7 @@ class _Cluster:
             "leaderRecoveryState": int(self.state.leader_recovery_state == "RECOVERING"),
         }
         names = (_RECORD_NAMES.get(name, name) for name in fields)
-        data = {"partitionId": 0, "topicId": self.topic_id, **{name: written[name] for name in names}}
-        return encode("PARTITION_CHANGE_RECORD", 2, data)
+        return records.partition_change(0, self.topic_id, **{name: written[name] for name in names})
 
     def _append(self, values: Sequence[bytes]) -> None:
         self._log.append(values, self._time)
@@ -209,29 +193,11 @@ class _Cluster:
 
 
 def _registration(broker: int, epoch: int) -> bytes:
-    supported = {"metadata.version": (7, METADATA_VERSION), ELR: (0, 1)}
-    data = {
-        "brokerId": broker, "isMigratingZkBroker": False, "incarnationId": _identity(f"start {broker} {epoch}"),
-        "brokerEpoch": epoch, "rack": None, "fenced": True, "inControlledShutdown": False,
-        "endPoints": [{"name": "PLAINTEXT", "host": f"broker{broker}", "port": 9092, "securityProtocol": 0}],
-        "features": [
-            {"name": name, "minSupportedVersion": low, "maxSupportedVersion": high}
-            for name, (low, high) in supported.items()
-        ],
-        "logDirs": [_identity(f"directory {broker}")],
-    }  # fmt: skip
-    return encode("REGISTER_BROKER_RECORD", 3, data)
-
-
-def _fencing(broker: int, epoch: int, fenced: int) -> bytes:
-    return encode(
-        "BROKER_REGISTRATION_CHANGE_RECORD", 0, {"brokerId": broker, "brokerEpoch": epoch, "fenced": fenced}
-    )
-
-
-def _config(resource_type: int, resource: str, name: str, value: str) -> bytes:
-    data = {"resourceType": resource_type, "resourceName": resource, "name": name, "value": value}
-    return encode("CONFIG_RECORD", 0, data)
+    return records.registration(
+        broker, epoch, _identity(f"start {broker} {epoch}"), logDirs=[_identity(f"directory {broker}")],
+        endPoints=records.endpoint(f"broker{broker}", 9092),
+        features=records.supported({records.METADATA: (7, METADATA_VERSION), records.ELR: (0, 1)}),
+    )  # fmt: skip
 
 
 def _identity(of: str) -> str:

@@ -25,7 +25,6 @@ of all records.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
 from random import Random
@@ -39,6 +38,8 @@ START = 1_700_000_000_000
 SEGMENT_BYTES, NO_OP_EVERY = 100 << 20, 500
 TOPIC_SIZES = (1, 1, 3, 6, 12, 12, 24, 50, 100, 200)
 """Partition counts of topics, all equally likely."""
+FACTOR, MIN_ISR = 3, 2
+"""The replicas of each partition, and their min.insync.replicas."""
 SESSION = 9000
 """Kafka's ``broker.session.timeout.ms``."""
 FULL_SIZE = 10_000
@@ -48,58 +49,35 @@ Task = Generator[float, None, None]
 """A process in the cluster: it yields the ms until its next step."""
 
 
-@dataclass(frozen=True)
-class Written:
-    """A log's figures: records, batches, ms from first to last record, and distinct partition states."""
-
-    records: int
-    batches: int
-    duration: int
-    states: int
-
-
 def write_log(
     directory: Path,
     partitions: int = 10_000,
     records: int = 5_000_000,
     brokers: int = 12,
-    replication_factor: int = 3,
-    min_isr: int = 2,
     seed: int = 0,
     elr: bool = True,
     segment_bytes: int = SEGMENT_BYTES,
     snapshot_every: int = 0,
-) -> Written:
+) -> int:
     """Write a metadata log of at least ``records`` records into an existing directory; a seed always gives
-    the same log.
+    the same log. Returns the number of records.
 
     ``elr``: behave like Kafka's trunk of 2024-10 with ELR on, else as before KIP-966 (metadata version
     4.0-IV0). ``segment_bytes``: the most bytes of a segment. ``snapshot_every``: records between snapshots; 0
-    for none. Raises ValueError for numbers that make no cluster.
+    for none.
     """
-    if (
-        not 1 <= replication_factor <= brokers <= 63
-        or not 1 <= min_isr <= replication_factor
-        or partitions < 1
-    ):
-        raise ValueError(
-            "there have to be 1 to 63 brokers, no more replicas than brokers, min ISR within them"
-        )
-    random = Random(seed)
     with LogWriter(directory, segment_bytes) as log:
-        cluster = Cluster(log, brokers, elr, random, START)
-        life = _Life(cluster, partitions, replication_factor, min_isr)
+        life = _Life(Cluster(log, brokers, elr, Random(seed), START), partitions)
         life.begin()
         life.live(records, snapshot_every)
-    return Written(log.offset, log.batches, cluster.time - START, len(cluster.rules))
+    return log.offset
 
 
 class _Life:
     """All tasks of the cluster, ordered by the time of their next step."""
 
-    def __init__(self, cluster: Cluster, partitions: int, factor: int, min_isr: int) -> None:
-        self.cluster, self.random = cluster, cluster.random
-        self._wanted, self._factor, self._min_isr = partitions, factor, min_isr
+    def __init__(self, cluster: Cluster, partitions: int) -> None:
+        self.cluster, self.random, self._wanted = cluster, cluster.random, partitions
         self._queue: list[tuple[float, int, Task]] = []
         self._started = 0
         self._pace = min(1.0, max(0.004, partitions / FULL_SIZE))
@@ -332,9 +310,7 @@ class _Life:
                 continue
             target = list(partition.node.state.replicas)
             others = [b for b in active if b not in target]
-            for place in (
-                range(self._factor) if self.random.random() < 0.1 else (self.random.randrange(self._factor),)
-            ):
+            for place in range(FACTOR) if self.random.random() < 0.1 else (self.random.randrange(FACTOR),):
                 if others:
                     target[place] = others.pop(self.random.randrange(len(others)))
             if self.random.random() < 0.2:
@@ -350,15 +326,15 @@ class _Life:
             yield from self._bring_back([p for p in chosen if broker in p.node.state.adding], broker)
 
     def _other_min_isr(self) -> Task:
-        if not self.cluster.topics or self._factor == 1:
+        if not self.cluster.topics:
             return
         topic = self.random.choice(self.cluster.topics)
         before = topic.min_isr
-        value = self.random.choice([v for v in range(1, self._factor + 1) if v != before])
+        value = self.random.choice([v for v in range(1, FACTOR + 1) if v != before])
         self.cluster.configure(topic, "min.insync.replicas", str(value))
         yield self._while(60_000, 600_000)
-        if topic in self.cluster.topics and topic.min_isr != self._min_isr:
-            self.cluster.configure(topic, "min.insync.replicas", str(self._min_isr))
+        if topic in self.cluster.topics and topic.min_isr != MIN_ISR:
+            self.cluster.configure(topic, "min.insync.replicas", str(MIN_ISR))
 
     def _topics_come_and_go(self) -> Task:
         if len(self.cluster.topics) > 1:
@@ -371,7 +347,7 @@ class _Life:
     def _create(self, most: int, size: int | None = None) -> int:
         """Create a topic; returns its number of partitions, 0 if too few brokers are active."""
         active = [b.number for b in self.cluster.brokers if self.cluster.is_active(b.number)]
-        if len(active) < self._factor:
+        if len(active) < FACTOR:
             return 0
         size = min(most, self.random.choice(TOPIC_SIZES)) if size is None else size
         self.random.shuffle(active)
@@ -380,9 +356,9 @@ class _Life:
             # Like Kafka's striped placement, the followers move one broker further with each round.
             first, round_ = number % len(active), number // len(active)
             rest = [active[(first + 1 + i) % len(active)] for i in range(len(active) - 1)]
-            followers = [rest[(round_ + i) % len(rest)] for i in range(self._factor - 1)]
+            followers = [rest[(round_ + i) % len(rest)] for i in range(FACTOR - 1)]
             assignments.append((active[first], *followers))
-        configs = {"min.insync.replicas": str(self._min_isr)}
+        configs = {"min.insync.replicas": str(MIN_ISR)}
         if self.random.random() < 0.3:
             configs["retention.ms"] = "86400000"
         if self.random.random() < 0.05:

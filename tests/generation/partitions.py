@@ -74,9 +74,6 @@ class Rules:
         self._nodes: dict[State, Node] = {}
         self._answers: dict[Any, tuple[dict[str, Any], frozenset[str]] | None] = {}
 
-    def __len__(self) -> int:
-        return len(self._nodes)
-
     def node(self, state: State) -> Node:
         """The only node of a state."""
         found = self._nodes.get(state)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TextIO
 
 from highwater.traces.kafka.codec import uuid_text
 from highwater.traces.kafka.values import LATEST, encode
+from tests.generation import records
 from tests.generation.writing import LogWriter
 
 TOPIC, TOPIC_ID = "t1", "AAAAAAAAAAAAAAAAAAAABQ"
@@ -66,9 +67,9 @@ class RequestLogs:
 
     # --- metadata -------------------------------------------------------------------------------------
 
-    def records(self, *records: tuple[str, Mapping[str, Any]]) -> None:
+    def records(self, *decided: tuple[str, Mapping[str, Any]]) -> None:
         """Append the records of one decision."""
-        values = [encode(name, LATEST[name], dict(data), lenient=True) for name, data in records]
+        values = [encode(name, LATEST[name], dict(data), lenient=True) for name, data in decided]
         self.metadata.append(values, self.now)
         self.metadata.flush()
 
@@ -93,18 +94,14 @@ class RequestLogs:
 
     def start(self, brokers: Iterable[int]) -> dict[int, int]:
         """Start a Kafka 4.2 cluster without partitions; returns broker → epoch."""
-        features = {"metadata.version": 29, "eligible.leader.replicas.version": 1}
+        features = {records.METADATA: 29, records.ELR: 1}
         levels = [("FEATURE_LEVEL_RECORD", {"name": n, "featureLevel": v}) for n, v in features.items()]
         self.records(*levels, ("CONFIG_RECORD", setting(4, "", "2")))
         return {broker: self.register(broker) for broker in brokers}
 
     def create(self, of: Partition, replicas: Sequence[int], isr: Sequence[int], min_isr: int) -> None:
         """Create a topic with one partition, led by the first replica."""
-        partition = {
-            "partitionId": of.number, "topicId": of.topic_id, "replicas": list(replicas), "isr": list(isr),
-            "removingReplicas": [], "addingReplicas": [], "leader": replicas[0], "leaderEpoch": 0, "partitionEpoch": 0,
-            "directories": [],
-        }  # fmt: skip
+        partition = records.partition_data(of.number, of.topic_id, replicas, isr=list(isr), directories=[])
         self.records(
             ("TOPIC_RECORD", {"name": of.topic, "topicId": of.topic_id}),
             ("CONFIG_RECORD", setting(2, of.topic, str(min_isr))),
@@ -235,21 +232,15 @@ def _made(directory: Path) -> Path:
 
 
 def setting(kind: int, resource: str, min_isr: str) -> dict[str, Any]:
-    return {"resourceType": kind, "resourceName": resource, "name": "min.insync.replicas", "value": min_isr}
+    return records.setting_data(records.MIN_ISR, min_isr, resource, kind)
 
 
 def registration(broker: int, epoch: int) -> dict[str, Any]:
     """The data of a record that registers a fenced broker."""
-    supported = {"metadata.version": (7, 29), "eligible.leader.replicas.version": (0, 1)}
-    return {
-        "brokerId": broker, "isMigratingZkBroker": False, "incarnationId": uuid_text(epoch.to_bytes(16)),
-        "brokerEpoch": epoch,
-        "endPoints": [{"name": "PLAINTEXT", "host": "127.0.0.1", "port": NODES + broker, "securityProtocol": 0}],
-        "features": [
-            {"name": n, "minSupportedVersion": a, "maxSupportedVersion": b} for n, (a, b) in supported.items()
-        ],
-        "rack": None, "fenced": True, "inControlledShutdown": False, "logDirs": [],
-    }  # fmt: skip
+    return records.registration_data(
+        broker, epoch, uuid_text(epoch.to_bytes(16)), endPoints=records.endpoint("127.0.0.1", NODES + broker),
+        features=records.supported({records.METADATA: (7, 29), records.ELR: (0, 1)}),
+    )  # fmt: skip
 
 
 def write_fetches(directory: Path, fetches: int, followers: Iterable[int] = (2, 3)) -> int:

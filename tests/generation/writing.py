@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from crc32c import crc32c
-
-from highwater.traces.kafka.batches import CHECKED, MAGIC, PREFIX
-from highwater.traces.kafka.codec import put_varint
-from highwater.traces.kafka.values import encode_control
-from tests.generation.batches import encode_batch
+from tests.generation.batches import control_batch, encode_batch
 
 MAX_RECORDS = 10_000
 """The most records of a batch: Kafka's limit of one append."""
@@ -22,27 +16,22 @@ LINGER_MS = 25
 """Milliseconds within which records share a batch (Kafka's ``controller.quorum.append.linger.ms``)."""
 SNAPSHOT_RECORDS = 1024
 """The most records of a batch of a snapshot."""
-_CACHED = 4096
-"""The bytes between two values are cached for this many records of a batch."""
-_HEAD = struct.Struct(">qiibI")
-_CHECKED = struct.Struct(">hiqqqhii")
 
 
 class LogWriter:
     """A context manager that appends to a metadata log; leaving it writes the open batch.
 
     A segment is named after its first offset and ends after ``segment_bytes``. ``offset`` is the next
-    record's; ``batches`` counts record batches.
+    record's.
     """
 
     def __init__(self, directory: Path, segment_bytes: int) -> None:
-        self.directory, self.offset, self.epoch, self.batches = directory, 0, 0, 0
+        self.directory, self.offset, self.epoch = directory, 0, 0
         self._segment_bytes = segment_bytes
         self._file: BinaryIO | None = None
         self._size = 0
         self._open: list[bytes] = []
         self._since = self.time = 0
-        self._between: dict[int, bytes] = {}
 
     def __enter__(self) -> LogWriter:
         return self
@@ -72,16 +61,10 @@ class LogWriter:
         """Elect a controller: append the record that begins its leader epoch."""
         self.flush()
         self.epoch += 1
-        voters = [
-            {"voterId": v} for v in range(controller - controller % 100, controller - controller % 100 + 3)
-        ]
-        key, value = encode_control(
-            "LEADER_CHANGE",
-            {"version": 0, "leaderId": controller, "voters": voters, "grantingVoters": voters[:2]},
-        )
-        self._write(
-            encode_batch(self.offset, self.epoch, time, [value], control=True, keys=[key]), self.offset
-        )
+        first = controller - controller % 100
+        voters = [{"voterId": voter} for voter in range(first, first + 3)]
+        elected: dict[str, Any] = {"leaderId": controller, "voters": voters, "grantingVoters": voters[:2]}
+        self._write(control_batch(self.offset, self.epoch, time, "LEADER_CHANGE", **elected), self.offset)
         self.offset += 1
 
     def flush(self) -> None:
@@ -93,45 +76,19 @@ class LogWriter:
         self.flush()
         path = self.directory / f"{self.offset:020d}-{self.epoch:010d}.checkpoint"
         with path.open("wb") as file:
-            at = 0
-
-            def control(name: str, data: dict[str, Any]) -> None:
-                key, value = encode_control(name, data)
-                file.write(encode_batch(at, self.epoch, time, [value], control=True, keys=[key]))
-
-            control("SNAPSHOT_HEADER", {"version": 0, "lastContainedLogTimestamp": self.time})
-            at += 1
-            every = iter(records)
+            head = {"lastContainedLogTimestamp": self.time}
+            file.write(control_batch(0, self.epoch, time, "SNAPSHOT_HEADER", **head))
+            at, every = 1, iter(records)
             while batch := list(islice(every, SNAPSHOT_RECORDS)):
                 file.write(encode_batch(at, self.epoch, time, batch))
                 at += len(batch)
-            control("SNAPSHOT_FOOTER", {"version": 0})
+            file.write(control_batch(at, self.epoch, time, "SNAPSHOT_FOOTER"))
 
     def _write_records(self, count: int) -> None:
         values, self._open = self._open[:count], self._open[count:]
         first = self.offset - len(self._open) - count
         self.time = self._since
-        self.batches += 1
-        self._write(self.encode(first, values), first)
-
-    def encode(self, first: int, values: Sequence[bytes]) -> bytes:
-        """Same result as ``encode_batch``, but faster."""
-        between, parts = self._between, []
-        for i, value in enumerate(values):
-            key = len(value) << 14 | i
-            found = between.get(key)
-            if found is None:
-                found = _before(i, len(value))
-                if i < _CACHED:
-                    between[key] = found
-            parts.append(found)
-            parts.append(value)
-        parts.append(b"\0")
-        checked = _CHECKED.pack(0, len(values) - 1, self.time, self.time, -1, -1, -1, len(values)) + b"".join(
-            parts
-        )
-        length = CHECKED - PREFIX + len(checked)
-        return _HEAD.pack(first, length, self.epoch, MAGIC, crc32c(checked)) + checked
+        self._write(encode_batch(first, self.epoch, self.time, values), first)
 
     def _write(self, batch: bytes, first: int) -> None:
         if self._file is None or self._size + len(batch) > self._segment_bytes:
@@ -140,14 +97,3 @@ class LogWriter:
             self._file, self._size = (self.directory / f"{first:020d}.log").open("wb", 1 << 20), 0
         self._file.write(batch)
         self._size += len(batch)
-
-
-def _before(number: int, size: int) -> bytes:
-    """The bytes between two values: the end of one record and the beginning of the next."""
-    tail = bytearray(2)
-    put_varint(tail, number << 1)
-    tail.append(1)
-    put_varint(tail, size << 1)
-    out = bytearray(1 if number else 0)
-    put_varint(out, len(tail) + size + 1 << 1)
-    return bytes(out + tail)

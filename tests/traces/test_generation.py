@@ -23,7 +23,6 @@ from tests.generation import write_log
 from tests.generation.__main__ import main as generate
 from tests.generation.batches import encode_batch
 from tests.generation.incident import write_incident
-from tests.generation.writing import LogWriter
 from tests.slow import slow
 
 SMALL: dict[str, Any] = {"partitions": 60, "records": 1200, "brokers": 6}
@@ -58,7 +57,7 @@ def check_explained(directory: Path) -> Report:
 def test_a_generated_log_conforms(tmp_path: Path, seed: int, elr: bool) -> None:
     made = write_log(tmp_path, **SMALL, seed=seed, elr=elr)
     report = check_explained(tmp_path)
-    assert report.records == made.records >= 1200
+    assert report.records == made >= 1200
     assert report.profile == ("kafka_trunk_2024_10" if elr else "before_kip_966")
     records = [decode(value) for _, _, values in written(tmp_path) for value in values]
     kinds = Counter(record.type for record in records)
@@ -152,13 +151,6 @@ def test_the_same_seed_writes_the_same_log(tmp_path: Path) -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_batches_are_encoded_as_by_the_plain_encoder(tmp_path: Path) -> None:
-    values = [bytes([1]) * n for n in (0, 1, 62, 63, 64, 300, 200)] * 1400
-    writer = LogWriter(tmp_path, 1 << 20)
-    writer.epoch = 7
-    assert writer.encode(123, values) == encode_batch(123, 7, 0, values)
-
-
 def test_resetting_full_tables_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_log(tmp_path, partitions=60, records=1000, brokers=6, seed=1)
     expected = replayed(tmp_path)
@@ -177,23 +169,6 @@ def test_a_decision_of_more_than_a_batch_is_explained(tmp_path: Path) -> None:
     sizes = [len(values) for _, _, values in written(tmp_path)]
     assert 10_000 in sizes
     check_explained(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"brokers": 2},
-        {"min_isr": 4},
-        {"min_isr": 0},
-        {"partitions": 0},
-        {"replication_factor": 0},
-        {"brokers": 64},
-    ],
-)
-def test_numbers_that_make_no_cluster_are_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="brokers"):
-        write_log(tmp_path, **wrong)
-    assert list(tmp_path.iterdir()) == []
 
 
 @slow("150,000 records of each kind; the fast logs have hundreds")

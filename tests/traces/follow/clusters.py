@@ -10,15 +10,17 @@ from typing import Any
 from highwater.traces.follow.ledger import IncidentEvent
 from highwater.traces.follow.session import FollowerState, Following, Notice
 from highwater.traces.kafka.metadata_log import PARTITION
+from tests.traces.kafka.made import snapshot
 from tests.traces.metadata import made_logs
-from tests.traces.metadata.made_logs import ELR, beginning, change, loss
+from tests.traces.metadata.made_logs import ON, beginning, change, loss
 
+SNAPSHOT = snapshot(beginning(*ON))
 HEALED = [change(0, leaderRecoveryState=0), change(0, isr=[0, 1, 2]), change(0, leader=0)]
 
 
 def made_log(folder: Path) -> bytes:
     """A log with two losses of t-0 and one of u-0. Between its losses t-0 gets all replicas back into its ISR."""
-    values = [*beginning(("metadata.version", 29), (ELR, 1)), *loss(), *HEALED, *loss("u"), *loss(), *HEALED]
+    values = [*beginning(*ON), *loss(), *HEALED, *loss("u"), *loss(), *HEALED]
     (file,) = made_logs.write(folder, values).glob("*.log")
     return file.read_bytes()
 
@@ -52,8 +54,15 @@ class Cluster:
         with open(self.segment(base), "ab") as file:
             file.write(data)
 
-    def follow(self) -> list[dict[str, Any]]:
-        """Poll until the follower has read everything; returns the new events."""
+    def add_snapshot(self, offset: int, epoch: int = 1, content: bytes = SNAPSHOT) -> None:
+        """Write a snapshot that ends at an offset."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / f"{offset:020}-{epoch:010}.checkpoint").write_bytes(content)
+
+    def follow(self, data: bytes = b"", base: int = 0) -> list[dict[str, Any]]:
+        """Append ``data``, and poll until the follower has read everything; returns the new events."""
+        if data:
+            self.grow(data, base)
         found = []
         while True:
             polled = list(self.follower.poll())
@@ -63,11 +72,11 @@ class Cluster:
                 self.events += found
                 return found
 
-    def restart(self, place: FollowerState | None = None) -> None:
+    def restart(self, place: FollowerState | None = None, logs: Sequence[Path] = ()) -> None:
         """Replace the follower by another, which continues from ``place`` (default: where this one is)."""
         place = self.follower.place if place is None else place
         self.follower.close()
-        self.follower = Following(self.folder, place=place)
+        self.follower = Following(self.folder, place=place, broker_logs=logs)
 
 
 def events_of(log: bytes, folder: Path) -> list[dict[str, Any]]:
@@ -75,8 +84,7 @@ def events_of(log: bytes, folder: Path) -> list[dict[str, Any]]:
     cluster = Cluster(folder)
     before = 0
     for end in ends(log):
-        cluster.grow(log[before:end])
-        cluster.follow()
+        cluster.follow(log[before:end])
         before = end
     cluster.follower.close()
     return cluster.events

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.cli import cli
 from highwater.checker.follow import loop
 from highwater.checker.follow.outputs import EventFile, Hook, Metrics, StateFile
 from highwater.traces.follow.ledger import MAX_OPEN, IncidentEvent
@@ -108,26 +110,31 @@ def test_a_command_continues_after_a_kill_and_reports_each_event_once(
     assert json.loads(state.read_text())["state"]["next_offset"] > expected[-1]["offset"]
 
 
-def test_a_follower_that_waits_for_the_directory_does_not_overwrite_the_state(
-    log: bytes, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster.grow(log)
-    cluster.follow()
-    state = StateFile(tmp_path / "state")
-    place = cluster.follower.place
-    state.write(cluster.folder, place)
-    cluster.directory.rename(cluster.folder / "away")
+@pytest.fixture
+def short_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop of the command ends after a few polls, and a state is due at each."""
     polls = iter(range(8))
     monkeypatch.setattr(loop, "POLL_SECONDS", loop.STATE_SECONDS)
     monkeypatch.setattr(
         threading.Event, "wait", lambda event, _: event.set() if next(polls, None) is None else None
     )
+
+
+@pytest.mark.usefixtures("short_loop")
+def test_a_follower_that_waits_for_the_directory_does_not_overwrite_the_state(
+    log: bytes, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.follow(log)
+    state = StateFile(tmp_path / "state")
+    state.write(cluster.folder, cluster.follower.place)
+    cluster.directory.rename(cluster.folder / "away")
     monkeypatch.setattr(StateFile, "write", lambda *_: pytest.fail("the state was written"))
     assert loop.follow([cluster.folder], None, {}, loop.Outputs(None, state, None, None), quiet=True) == 0
 
 
+@pytest.mark.usefixtures("short_loop")
 def test_events_written_after_the_last_state_are_not_mistaken_for_later_ones(
-    log: bytes, cluster: Cluster, tmp_path: Path, start: Callable[..., Process]
+    log: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
     """A follower wrote two events and was killed. The next one finds both changes in one step, as one event."""
     events = tmp_path / "events"
@@ -136,9 +143,9 @@ def test_events_written_after_the_last_state_are_not_mistaken_for_later_ones(
     changed = {**first, "seq": 2, "event": "changed", "incident": {**first["incident"], "headline": "worse"}}
     events.write_text("".join(json.dumps(event) + "\n" for event in (first, changed)))
     cluster.grow(log)
-    running = start(cluster.folder, "--events", str(events), "--state", str(tmp_path / "state"), "--quiet")
-    until(lambda: numbered(events)[-1]["incident"]["id"] == expected[-1]["incident"]["id"])
-    assert running.end()[0] == 0
+    outputs = loop.Outputs.opened(str(events), tmp_path / "state", None, None)
+    assert loop.follow([cluster.folder], None, {}, outputs, quiet=True) == 0
+    assert numbered(events)[-1]["incident"]["id"] == expected[-1]["incident"]["id"]
     found = [(e["event"], e["incident"]["id"]) for e in numbered(events)]
     assert [event for event, id in found if id == first["incident"]["id"]].count("closed") == 1
     assert [e["seq"] for e in numbered(events)] == list(range(1, len(found) + 1))
@@ -199,8 +206,7 @@ def test_metrics_in_a_file_have_every_state_and_severity(
     log: bytes, cluster: Cluster, tmp_path: Path
 ) -> None:
     file = tmp_path / "metrics.prom"
-    cluster.grow(log)
-    cluster.follow()
+    cluster.follow(log)
     metrics = Metrics(str(file))
     metrics.update(cluster.follower.counts, ["at_risk"], False)
     text = file.read_text()
@@ -270,7 +276,7 @@ def test_a_state_of_another_directory_is_not_used(tmp_path: Path, capsys: pytest
 def test_a_users_command_is_killed_with_its_children_after_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Hook, "SECONDS", 1.0)
+    monkeypatch.setattr(Hook, "SECONDS", 0.6)
     number = tmp_path / "number"
     hook = Hook(f"sh -c 'sleep 300 & echo $! > {number}; sleep 300'")
     hook.give({"seq": 1})
@@ -282,7 +288,7 @@ def test_a_users_command_is_killed_with_its_children_after_its_time(
 def test_no_command_outlives_the_follower(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Hook, "SECONDS", 1.0)
+    monkeypatch.setattr(Hook, "SECONDS", 0.6)
     numbers = tmp_path / "numbers"
     hook = Hook(f"sh -c 'echo $$ >> {numbers}; exec sleep 300'")
     for seq in range(20):
@@ -331,9 +337,8 @@ def test_the_directory_of_the_log_can_be_the_working_directory(
 
 @pytest.mark.parametrize("options", [("--json", "-"), ("--html", "x.html"), ("--engine", "spark")])
 def test_options_of_a_finished_replay_are_refused(options: tuple[str, str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "highwater", "replay", str(tmp_path), "--follow", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 2
+    done = CliRunner().invoke(cli, ["replay", str(tmp_path), "--follow", *options])
+    assert done.exit_code == 2
     assert "not with --follow" in done.stderr
 
 

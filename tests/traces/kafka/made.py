@@ -17,11 +17,10 @@ from highwater.traces.kafka.values import (
     control_type,
     decode,
     encode,
-    encode_control,
 )
 from highwater.traces.reading import TraceError
 from tests import recordings
-from tests.generation.batches import encode_batch
+from tests.generation.batches import control_batch, encode_batch
 from tests.generation.control import decode_control
 
 CLUSTERS = recordings.folder("traces/kafka/clusters")
@@ -40,6 +39,7 @@ def recorded_name(folder: Path) -> str:
     return f"4.2-{folder.name}" if folder.parent == CLUSTERS_4_2 else folder.name
 
 
+BY_NAME = {recorded_name(folder): folder for folder in RECORDED}
 TIME = 1_700_000_000_000
 
 
@@ -115,9 +115,10 @@ TOPIC_ID = "AAECAwQFBgcICQoLDA0ODw"
 
 
 def leader_change(offset: int = 0, epoch: int = 1) -> bytes:
-    data = {"version": 0, "leaderId": 1, "voters": [{"voterId": 1}], "grantingVoters": [{"voterId": 1}]}
-    key, value = encode_control("LEADER_CHANGE", data)
-    return encode_batch(offset, epoch, TIME, [value], control=True, keys=[key])
+    voters = [{"voterId": 1}]
+    return control_batch(
+        offset, epoch, TIME, "LEADER_CHANGE", leaderId=1, voters=voters, grantingVoters=voters
+    )
 
 
 def change(i: int) -> bytes:
@@ -138,12 +139,10 @@ def segment(
 
 
 def snapshot(values: Sequence[bytes], epoch: int = 1) -> bytes:
-    header = encode_control("SNAPSHOT_HEADER", {"version": 0, "lastContainedLogTimestamp": TIME})
-    footer = encode_control("SNAPSHOT_FOOTER", {"version": 0})
-    parts = [encode_batch(0, epoch, TIME, [header[1]], control=True, keys=[header[0]])]
+    parts = [control_batch(0, epoch, TIME, "SNAPSHOT_HEADER", lastContainedLogTimestamp=TIME)]
     if values:
         parts.append(encode_batch(1, epoch, TIME, values))
-    parts.append(encode_batch(1 + len(values), epoch, TIME, [footer[1]], control=True, keys=[footer[0]]))
+    parts.append(control_batch(1 + len(values), epoch, TIME, "SNAPSHOT_FOOTER"))
     return b"".join(parts)
 
 

@@ -12,14 +12,12 @@ from pathlib import Path
 import cramjam
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from highwater.traces.kafka import batches as reading
 from highwater.traces.kafka.batches import CODECS, HEADER, MAX_BATCH, RecordBatch, decompress, read_batches
 from highwater.traces.reading import TraceError
 from tests.generation.batches import compress, encode_batch
-from tests.traces.kafka.made import TIME, batches_of, change, check_shown, leader_change, segment
+from tests.traces.kafka.made import TIME, batches_of, change, leader_change, segment
 
 
 def with_header(content: bytes, **fields: int) -> bytes:
@@ -270,7 +268,7 @@ def test_records_that_cannot_be(record: str) -> None:
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_bomb_is_an_error_in_little_memory(codec: str) -> None:
-    bomb = compress(codec, bytes(200 << 20))
+    bomb = compress(codec, bytes(160 << 20))
     assert len(bomb) < 10 << 20
     with pytest.raises(ValueError, match=r"larger|more than"):
         decompress(codec, bomb, 1 << 20)
@@ -292,56 +290,13 @@ def test_the_limit_itself_is_no_bomb(codec: str) -> None:
     assert zlib.crc32(decompress(codec, compress(codec, b"abc" * 99999))) == zlib.crc32(b"abc" * 99999)
 
 
-@settings(max_examples=120, deadline=None)
-@given(
-    st.sampled_from(CODECS[1:]),
-    st.binary(max_size=80),
-    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3),
-    st.integers(0, 200),
-)
-def test_damaged_compressed_data(codec: str, noise: bytes, changes: list[tuple[int, int]], cut: int) -> None:
-    good = bytearray(compress(codec, b"some records " * 20))
-    for at, byte in changes:
-        good[at % len(good)] = byte
-    for data in (bytes(good), bytes(good[:cut]), noise, bytes(good[:20]) + noise):
-        with contextlib.suppress(ValueError):
-            assert len(decompress(codec, data, 1000)) <= 1000
-
-
-MADE = [b"".join(segment(compression=c)) for c in CODECS]
-
-
-@settings(max_examples=80, deadline=None)
-@given(
-    st.sampled_from(MADE),
-    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=4),
-    st.integers(0, 700),
-    st.binary(max_size=80),
-    st.booleans(),
-)
-def test_changed_segments(
-    content: bytes, changes: list[tuple[int, int]], cut: int, more: bytes, sealed: bool
-) -> None:
-    """``sealed``: the checksums match the changed bytes."""
-    data = bytearray(content)
-    for at, byte in changes:
-        data[at % len(data)] = byte
-    if sealed:
-        at = 0
-        while at + HEADER.size <= len(data):
-            size = struct.unpack_from(">i", data, at + 8)[0]
-            if not 49 <= size <= len(data) - at - 12:
-                break
-            struct.pack_into(">I", data, at + 17, crc32c(bytes(data[at + 21 : at + 12 + size])))
-            at += 12 + size
-    for some in (bytes(data), bytes(data[:cut]) + more, more + bytes(data)):
-        for last in (True, False):
-            try:
-                for batch in batches_of(some, last=last):
-                    assert len(batch.values) == len(batch.offsets) == len(batch.times)
-                    assert len(batch.keys) == (len(batch.values) if batch.control else 0)
-            except TraceError as wrong:
-                check_shown(wrong)
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_compressed_data_that_is_cut_off_or_changed(codec: str) -> None:
+    good = compress(codec, b"some records " * 20)
+    for at in range(len(good)):
+        for data in (good[:at], good[:at] + bytes((good[at] ^ 255,)) + good[at + 1 :]):
+            with contextlib.suppress(ValueError):
+                assert len(decompress(codec, data, 1000)) <= 1000
 
 
 def test_much_that_could_be_a_batch_behind_a_torn_one() -> None:

@@ -1,22 +1,19 @@
 from __future__ import annotations
 
-import contextlib
 import gzip
 import re
 import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from highwater.traces.kafka.batches import RecordBatch
 from highwater.traces.kafka.dumps import read_dump
 from highwater.traces.kafka.metadata_log import recognise
-from highwater.traces.kafka.values import UnknownRecord, decode, encode
+from highwater.traces.kafka.values import UnknownRecord, decode
 from highwater.traces.reading import Source, TraceError
 from tests.generation.batches import encode_batch
-from tests.traces.kafka.made import TIME, batches_of, change, check_shown, dump_of, segment, snapshot
+from tests.traces.kafka.made import TIME, batches_of, change, dump_of, segment, snapshot
 
 LOG = b"".join(segment())
 TEXT = dump_of(LOG)
@@ -126,7 +123,7 @@ def test_a_dump_that_breaks_off(path: Path) -> None:
     """A dump cut anywhere gives its complete batches, and a note if one is incomplete."""
     whole = read(path, TEXT)
     start = TEXT.index("\n", TEXT.index("baseOffset: 5")) + 1
-    for end in range(start, len(TEXT), 3):
+    for end in range(start, len(TEXT), 11):
         notes: list[str] = []
         found = read(path, TEXT[:end], notes)
         assert found == whole[: len(found)]
@@ -242,46 +239,3 @@ def test_dumps_are_recognised(path: Path) -> None:
     assert recognise(path) is None
     path.write_text("Dumping 0.log\nLog starting offset: 0\n")
     assert recognise(path) is None
-
-
-PIECES = st.sampled_from(
-    [
-        "\n",
-        "| ",
-        "{",
-        "}",
-        "[",
-        ",",
-        '"',
-        ":",
-        " ",
-        "-1",
-        "99999999999999999999",
-        "baseOffset: ",
-        "payload: ",
-        "\x00",
-        "é",
-    ]
-)
-
-
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 12), PIECES), min_size=1, max_size=4),
-    st.booleans(),
-)
-def test_changed_dumps(path: Path, changes: list[tuple[int, int, str]], packed: bool) -> None:
-    text = TEXT
-    for at, gone, piece in changes:
-        text = text[:at] + piece + text[at + gone :]
-    content = gzip.compress(text.encode()) if packed else text.encode()
-    try:
-        for batch in read(path, content):
-            assert len(batch.values) == len(batch.offsets) == len(batch.times)
-            for value in batch.values:
-                if value is not None:
-                    with contextlib.suppress(UnknownRecord):
-                        assert encode(*decode(value)) == value
-    except TraceError as wrong:
-        check_shown(wrong)
-    recognise(path)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
-from highwater.traces.kafka.values import MetadataRecord, decode
+from highwater.traces.kafka.values import MetadataRecord
 from highwater.traces.metadata import tracker
 from highwater.traces.metadata.beliefs.automaton import Automaton, FlagsOf
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
@@ -21,37 +21,21 @@ from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
+from tests.generation.records import ELR, METADATA, MIN_ISR, UNCLEAN
 from tests.traces.metadata.corruptions import TIME
 from tests.traces.metadata.mutations import (
-    CHANGE,
-    CLEAR,
     CONFIG,
     CREATION,
     FEATURE,
-    FLAGS,
     FOLLOWED,
-    REGISTRATION,
     Log,
     Mutation,
-    without_order,
 )
 
-SET_ORDER = "order of a set"
-NOT_FOLLOWED = "nothing that is followed"
-INDEPENDENT = "decisions that do not depend on each other"
-REPEATED = "a field repeats what holds"
-ENDS_EARLIER = "the log ends earlier"
-CREATION_ORDER = "order within the creation of a topic"
-SETTING = "a setting on which no decision depends"
-ALLOWED = "another history that the protocol allows"
-TIMES = "a time, on which nothing depends"
-TORN = "a decision with a record of another one within it"
-UNCLEARED = "a min.insync.replicas that clears no ELR"
-MISSED = (TORN, UNCLEARED)
-"""Reasons of changes that the protocol does not allow, and replay misses."""
-
-METADATA, ELR = FOLLOWED_FEATURES = ("metadata.version", "eligible.leader.replicas.version")
-FOLLOWED_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+SAME, ANOTHER = "the same meaning", "another history that the protocol allows"
+"""The reasons why a change is not reported."""
+FOLLOWED_FEATURES = (METADATA, ELR)
+FOLLOWED_SETTINGS = (MIN_ISR, UNCLEAN)
 
 
 class Reported(Exception):
@@ -153,41 +137,23 @@ def is_doubted(original: Replayed, changed: Replayed) -> bool:
     }
 
 
-def reason(mutation: Mutation, log: Log, original: Replayed, changed: Replayed) -> tuple[str, str]:
-    """The reason why a change is not reported, and the decisions at its offset, before and after it.
+def reason(mutation: Mutation, original: Replayed, changed: Replayed) -> str:
+    """Why a change is not reported: SAME or ANOTHER; other words for a change that should have been.
 
-    ("", what) where there is no reason.
+    A time, a record that is not followed, and the order within the creation of a topic change nothing.
     """
     if mutation.kind == TIME:
-        return (TIMES, "") if _without_times(original) == _without_times(changed) else ("", "a time counts")
-    made = mutation.make()
-    before = [without_order(r) for _, _, r in log.records()]
-    after = [without_order(r) for _, _, r in made.records()]
-    if before == after and _snapshots(log) == _snapshots(made):
-        return SET_ORDER, ""
-    if "removed" in mutation.kind and after == before[: len(after)]:
-        return ENDS_EARLIER, ""
-    one, other = mutation.touched[0], mutation.touched[-1]
-    if not is_followed(one) or not is_followed(other):
-        same = _states(original, False) == _states(changed, False)
-        return (NOT_FOLLOWED, "") if same else ("", "it is followed")
-    if is_torn(made, changed):
-        return TORN, _cause(mutation, original, changed)
-    if is_uncleared(made):
-        return UNCLEARED, _cause(mutation, original, changed)
-    if "swapped" in mutation.kind:
-        if {one.type, other.type} <= {"TOPIC_RECORD", CONFIG, CREATION}:
-            return (CREATION_ORDER if _states(original) == _states(changed) else ""), "creation"
-        if independent(one, other, log, original):
-            return INDEPENDENT, ""
-    unknown = [c for c in changed.changes if c.cause is None]
-    if unknown:
-        return "", f"no decision explains offset {unknown[0].position}"
-    if {one.type, other.type} <= {CONFIG, FEATURE} and _states(original) == _states(changed):
-        return SETTING, ""
-    if one.type == CHANGE and len(mutation.touched) == 1 and _states(original) == _states(changed):
-        return REPEATED, ""
-    return ALLOWED, _cause(mutation, original, changed)
+        return SAME if _without_times(original) == _without_times(changed) else "a time counts"
+    types = {record.type for record in mutation.touched}
+    is_same = _states(original) == _states(changed)
+    if not all(is_followed(record) for record in mutation.touched):
+        # Only the causes may differ.
+        return SAME if _states(original, False) == _states(changed, False) else "it is followed"
+    if "swapped" in mutation.kind and types <= {"TOPIC_RECORD", CONFIG, CREATION}:
+        return SAME if is_same else "the order within a creation counts"
+    if unknown := [c for c in changed.changes if c.cause is None]:
+        return f"no decision explains offset {unknown[0].position}"
+    return SAME if is_same else ANOTHER
 
 
 def is_followed(record: MetadataRecord) -> bool:
@@ -197,109 +163,6 @@ def is_followed(record: MetadataRecord) -> bool:
     if record.type == FEATURE:
         return record.data["name"] in FOLLOWED_FEATURES
     return record.type in FOLLOWED
-
-
-def independent(one: MetadataRecord, other: MetadataRecord, log: Log, original: Replayed) -> bool:
-    """True if neither of two records writes a thing that the decision of the other reads or writes."""
-    names = {r.data["topicId"]: r.data["name"] for _, _, r in log.records() if r.type == "TOPIC_RECORD"}
-    (reads, writes), (others_reads, others_writes) = (
-        _reads_and_writes(r, names, original) for r in (one, other)
-    )
-    return not (writes & (others_reads | others_writes) or others_writes & reads)
-
-
-def _reads_and_writes(
-    record: MetadataRecord, names: dict[str, str], original: Replayed
-) -> tuple[set[str], set[str]]:
-    """A decision about a partition reads its topic's settings and all brokers that it ever names."""
-    data = record.data
-    match record.type:
-        case "PARTITION_CHANGE_RECORD" | "PARTITION_RECORD":
-            topic = names[data["topicId"]]
-            named: set[int] = set()
-            for c in original.changes:
-                if c.name == f"{topic}-{data['partitionId']}" and c.after is not None:
-                    named |= {*c.after.replicas, *c.after.isr, *c.after.elr, *c.after.last_known_elr}
-            reads = {f"settings of {topic}", f"topic {topic}", "settings", *(f"broker {b}" for b in named)}
-            return reads, {f"partition {topic}-{data['partitionId']}"}
-        case "REGISTER_BROKER_RECORD" | "BROKER_REGISTRATION_CHANGE_RECORD":
-            return set(), {f"broker {data['brokerId']}"}
-        case "TOPIC_RECORD":
-            return set(), {f"topic {data['name']}"}
-        case "CONFIG_RECORD":
-            return set(), {f"settings of {data['resourceName']}" if data["resourceName"] else "settings"}
-    return set(), {record.type}
-
-
-_BEFORE, _AFTER = ("fence", "fence_again", "register", "unregister"), ("start_controlled_shutdown", "unfence")
-"""The decisions about a broker whose changes of partitions stand before its record, and after it."""
-
-
-def is_torn(log: Log, changed: Replayed) -> bool:
-    """True if a record stands between those of one decision, which the controller appends as one.
-
-    A change that only one of these decisions explains, and the record of a broker that the partition has, belong
-    together; what is between them has to be explained by the same decision.
-    """
-    causes = {c.position: c for c in changed.changes}
-    for batch in log.batches:
-        if batch.control:
-            continue
-        records = [(o, decode(v or b"")) for o, v in zip(batch.offsets, batch.values, strict=True)]
-        for at, (offset, _) in enumerate(records):
-            found = causes.get(offset)
-            if found is None or found.cause not in (*_BEFORE, *_AFTER):
-                continue
-            way = records[at + 1 :] if found.cause in _BEFORE else records[:at][::-1]
-            if not _reaches(way, found, causes):
-                return True
-    return False
-
-
-def _reaches(
-    way: list[tuple[int, MetadataRecord]], found: PartitionChange, causes: dict[int, PartitionChange]
-) -> bool:
-    """True if the record of a broker comes before any record of another decision."""
-    for offset, record in way:
-        if record.type in (REGISTRATION, FLAGS):
-            state = found.before
-            assert state is not None
-            concerned = {*state.replicas, *state.isr, *state.elr, *state.last_known_elr}
-            return record.data["brokerId"] in concerned
-        other = causes.get(offset)
-        if other is None or other.cause is None or found.cause not in other.cause.split(" or "):
-            return False
-    return False
-
-
-def is_uncleared(log: Log) -> bool:
-    """True if a min.insync.replicas of Kafka 4.2 has no record that clears ELRs in its batch or transaction.
-
-    With ELR on there is one for each; what is written with the level of the feature clears nothing.
-    """
-    levels: dict[str, int] = {}
-    for group in _decided(log):
-        of_min_isr = sum(r.type == CONFIG and r.data["name"] == "min.insync.replicas" for r in group)
-        cleared = sum(r.type == CLEAR for r in group)
-        new = {r.data["name"]: r.data["featureLevel"] for r in group if r.type == FEATURE}
-        levels |= new
-        if levels.get(METADATA, 0) >= 26 and levels.get(ELR) and ELR not in new and cleared < of_min_isr:
-            return True
-    return False
-
-
-def _decided(log: Log) -> Iterator[list[MetadataRecord]]:
-    """The records of each batch; those of a transaction together."""
-    open_: list[MetadataRecord] | None = None
-    for batch in log.batches:
-        found = [] if batch.control else [decode(value or b"") for value in batch.values]
-        if open_ is not None or any(r.type == "BEGIN_TRANSACTION_RECORD" for r in found):
-            open_ = [*(open_ or []), *found]
-            found, ends = open_, any(r.type == "END_TRANSACTION_RECORD" for r in found)
-            if not ends:
-                continue
-            open_ = None
-        yield found
 
 
 def _without_times(replay: Replayed) -> object:
@@ -319,23 +182,9 @@ def _timeless(said: Any) -> Any:
     return [_timeless(value) for value in said] if isinstance(said, list) else said
 
 
-def _snapshots(log: Log) -> list[tuple[int, list[MetadataRecord]]]:
-    return [(s.end_offset, [without_order(r) for _, _, r in Log(s.batches).records()]) for s in log.snapshots]
-
-
 def _states(replay: Replayed, with_causes: bool = True) -> dict[str, list[object]]:
     """The states of each partition, and the decisions between them."""
     found: dict[str, list[object]] = {}
     for c in replay.changes:
         found.setdefault(c.name, []).append((c.before, c.after, c.cause if with_causes else None))
     return found
-
-
-def _cause(mutation: Mutation, original: Replayed, changed: Replayed) -> str:
-    """The decisions at the changed offset, before and after."""
-
-    def at(replay: Replayed) -> str:
-        causes = sorted({c.cause or "" for c in replay.changes if c.position == mutation.offset})
-        return "; ".join(causes) or "no change of a partition"
-
-    return f"{at(original)} => {at(changed)}"

@@ -7,6 +7,7 @@ from itertools import chain, groupby
 from typing import Any
 
 from highwater.traces.kafka.values import LATEST, MetadataRecord, encode
+from tests.generation.records import ELR, METADATA, MIN_ISR, UNCLEAN
 from tests.traces.metadata.mutations import (
     CLEAR,
     CREATION,
@@ -33,7 +34,6 @@ CLEARED, CLEAR_MOVED, CLEAR_GONE = (
     "CLEAR_ELR_RECORD moved",
     "CLEAR_ELR_RECORD replaced",
 )
-METADATA, ELR = "metadata.version", "eligible.leader.replicas.version"
 NOBODY, DAY_MS = 77, 86_400_000
 MEMBERS = (
     "isr", "replicas", "eligibleLeaderReplicas", "lastKnownElr", "addingReplicas", "removingReplicas",
@@ -70,8 +70,8 @@ def _of_record(record: MetadataRecord) -> Changed:
         case "CONFIG_RECORD":
             yield from _numbers(data, resourceType=(3, 77, -1))
             wrong = {
-                "min.insync.replicas": ("0", "-1", "two", "2147483648", ""),
-                "unclean.leader.election.enable": ("1", ""),
+                MIN_ISR: ("0", "-1", "two", "2147483648", ""),
+                UNCLEAN: ("1", ""),
             }
             for value in wrong.get(data["name"], ()):
                 yield put(UNDEFINED, data, "value", value)

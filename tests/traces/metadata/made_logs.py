@@ -8,73 +8,41 @@ from pathlib import Path
 from typing import Any
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
-from highwater.traces.kafka.values import encode
+from highwater.traces.kafka.values import decode, encode
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.reports.report import Report
+from tests.generation import records
 from tests.generation.batches import encode_batch
+from tests.generation.records import ELR, MIN_ISR, clear, feature, registration_change, setting, together
 from tests.traces.kafka.made import leader_change
+
+__all__ = ("ELR", "MIN_ISR", "clear", "feature", "registration_change", "setting", "together")
 
 TOPICS = {"t": "AAAAAAAAAAAAAAAAAAAAAQ", "u": "AAAAAAAAAAAAAAAAAAAAAg"}
 BROKERS = [0, 1, 2]
-ELR = "eligible.leader.replicas.version"
-ON, OFF = ((("metadata.version", 29), (ELR, level)) for level in (1, 0))
+ON, OFF = (((records.METADATA, 29), (ELR, level)) for level in (1, 0))
 """The features of Kafka 4.2 with ELR on and off."""
-MIN_ISR = "min.insync.replicas"
 Records = Sequence[bytes | Sequence[bytes]]
 Wrong = list[tuple[int, str | None]]
 """Offsets and partitions of the records that do not conform."""
 
 
-def feature(name: str, level: int) -> bytes:
-    return encode("FEATURE_LEVEL_RECORD", 0, {"name": name, "featureLevel": level})
-
-
-def setting(name: str, value: str | None, topic: str = "t") -> bytes:
-    data = {"resourceType": 2, "resourceName": topic, "name": name, "value": value}
-    return encode("CONFIG_RECORD", 0, data)
-
-
 def registration(broker: int, epoch: int, **changed: Any) -> bytes:
-    data = {
-        "brokerId": broker, "brokerEpoch": epoch, "isMigratingZkBroker": False, "endPoints": [], "features": [],
-        "incarnationId": f"AAAAAAAAAAAAAAAAAAAA{'BCD'[broker % 3]}w", "rack": None, "fenced": True,
-        "inControlledShutdown": False, "logDirs": [], **changed,
-    }  # fmt: skip
-    return encode("REGISTER_BROKER_RECORD", 3, data)
-
-
-def registration_change(broker: int, epoch: int, **changed: Any) -> bytes:
-    data = {"brokerId": broker, "brokerEpoch": epoch, **changed}
-    return encode("BROKER_REGISTRATION_CHANGE_RECORD", 1, data, lenient=True)
+    return records.registration(broker, epoch, f"AAAAAAAAAAAAAAAAAAAA{'BCD'[broker % 3]}w", **changed)
 
 
 def partition(number: int, topic: str = "t", version: int = 0, **changed: Any) -> bytes:
-    data = {
-        "partitionId": number, "topicId": TOPICS[topic], "replicas": BROKERS, "isr": BROKERS, "removingReplicas": [],
-        "addingReplicas": [], "leader": 0, "leaderEpoch": 0, "partitionEpoch": 0, **changed,
-    }  # fmt: skip
-    return encode("PARTITION_RECORD", version, data, lenient=True)
+    return records.partition(number, TOPICS[topic], BROKERS, version, **changed)
 
 
 def change(number: int, topic: str = "t", **changed: Any) -> bytes:
-    data = {"partitionId": number, "topicId": TOPICS[topic], **changed}
-    return encode("PARTITION_CHANGE_RECORD", 2, data, lenient=True)
+    return records.partition_change(number, TOPICS[topic], **changed)
 
 
-def clear(topic: str = "t") -> bytes:
-    return encode("CLEAR_ELR_RECORD", 0, {"topicName": topic})
-
-
-def default(value: str | None, name: str = "min.insync.replicas", broker: str = "") -> bytes:
+def default(value: str | None, name: str = MIN_ISR, broker: str = "") -> bytes:
     """A setting of all brokers, or of one."""
-    data = {"resourceType": 4, "resourceName": broker, "name": name, "value": value}
-    return encode("CONFIG_RECORD", 0, data)
-
-
-def together(*values: bytes) -> list[bytes]:
-    """Records of one transaction: one decision, though each is a batch of its own."""
-    return [encode("BEGIN_TRANSACTION_RECORD", 0, {}), *values, encode("END_TRANSACTION_RECORD", 0, {})]
+    return setting(name, value, broker, records.OF_BROKER)
 
 
 def beginning(*features: tuple[str, int], min_isr: str = "2") -> list[bytes]:
@@ -82,7 +50,7 @@ def beginning(*features: tuple[str, int], min_isr: str = "2") -> list[bytes]:
 
     Where its feature turns it on, the setting of min ISR is the cluster's, and comes with the feature (K15).
     """
-    levels = features or (("metadata.version", 25),)
+    levels = features or ((records.METADATA, 25),)
     is_turned_on = levels == ON
     values = [feature(name, level) for name, level in levels]
     if is_turned_on:
@@ -93,13 +61,28 @@ def beginning(*features: tuple[str, int], min_isr: str = "2") -> list[bytes]:
     if is_turned_on:
         values += together(default(min_isr), feature(ELR, 1))
     for topic, identity in TOPICS.items():
-        values.append(encode("TOPIC_RECORD", 0, {"name": topic, "topicId": identity}))
+        values.append(records.topic(topic, identity))
         if not is_turned_on:
-            values.append(setting("min.insync.replicas", min_isr, topic))
+            values.append(setting(MIN_ISR, min_isr, topic))
         values.append(partition(0, topic))
     return values
 
 
+def image(log: Iterable[bytes]) -> list[bytes]:
+    """The records of a snapshot behind such a beginning: all brokers are unfenced."""
+    found = []
+    for record in map(decode, log):
+        if record.type == "REGISTER_BROKER_RECORD":
+            record = record._replace(data={**record.data, "fenced": False})
+        if record.type.startswith(("FEATURE", "REGISTER", "CONFIG", "TOPIC", "PARTITION")):
+            found.append(encode(*record))
+    return found
+
+
+SHRUNK = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
+"""t-0 with the ISR [0] and the ELR [1]."""
+FENCED = [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)]
+"""The decision that fences broker 2, behind ``beginning(*ON)``."""
 UNCLEAN = {"isr": [2], "leader": 2, "leaderRecoveryState": 1, "eligibleLeaderReplicas": []}
 
 
@@ -144,13 +127,17 @@ def write(
 
 
 def replayed(
-    folder: Path, *values: bytes | Sequence[bytes], start: Records | None = None, watch: Watch = NOBODY
+    folder: Path,
+    *values: bytes | Sequence[bytes],
+    start: Records | None = None,
+    watch: Watch = NOBODY,
+    name: str | None = None,
 ) -> Report:
-    """The report on a log with these batches behind ``start`` (``beginning(*ON)``), in a new folder."""
+    """The report on a log with these batches behind ``start`` (``beginning(*ON)``), by default in a new folder."""
     report = Report("", "", "")
     begun = beginning(*ON) if start is None else start
-    log = open_metadata_log(write(folder / str(len(list(folder.iterdir()))), [*begun, *values]))
-    replay_metadata(log, report, watch=watch)
+    place = folder / (str(len(list(folder.iterdir()))) if name is None else name)
+    replay_metadata(open_metadata_log(write(place, [*begun, *values])), report, watch=watch)
     return report
 
 

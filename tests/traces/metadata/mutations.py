@@ -27,7 +27,6 @@ CONFIG, FEATURE = "CONFIG_RECORD", "FEATURE_LEVEL_RECORD"
 CLEAR = "CLEAR_ELR_RECORD"
 FOLLOWED = frozenset({CHANGE, CREATION, REGISTRATION, FLAGS, CONFIG, FEATURE, CLEAR, "TOPIC_RECORD"})
 """The followed records of the recorded clusters."""
-SETS = ("isr", "eligibleLeaderReplicas", "lastKnownElr", "addingReplicas", "removingReplicas")
 LEVELS = (1, 7, 11, 12, 15, 20, 22, 23, 24, 25)
 """Feature levels of metadata.version, from 3.0-IV1 to 4.0-IV3."""
 
@@ -349,12 +348,6 @@ def _of_epoch(data: Data, epochs: list[int]) -> Changed:
     for other in epochs:
         if abs(other - now) > 1:
             yield put("broker epoch of another", data, "brokerEpoch", other)
-
-
-def without_order(record: MetadataRecord) -> MetadataRecord:
-    """A record with its sets in ascending order."""
-    data = {k: sorted(v) if k in SETS and v is not None else v for k, v in record.data.items()}
-    return record._replace(data=data)
 
 
 # --- whole records: removed, written twice, in another order --------------------------------------------------

@@ -16,7 +16,6 @@ from highwater.traces.kafka.values import (
     TYPES,
     api_key,
     encode,
-    encode_control,
     encode_unknown,
     is_known,
 )
@@ -24,7 +23,7 @@ from highwater.traces.metadata.follow import _HANDLERS
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
 from highwater.traces.reports.report import Report
-from tests.generation.batches import encode_batch
+from tests.generation.batches import control_batch, encode_batch
 
 FOLLOWED = {*_HANDLERS, CHANGE}
 """API keys of records that are never skipped in silence."""
@@ -120,13 +119,11 @@ unknown_records = st.builds(lambda key: encode_unknown(key, 0, "X"), st.sampled_
 any_values = st.builds(lambda r, v: as_version(whole(*r), v), records, versions) | unknown_records
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(any_values, min_size=1, max_size=6), max_size=8), st.booleans())
 def test_any_records_end_in_a_report_or_one_error(batches: list[list[bytes]], timelines: bool) -> None:
-    key, value = encode_control(
-        "LEADER_CHANGE", {"version": 0, "leaderId": 1, "voters": [], "grantingVoters": []}
-    )
-    content, offset = encode_batch(0, 1, 1000, [value], control=True, keys=[key]), 1
+    content = control_batch(0, 1, 1000, "LEADER_CHANGE", leaderId=1, voters=[], grantingVoters=[])
+    offset = 1
     for batch in ([[whole(*r) for r in _BEGINNING]] if timelines else []) + batches:
         content += encode_batch(offset, 1, 1000 + offset, batch)
         offset += len(batch)

@@ -109,12 +109,9 @@ def test_a_newer_version_in_mid_log_marks_the_lines_after_it(tmp_path: Path) -> 
     ("value", "kind"),
     [
         (with_version(setting("min.insync.replicas", "1"), 9), "unreadable version"),
-        (with_version(feature("metadata.version", 22), 1), "unreadable version"),
         (with_version(registration(0, 0), 4), "unreadable version"),
-        (with_version(registration_change(0, 0, fenced=1), 3), "unreadable version"),
         (with_version(partition(7, "t"), 3)[:8], "unreadable version"),
         (encode_unknown(99, 0, ""), "unknown record"),
-        (encode_unknown(6, 0, ""), "unknown record"),
         (encode_unknown(3000, 12, ""), "unknown record"),
         (encode_unknown(None, 0, "WHATEVER_RECORD"), "unknown record"),
     ],
@@ -180,14 +177,12 @@ def test_a_record_that_clears_elrs_without_a_rule_concerns_partitions_with_elr(t
     ("value", "field", "said"),
     [
         (registration_change(0, 1, fenced=5), "fenced", ("-1 to 1", 5)),
-        (registration_change(0, 1, fenced=-2), "fenced", ("-1 to 1", -2)),
         (registration_change(0, 1, inControlledShutdown=-1), "inControlledShutdown", ("0 to 1", -1)),
         (registration(-4, START), "brokerId", ("at least 0", -4)),
         (feature("metadata.version", -1), "featureLevel", ("at least 0", -1)),
         (partition(1, leader=-2), "leader", ("at least -1", -2)),
         (partition(1, leaderRecoveryState=2), "leaderRecoveryState", ("0 to 1", 2)),
         (setting("min.insync.replicas", "0"), "min.insync.replicas", ("a whole number from 1 on", "0")),
-        (setting("min.insync.replicas", "-2"), "min.insync.replicas", ("a whole number from 1 on", "-2")),
         (
             setting("unclean.leader.election.enable", "yes"),
             "unclean.leader.election.enable",
@@ -208,9 +203,7 @@ def test_an_undefined_value_is_reported_and_changes_nothing(
     assert report.skipped == {}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("leaderRecoveryState", 7), ("leader", -7), ("leaderRecoveryState", -3)]
-)
+@pytest.mark.parametrize(("name", "value"), [("leaderRecoveryState", 7), ("leader", -7)])
 def test_an_undefined_value_of_a_change_concerns_its_partition(tmp_path: Path, name: str, value: Any) -> None:
     report = replayed(tmp_path, change(0, **{name: value}), *loss(), *loss("u"))
     assert doubts(report) == [("not followed", START, ("t-0",))]
@@ -219,7 +212,7 @@ def test_an_undefined_value_of_a_change_concerns_its_partition(tmp_path: Path, n
     assert marks(report) == {"t-0": {True}, "u-0": {True}}
 
 
-@pytest.mark.parametrize("value", ["2", " 2 ", "+2", "002", None])
+@pytest.mark.parametrize("value", [" 2 ", "+002", None])
 def test_a_setting_is_read_as_kafka_reads_it(tmp_path: Path, value: str | None) -> None:
     assert doubts(replayed(tmp_path, setting("min.insync.replicas", value))) == []
 

@@ -12,18 +12,22 @@ from highwater.traces.kafka.values import decode, encode
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reports.report import Report
+from tests.generation.records import UNCLEAN, removed_topic, topic, unregistration
 from tests.traces.kafka.made import snapshot
 from tests.traces.metadata.made_logs import (
     BROKERS,
+    FENCED,
     MIN_ISR,
     OFF,
     ON,
+    SHRUNK,
     TOPICS,
     beginning,
     change,
     clear,
     default,
     feature,
+    image,
     partition,
     registration,
     registration_change,
@@ -33,25 +37,16 @@ from tests.traces.metadata.made_logs import (
     wrong,
 )
 
-UNCLEAN = "unclean.leader.election.enable"
 START, START_OFF = len(beginning(*ON)), len(beginning(*OFF))
 DIRECTORY, NEW = "AAAAAAAAAAAAAAAAAAAACw", "AAAAAAAAAAAAAAAAAAAAEA"
 
 
-SHRUNK = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
-"""t-0 with the ISR [0] and the ELR [1]."""
+_IN_ELR: dict[str, Any] = {"isr": [0], "eligibleLeaderReplicas": [1]}
+_GONE: dict[str, Any] = {"isr": [], "leader": -1, "eligibleLeaderReplicas": [0, 1], "lastKnownElr": [0]}
 LEADERLESS = (
-    [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)],
-    [
-        change(0, isr=[0], eligibleLeaderReplicas=[1]),
-        change(0, "u", isr=[0], eligibleLeaderReplicas=[1]),
-        registration_change(1, 4, fenced=1),
-    ],
-    [
-        change(0, isr=[], leader=-1, eligibleLeaderReplicas=[0, 1], lastKnownElr=[0]),
-        change(0, "u", isr=[], leader=-1, eligibleLeaderReplicas=[0, 1], lastKnownElr=[0]),
-        registration_change(0, 2, fenced=1),
-    ],
+    FENCED,
+    [change(0, **_IN_ELR), change(0, "u", **_IN_ELR), registration_change(1, 4, fenced=1)],
+    [change(0, **_GONE), change(0, "u", **_GONE), registration_change(0, 2, fenced=1)],
 )
 """All brokers are fenced, and both partitions have no leader, the ELR [0, 1] and the last known leader 0."""
 
@@ -142,21 +137,33 @@ def test_with_elr_off_nothing_is_cleared(tmp_path: Path) -> None:
 
 
 def test_a_fenced_broker_can_be_fenced_again_since_4_2(tmp_path: Path) -> None:
-    fenced = [
-        change(0, isr=[0, 1]),
-        change(0, "u", isr=[0, 1]),
-        registration_change(2, 6, fenced=1),
-    ]
-    again = registration_change(2, 6, fenced=1)
-    assert wrong(tmp_path, fenced, again) == []
-    older = replayed(tmp_path, fenced, again, start=beginning(("metadata.version", 22)))
+    assert wrong(tmp_path, FENCED, FENCED[-1]) == []
+    older = replayed(tmp_path, FENCED, FENCED[-1], start=beginning(("metadata.version", 22)))
     assert {u.partition for u in older.unexplained} == {None, "t-0", "u-0"}
+
+
+def test_nothing_else_is_written_within_a_decision_about_a_broker(tmp_path: Path) -> None:
+    on_12: dict[str, Any] = {"replicas": [1, 2], "isr": [1, 2], "leader": 1}
+    start = [*beginning(*ON), partition(1, **on_12)]
+    of_t, of_u = (change(0, topic, isr=[1, 2], leader=1) for topic in "tu")
+    fenced = registration_change(0, 2, fenced=1)
+    no_op = encode("NO_OP_RECORD", 0, {})
+    for other in (change(1, isr=[1], eligibleLeaderReplicas=[2]), partition(2, **on_12), no_op):
+        assert wrong(tmp_path, [other, of_t, of_u, fenced], start=start) == []
+        assert wrong(tmp_path, [of_t, of_u, fenced, other], start=start) == []
+        assert wrong(tmp_path, [of_t, other, of_u, fenced], start=start) == [(0, "t-0")]
+    # The changes by a controlled shutdown follow the record of the broker.
+    leaves, other = (
+        registration_change(0, 2, inControlledShutdown=1),
+        change(1, isr=[1], eligibleLeaderReplicas=[2]),
+    )
+    assert wrong(tmp_path, [leaves, of_t, of_u, other], start=start) == []
+    assert wrong(tmp_path, [leaves, of_t, other, of_u], start=start) == [(3, "u-0")]
 
 
 def test_a_removed_broker_leaves_the_isr_without_a_fencing(tmp_path: Path) -> None:
     """A removed broker stays in the ELR."""
-    data = {"brokerId": 1, "brokerEpoch": 4}
-    removed = encode("UNREGISTER_BROKER_RECORD", 0, data)
+    removed = unregistration(1, 4)
     leaves = [change(0, "u", isr=[0, 2])]
     shrunk = (change(0, isr=[0, 1]),)
     assert wrong(tmp_path, *shrunk, [change(0, isr=[0], eligibleLeaderReplicas=[1]), *leaves, removed]) == []
@@ -179,10 +186,9 @@ def test_a_partition_is_created_on_registered_brokers_with_an_active_one(tmp_pat
     """B8. An unregistered broker is refused also if it would not be in the ISR."""
     assert wrong(tmp_path, partition(1)) == []
     assert wrong(tmp_path, partition(1, replicas=[0, 1, 2, 3])) == [(0, "t-1")]
-    fenced = [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)]
     alone: dict[str, Any] = {"replicas": [2], "isr": [], "leader": -1}
-    assert wrong(tmp_path, fenced, partition(1, replicas=[2, 0], isr=[0])) == []
-    assert wrong(tmp_path, fenced, partition(1, **alone)) == [(3, "t-1")]
+    assert wrong(tmp_path, FENCED, partition(1, replicas=[2, 0], isr=[0])) == []
+    assert wrong(tmp_path, FENCED, partition(1, **alone)) == [(3, "t-1")]
 
 
 def test_a_change_of_a_registration_has_flags_or_fewer_directories(tmp_path: Path) -> None:
@@ -246,14 +252,6 @@ def test_min_isr_goes_by_the_replicas_of_the_first_partition(tmp_path: Path) -> 
 # --- topics --------------------------------------------------------------------------------------------------
 
 
-def topic(name: str, identity: str) -> bytes:
-    return encode("TOPIC_RECORD", 0, {"name": name, "topicId": identity})
-
-
-def removed(identity: str) -> bytes:
-    return encode("REMOVE_TOPIC_RECORD", 0, {"topicId": identity})
-
-
 def created(identity: str, **changed: Any) -> bytes:
     return partition(0, **{"topicId": identity, **changed})
 
@@ -262,7 +260,7 @@ def created(identity: str, **changed: Any) -> bytes:
 def test_a_new_topic_has_nothing_of_a_deleted_one_with_its_name(tmp_path: Path, together: bool) -> None:
     """The new topic has neither the ELR nor the settings; the record with its min ISR clears no ELR."""
     again = [topic("t", NEW), setting(MIN_ISR, "3"), clear(), created(NEW)]
-    batches = [[removed(TOPICS["t"]), *again]] if together else [[removed(TOPICS["t"])], again]
+    batches = [[removed_topic(TOPICS["t"]), *again]] if together else [[removed_topic(TOPICS["t"])], again]
     below = change(0, topicId=NEW, isr=[0, 1], eligibleLeaderReplicas=[2])
     assert wrong(tmp_path, *SHRUNK, *batches, below) == []
     assert wrong(tmp_path, *SHRUNK, *batches, change(0, topicId=NEW, isr=[0, 1])) == [(7, "t-0")]
@@ -272,11 +270,10 @@ def test_a_new_topic_has_nothing_of_a_deleted_one_with_its_name(tmp_path: Path, 
 
 
 def test_a_deleted_topic_is_in_no_later_decision(tmp_path: Path) -> None:
-    fenced = [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)]
-    gone, later = removed(TOPICS["t"]), change(0, "u", isr=[0], eligibleLeaderReplicas=[1])
-    assert wrong(tmp_path, [*fenced, gone], later) == []
-    assert wrong(tmp_path, [gone, *fenced[1:]], later) == []
-    assert wrong(tmp_path, [gone, *fenced], later) != []
+    gone, later = removed_topic(TOPICS["t"]), change(0, "u", isr=[0], eligibleLeaderReplicas=[1])
+    assert wrong(tmp_path, [*FENCED, gone], later) == []
+    assert wrong(tmp_path, [gone, *FENCED[1:]], later) == []
+    assert wrong(tmp_path, [gone, *FENCED], later) != []
 
 
 # --- removed brokers -----------------------------------------------------------------------------------------
@@ -284,7 +281,7 @@ def test_a_deleted_topic_is_in_no_later_decision(tmp_path: Path) -> None:
 GONE = [
     change(0, isr=[0, 1]),
     change(0, "u", isr=[0, 1]),
-    encode("UNREGISTER_BROKER_RECORD", 0, {"brokerId": 2, "brokerEpoch": 6}),
+    unregistration(2, 6),
 ]
 
 
@@ -313,13 +310,10 @@ def test_a_snapshot_has_an_elr_if_elr_is_on(tmp_path: Path) -> None:
     def compared(levels: list[tuple[str, int]], *down: bytes, **elr: list[int]) -> list[set[str]]:
         begun = beginning(*ON) if ON[0] in levels else beginning()
         log = [*begun, *SHRUNK, *down]
-        epoch = 2 if ON[0] in levels else 1
-        brokers = [registration(b, epoch + 2 * b, fenced=False) for b in BROKERS]
-        topics = [topic(name, identity) for name, identity in TOPICS.items()]
-        settings = [default("2")] if ON[0] in levels else [setting(MIN_ISR, "2", n) for n in TOPICS]
         found = decode(partition(0, isr=[0], partitionEpoch=2)).data | {"directories": [DIRECTORY] * 3} | elr
-        parts = [encode("PARTITION_RECORD", 2, found), partition(0, "u")]
-        held = snapshot([*(feature(*level) for level in levels), *brokers, *topics, *settings, *parts])
+        changed = {partition(0): encode("PARTITION_RECORD", 2, found)}
+        left_out = () if ON[1] in levels else (feature(*ON[1]),)
+        held = snapshot([changed.get(value, value) for value in image(begun) if value not in left_out])
         folder = write(tmp_path / str(len(list(tmp_path.iterdir()))), log)
         (folder / f"{len(log):020}-{1:010}.checkpoint").write_bytes(held)
         report = Report("", "", "")

@@ -54,7 +54,7 @@ def as_log(recording: Path, folder: Path) -> tuple[Path, dict[int, dict[str, Any
     return folder, operations
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1, marks=slow("every file; each eighth is fast"))])
+@pytest.mark.parametrize("every", [20, pytest.param(1, marks=slow("every file; each twentieth is fast"))])
 @pytest.mark.parametrize("mode", UNEXPLAINED_CHANGES)
 def test_every_recorded_operation_is_explained_but_an_isr_in_another_order(
     mode: str, every: int, tmp_path: Path

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.metadata_log import DUMP, LOG, open_metadata_log
+from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.replay import replay as replay_input
 from highwater.traces.reports.report import Report
+from tests.slow import all_but
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 
@@ -169,32 +168,17 @@ LOST: dict[str, list[tuple[int, str]]] = {
 FINDINGS = {CLUSTERS / name: found for name, found in FINDINGS_2024.items()} | {
     CLUSTERS_4_2 / name: found for name, found in FINDINGS_4_2.items()
 }
-every_cluster = pytest.mark.parametrize("cluster", FINDINGS, ids=lambda path: "-".join(path.parts[-2:]))
-
-
-@cache
-def replay(path: Path) -> tuple[str, Report]:
-    log = open_metadata_log(path)
-    report = Report("", "", "")
-    replay_metadata(log, report)
-    return log.kind, report
-
-
-def said(report: Report) -> dict[str, Any]:
-    """The report without what depends on the files and on the machine."""
-    left_out = ("input", "kind", "seconds", "notes")
-    return {k: v for k, v in report.to_json().items() if k not in left_out}
 
 
 def test_every_cluster_is_in_the_table() -> None:
     assert (sorted(FINDINGS_2024), sorted(FINDINGS_4_2)) == (SCENARIOS, NAMES_4_2)
 
 
-@every_cluster
+@pytest.mark.parametrize("cluster", FINDINGS, ids=lambda path: "-".join(path.parts[-2:]))
 def test_every_change_conforms_and_the_findings_are_in_the_table(cluster: Path) -> None:
     binary = cluster / "__cluster_metadata-0"
-    kind, report = replay(binary)
-    assert kind == LOG
+    report = Report("", "", "")
+    replay_metadata(open_metadata_log(binary), report)
     assert (report.unexplained_count, report.unexplained) == (0, [])
     assert (report.doubts, report.unreliable_count, report.damage) == ([], 0, [])
     assert report.profile == PROFILES[cluster.parent]["-noelr" not in cluster.name]
@@ -206,26 +190,10 @@ def test_every_change_conforms_and_the_findings_are_in_the_table(cluster: Path) 
     assert sorted(found) == sorted(FINDINGS[cluster])
 
 
-@every_cluster
-def test_the_dumps_give_the_report_of_the_binary_log(cluster: Path, tmp_path: Path) -> None:
-    _, binary = replay(cluster / "__cluster_metadata-0")
-    for dump in cluster.glob("dump-*.txt.gz"):
-        (tmp_path / dump.name).symlink_to(dump)
-    kind, text = replay(tmp_path)
-    assert kind == DUMP
-    assert json.dumps(said(text)).replace(".txt.gz", "") == json.dumps(said(binary))
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_dump_of_the_segment_alone_lacks_only_the_snapshots(scenario: str) -> None:
-    _, binary = replay(CLUSTERS / scenario / "__cluster_metadata-0")
-    kind, text = replay(CLUSTERS / scenario / f"dump-{0:020}.log.txt.gz")
-    assert kind == DUMP
-    figures = {k: v for k, v in binary.figures.items() if k != "snapshots compared"}
-    assert said(text) == said(binary) | {"figures": figures}
-
-
-@pytest.mark.parametrize("scenario", NAMES_4_2)
+@pytest.mark.parametrize(
+    "scenario",
+    all_but((*LOST, "minisr-loss-elr"), NAMES_4_2, "brokers' logs of clusters that lost no record"),
+)
 def test_losses_are_reported_with_the_counts_of_the_consumers(scenario: str) -> None:
     """Records are reported as lost exactly where acknowledged records are missing afterwards."""
     cluster = CLUSTERS_4_2 / scenario

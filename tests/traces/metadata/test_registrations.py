@@ -12,6 +12,7 @@ from highwater.model.language import where
 from highwater.model.replication.controller import registrations
 from highwater.traces.kafka.values import encode
 from highwater.traces.rules.decisions import decisions
+from tests.generation import records
 from tests.traces.metadata.made_logs import (
     TOPICS,
     change,
@@ -100,8 +101,7 @@ def test_a_removed_broker_is_fenced_first_before_4_2(tmp_path: Path, moved: bool
     brokers = [
         made for b in (0, 1) for made in (registration(b, 2 * b), registration_change(b, 2 * b, fenced=-1))
     ]
-    topic = encode("TOPIC_RECORD", 0, {"name": "t", "topicId": TOPICS["t"]})
-    removed = encode("UNREGISTER_BROKER_RECORD", 0, {"brokerId": 0, "brokerEpoch": 0})
+    topic, removed = records.topic("t", TOPICS["t"]), records.unregistration(0, 0)
     last = [*[change(0, isr=[1], leader=1)] * moved, removed]
     created = partition(0, replicas=[0, 1], isr=[0, 1])
     report = replayed(tmp_path, *brokers, topic, created, last, start=[])

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.values import encode
 from highwater.traces.rules.profiles import Agreement, RuleSet
+from tests.generation import records
 from tests.traces.metadata.made_logs import (
     ELR,
+    FENCED,
     MIN_ISR,
     OFF,
     ON,
+    SHRUNK,
+    UNCLEAN,
     Records,
     Wrong,
     beginning,
@@ -33,8 +36,6 @@ from tests.traces.metadata.made_logs import (
 
 START, START_OFF = len(beginning(*ON)), len(beginning(*OFF))
 NEW = "AAAAAAAAAAAAAAAAAAAAEA"
-SHRUNK = (change(0, isr=[0, 1]), change(0, isr=[0], eligibleLeaderReplicas=[1]))
-"""t-0 with the ISR [0] and the ELR [1]."""
 
 
 def outcome(
@@ -116,17 +117,13 @@ def test_the_next_change_empties_a_left_over_elr_at_any_level(tmp_path: Path) ->
 @pytest.mark.parametrize(("node", "allowed"), [(None, False), ("true", True), ("false", False)])
 def test_the_setting_of_any_node_can_be_in_force(tmp_path: Path, node: str | None, allowed: bool) -> None:
     """The active controller's own setting precedes the cluster's, and any node can be the controller."""
-    name = "unclean.leader.election.enable"
-    settings = [default("false", name), *([] if node is None else [default(node, name, "3000")])]
+    settings = [
+        default("false", records.UNCLEAN),
+        *([] if node is None else [default(node, records.UNCLEAN, "3000")]),
+    ]
     to_01 = [change(0, topic, isr=[0, 1]) for topic in "tu"]
     to_0 = [change(0, topic, isr=[0], eligibleLeaderReplicas=[1]) for topic in "tu"]
-    unclean: dict[str, Any] = {
-        "isr": [2],
-        "leader": 2,
-        "leaderRecoveryState": 1,
-        "eligibleLeaderReplicas": [],
-    }
-    elected = [change(0, topic, **unclean) for topic in "tu"]
+    elected = [change(0, topic, **UNCLEAN) for topic in "tu"]
     down_1, down_0 = (registration_change(broker, 2 + 2 * broker, fenced=1) for broker in (1, 0))
     assert (wrong(tmp_path, *settings, to_01, [*to_0, down_1], [*elected, down_0]) == []) == allowed
 
@@ -154,12 +151,7 @@ def test_turning_elr_on_writes_the_settings_that_make_it_safe(tmp_path: Path) ->
 
 
 def supports(metadata: tuple[int, int] = (7, 29), elr: tuple[int, int] = (0, 1)) -> list[dict[str, Any]]:
-    """The features that a broker supports."""
-    levels = {"metadata.version": metadata, ELR: elr}
-    return [
-        {"name": name, "minSupportedVersion": low, "maxSupportedVersion": high}
-        for name, (low, high) in levels.items()
-    ]
+    return records.supported({"metadata.version": metadata, ELR: elr})
 
 
 def test_a_broker_supports_the_finalized_features(tmp_path: Path) -> None:
@@ -181,18 +173,11 @@ def test_a_broker_supports_the_finalized_features(tmp_path: Path) -> None:
 
 
 def controller(number: int, metadata: int, elr: int) -> bytes:
-    data = {
-        "controllerId": number, "incarnationId": NEW, "zkMigrationReady": False, "endPoints": [],
-        "features": supports((0, metadata), (0, elr)),
-    }  # fmt: skip
-    return encode("REGISTER_CONTROLLER_RECORD", 0, data)
+    return records.controller(number, NEW, supports((0, metadata), (0, elr)))
 
 
 NEW_CODE = (controller(100, 29, 1), controller(101, 29, 1))
-FENCED_TWICE = (
-    [change(0, isr=[0, 1]), change(0, "u", isr=[0, 1]), registration_change(2, 6, fenced=1)],
-    registration_change(2, 6, fenced=1),
-)
+FENCED_TWICE = (FENCED, FENCED[-1])
 
 
 @pytest.mark.parametrize(

@@ -12,25 +12,21 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
-from highwater.traces.kafka.values import decode
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reports.report import Report
 from tests.slow import WHOLE, slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.accounts import (
-    MISSED,
-    TIMES,
+    ANOTHER,
+    SAME,
     is_reported,
-    is_torn,
-    is_uncleared,
     reason,
     replayed,
     shared,
 )
 from tests.traces.metadata.corruptions import TIME, corruptions
 from tests.traces.metadata.mutations import (
-    CLEAR,
     Log,
     Mutation,
     fields,
@@ -42,7 +38,7 @@ from tests.traces.metadata.mutations import (
 pytestmark = [needs_clusters, needs_clusters_4_2]
 
 SAMPLED = ("down-elr-hard-021", "minisr-elr", "reassigns-elr", "restarts-noelr")
-SAMPLED_4_2 = ("down-elr-hard-021", "minisr-broker-elr", "reassigns-elr", "restarts-noelr")
+SAMPLED_4_2 = ("down-elr-hard-021", "minisr-broker-elr", "reassigns-elr")
 TRIED, REPORTED, AT, EARLIER, LATER = "tried", "reported", "in the changed batch", "earlier", "later"
 
 
@@ -92,44 +88,44 @@ def measure(clusters: Path, names: tuple[str, ...], sample: int | None, folder: 
                         if changed.first is not None:
                             found[position(mutation, log, changed.first)] += 1
                     else:
-                        why, decisions = reason(mutation, log, original, changed)
-                        found[why or f"unaccounted: {name}, {mutation}: {decisions}"] += 1
+                        why = reason(mutation, original, changed)
+                        found[
+                            why if why in (SAME, ANOTHER) else f"unaccounted: {name}, {mutation}: {why}"
+                        ] += 1
     return found
 
 
 @pytest.mark.parametrize(
-    ("clusters", "names", "sample", "missed"),
+    ("clusters", "names", "sample"),
     [
-        (CLUSTERS, SAMPLED, 2, 0.01),
-        (CLUSTERS_4_2, SAMPLED_4_2, 1, 0),
+        (CLUSTERS, SAMPLED, 1),
+        (CLUSTERS_4_2, SAMPLED_4_2, 1),
         pytest.param(
-            CLUSTERS, tuple(SCENARIOS), None if WHOLE else 6, 0.01, marks=slow("every cluster; fast: four")
+            CLUSTERS, tuple(SCENARIOS), None if WHOLE else 6, marks=slow("every cluster; fast: four")
         ),
-        pytest.param(CLUSTERS_4_2, tuple(NAMES_4_2), 10, 0, marks=slow("every cluster; fast: four")),
+        pytest.param(CLUSTERS_4_2, tuple(NAMES_4_2), 10, marks=slow("every cluster; fast: four")),
     ],
     ids=["2024", "4.2", "2024-all", "4.2-all"],
 )
 def test_a_change_is_reported_where_it_is_or_has_a_known_reason(
-    tmp_path: Path, clusters: Path, names: tuple[str, ...], sample: int | None, missed: float
+    tmp_path: Path, clusters: Path, names: tuple[str, ...], sample: int | None
 ) -> None:
     found = measure(clusters, names, sample, tmp_path)
     assert found[TRIED] > 200
     assert not [text for text in found if text.startswith("unaccounted")]
-    assert found[REPORTED] > 170
-    assert sum(found[why] for why in MISSED) <= missed * found[REPORTED]
+    assert found[REPORTED] > 0.8 * found[TRIED]
     assert found[EARLIER] == 0
     assert found[AT] > 0.85 * (found[AT] + found[LATER])
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_a_recorded_log_is_written_byte_for_byte_and_has_whole_decisions(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", SAMPLED)
+def test_a_recorded_log_is_written_byte_for_byte(name: str, tmp_path: Path) -> None:
     log = log_of(name)
     assert read(log.write(tmp_path)) == log
     segment = f"{0:020}.log"
     assert (tmp_path / segment).read_bytes() == (
         CLUSTERS / name / "__cluster_metadata-0" / segment
     ).read_bytes()
-    assert not is_torn(log, replayed(log, tmp_path))
 
 
 def test_each_change_makes_another_log_and_is_written_as_it_is(tmp_path: Path) -> None:
@@ -170,20 +166,7 @@ def test_a_change_of_time_is_excused_only_if_nothing_else_changes(tmp_path: Path
     with shared():
         original = replayed(log, tmp_path)
         time = next(m for m in corruptions(log) if m.kind == TIME)
-        assert reason(time, log, original, replayed(time.make(), tmp_path)) == (TIMES, "")
+        assert reason(time, original, replayed(time.make(), tmp_path)) == SAME
         other = next(m for m in chosen(log, 1) if m.kind == "ISR member dropped")
         passed_off = replace(other, kind=TIME)
-        assert reason(passed_off, log, original, replayed(other.make(), tmp_path)) == ("", "a time counts")
-
-
-def test_a_removed_clear_elr_record_is_found_without_the_replay() -> None:
-    log = log_of("minisr-broker-elr", CLUSTERS_4_2)
-    assert not is_uncleared(log)
-    tried = 0
-    for number, batch in enumerate(log.batches):
-        kept = [v for v in batch.values if batch.control or decode(v or b"").type != CLEAR]
-        if len(kept) < len(batch.values):
-            batches = (*log.batches[:number], batch._replace(values=kept), *log.batches[number + 1 :])
-            assert is_uncleared(replace(log, batches=batches))
-            tried += 1
-    assert tried == 6
+        assert reason(passed_off, original, replayed(other.make(), tmp_path)) == "a time counts"

@@ -2,83 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.kafka.values import MetadataRecord, decode, encode
-from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.reports.report import Report
-from tests.generation import write_log
-from tests.traces.metadata.accounts import shared
-from tests.traces.metadata.mutations import Log, read
+from tests.generation import records
+from tests.traces.kafka.made import snapshot
+from tests.traces.metadata.made_logs import TOPICS, beginning, image, registration, replayed
 
+FEATURES = (("metadata.version", 25), ("group.version", 1))
+SUPPORTED, MORE = (records.supported({"metadata.version": (1, level)}) for level in (25, 99))
+LOG = [registration(2, 6, features=SUPPORTED) if v == registration(2, 6) else v for v in beginning(*FEATURES)]
 FieldsByPartition = list[tuple[str | None, set[str]]]
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    folder = tmp_path_factory.mktemp("log")
-    write_log(folder, partitions=12, records=400, brokers=3, seed=1, snapshot_every=300)
-    return read(folder)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _fast() -> Iterator[None]:
-    with shared():
-        yield
-
-
-def changed(log: Log, type_: str, data: dict[str, Any] | None) -> tuple[Log, MetadataRecord]:
-    """The log with some fields of the last record of a type set otherwise in its snapshot, or (None) without it."""
-    (snapshot, *_) = log.snapshots
-    batches = list(snapshot.batches)
-    number, place, record = [
-        (number, place, record)
-        for number, batch in enumerate(batches)
-        if not batch.control
-        for place, record in enumerate(decode(value or b"") for value in batch.values)
-        if record.type == type_
-    ][-1]
-    batch = batches[number]
-    new = [] if data is None else [encode(type_, record.version, {**record.data, **data})]
-    values = [*batch.values[:place], *new, *batch.values[place + 1 :]]
-    count = len(values)
-    batches[number] = batch._replace(
-        values=values,
-        offsets=batch.offsets[:count],
-        last_offset=batch.base_offset + count - 1,
-        keys=batch.keys[:count],
-        times=batch.times[:count],
+def changed(type_: str, data: dict[str, Any] | None) -> tuple[list[bytes], MetadataRecord]:
+    """A snapshot with some fields of its last record of a type set otherwise, or (None) without the record."""
+    values = image(LOG)
+    place = max(number for number, value in enumerate(values) if decode(value).type == type_)
+    record = decode(values[place])
+    values[place : place + 1] = (
+        [] if data is None else [encode(type_, record.version, {**record.data, **data})]
     )
-    made = replace(log, snapshots=(replace(snapshot, batches=tuple(batches)),))
-    return made, record
+    return values, record
 
 
-def partition(log: Log, record: MetadataRecord) -> str | None:
+def partition(record: MetadataRecord) -> str | None:
     """The name of the partition that a record creates."""
     if record.type != "PARTITION_RECORD":
         return None
-    names = {r.data["topicId"]: r.data["name"] for _, _, r in log.records() if r.type == "TOPIC_RECORD"}
+    names = {identity: name for name, identity in TOPICS.items()}
     return f"{names[record.data['topicId']]}-{record.data['partitionId']}"
 
 
-def nonconforming(log: Log, folder: Path) -> FieldsByPartition:
+def nonconforming(values: list[bytes], folder: Path) -> FieldsByPartition:
     """The partition of each entry, and the fields that differ."""
-    report = Report("made", "metadata log", "")
-    replay_metadata(open_metadata_log(log.write(folder)), report)
-    assert report.figures["snapshots compared"] == len(log.snapshots)
-    end = {snapshot.end_offset for snapshot in log.snapshots}
-    assert {entry.position["offset"] for entry in report.unexplained} <= end
+    (folder / "0").mkdir()
+    (folder / "0" / f"{len(LOG):020}-{1:010}.checkpoint").write_bytes(snapshot(values))
+    report = replayed(folder, start=LOG, name="0")
+    assert report.figures["snapshots compared"] == 1
+    assert {entry.position["offset"] for entry in report.unexplained} <= {len(LOG)}
     return [(entry.partition, set(entry.candidates[0].differences)) for entry in report.unexplained]
 
 
-def test_a_snapshot_of_the_log_does_not_differ(log: Log, tmp_path: Path) -> None:
-    assert nonconforming(log, tmp_path) == []
+def test_a_snapshot_of_the_log_does_not_differ(tmp_path: Path) -> None:
+    assert nonconforming(image(LOG), tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -86,15 +56,11 @@ def test_a_snapshot_of_the_log_does_not_differ(log: Log, tmp_path: Path) -> None
     [
         ("PARTITION_RECORD", None, "partition"),
         ("PARTITION_RECORD", {"partitionEpoch": 999}, "partitionEpoch"),
-        *(("PARTITION_RECORD", {"leaderRecoveryState": n}, "leaderRecoveryState") for n in (2, 7, -1)),
+        *(("PARTITION_RECORD", {"leaderRecoveryState": n}, "leaderRecoveryState") for n in (2, -1)),
         ("REGISTER_BROKER_RECORD", None, "broker {brokerId}"),
         ("REGISTER_BROKER_RECORD", {"brokerEpoch": 1}, "broker {brokerId}.brokerEpoch"),
         ("REGISTER_BROKER_RECORD", {"inControlledShutdown": True}, "broker {brokerId}.inControlledShutdown"),
-        (
-            "REGISTER_BROKER_RECORD",
-            {"features": [{"name": "metadata.version", "minSupportedVersion": 1, "maxSupportedVersion": 99}]},
-            "broker {brokerId}.features",
-        ),
+        ("REGISTER_BROKER_RECORD", {"features": MORE}, "broker {brokerId}.features"),
         ("CONFIG_RECORD", None, "{name} of {resourceName}"),
         ("CONFIG_RECORD", {"value": "99"}, "{name} of {resourceName}"),
         ("FEATURE_LEVEL_RECORD", None, "feature {name}"),
@@ -102,14 +68,14 @@ def test_a_snapshot_of_the_log_does_not_differ(log: Log, tmp_path: Path) -> None
     ],
 )
 def test_a_missing_or_changed_record_is_the_only_difference(
-    log: Log, tmp_path: Path, type_: str, data: dict[str, Any] | None, field: str
+    tmp_path: Path, type_: str, data: dict[str, Any] | None, field: str
 ) -> None:
-    made, record = changed(log, type_, data)
-    assert nonconforming(made, tmp_path) == [(partition(log, record), {field.format(**record.data)})]
+    values, record = changed(type_, data)
+    assert nonconforming(values, tmp_path) == [(partition(record), {field.format(**record.data)})]
 
 
-def test_another_partition_is_missing_and_superfluous(log: Log, tmp_path: Path) -> None:
-    made, record = changed(log, "PARTITION_RECORD", {"partitionId": 99})
+def test_another_partition_is_missing_and_superfluous(tmp_path: Path) -> None:
+    values, record = changed("PARTITION_RECORD", {"partitionId": 99})
     other = record._replace(data=record.data | {"partitionId": 99})
-    expected = [(partition(log, found), {"partition"}) for found in (record, other)]
-    assert sorted(nonconforming(made, tmp_path)) == sorted(expected)
+    expected = [(partition(found), {"partition"}) for found in (record, other)]
+    assert sorted(nonconforming(values, tmp_path)) == sorted(expected)
