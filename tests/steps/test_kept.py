@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests.native.on_disk import assert_same
-from tests.native.on_disk import rewrite
 from tests.steps.ledger import DEPTHS, ledger
 
 
@@ -45,4 +43,3 @@ def test_another_property_is_another_search(tmp_path: Path) -> None:
     part(ledger("values_never_fall"), tmp_path, 40, resume=False)
     with pytest.raises(InputError, match="made with other properties"):
         part(ledger("term_never_falls"), tmp_path)
-
