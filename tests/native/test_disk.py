@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -251,40 +251,77 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     return models.scenario_model("truncation/kip-101", max_records=1)
 
 
-def test_without_a_defect_the_search_is_correct(model: Model) -> None:
-    assert not found_out(model)
+TASKS, UNPACKED, FINISH = VisitedRuns._tasks, SortedRun.unpacked, RunWriter.finish
+RESOLVE, SIFT, COLLECT, SEARCHED = Delayed.resolve, Delayed._sift, Worker.collect, np.searchsorted
 
 
-def test_a_merge_that_leaves_out_a_run(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = VisitedRuns._tasks
-    monkeypatch.setattr(
-        VisitedRuns, "_tasks", lambda self, t: [x for x in honest(self, t) if x[0] is not self.runs[-1]]
-    )
-    assert found_out(model)
+def cut(part: slice) -> Any:
+    """Leave out an end of every block that is read."""
 
-
-@pytest.mark.parametrize("part", [slice(None, -1), slice(1, None)])
-def test_the_end_of_a_block_that_is_not_looked_at(
-    part: slice, model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = SortedRun.unpacked
-
-    def short(self: SortedRun, *arguments: Any) -> Iterator[Words]:
-        for block in honest(self, *arguments):
+    def unpacked(self: SortedRun, *arguments: Any) -> Iterator[Words]:
+        for block in UNPACKED(self, *arguments):
             yield block[part] if len(block) > 1 else block
 
-    monkeypatch.setattr(SortedRun, "unpacked", short)
-    assert found_out(model)
+    return unpacked
 
 
-def test_the_last_block_of_a_run_that_is_not_written(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = RunWriter.finish
+def forget_the_last_block(self: RunWriter) -> SortedRun:
+    self._held = 0
+    return FINISH(self)
 
-    def forget(self: RunWriter) -> SortedRun:
-        self._held = 0
-        return honest(self)
 
-    monkeypatch.setattr(RunWriter, "finish", forget)
+def smear_marks(self: Delayed, *arguments: Any) -> None:
+    RESOLVE(self, *arguments)
+    self.marks[: len(self.marks) // 2] = np.uint64(1)
+
+
+def lose_a_chunk(self: Delayed, *arguments: Any) -> int:
+    self._chunks = self._chunks[: max(1, len(self._chunks) - 1)]
+    return SIFT(self, *arguments)
+
+
+def judge_before_deduplication(self: Worker) -> None:
+    """Premises count states: a candidate that is judged each time it is found counts too often."""
+    COLLECT(self)
+    self["judging"] = 1
+
+
+def sieve_with(pattern: str, broken: str) -> Callable[[Runtime], str]:
+    honest = Runtime._sift
+
+    def holed(self: Runtime) -> str:
+        altered, count = re.subn(pattern, broken, honest(self))
+        assert count
+        return altered
+
+    return holed
+
+
+PLANTED: dict[str, tuple[object, str, Any]] = {
+    "a merge that leaves out a run": (
+        VisitedRuns,
+        "_tasks",
+        lambda self, table: [task for task in TASKS(self, table) if task[0] is not self.runs[-1]],
+    ),
+    "the end of a block that is not read": (SortedRun, "unpacked", cut(slice(None, -1))),
+    "the beginning of a block that is not read": (SortedRun, "unpacked", cut(slice(1, None))),
+    "the last block of a run that is not written": (RunWriter, "finish", forget_the_last_block),
+    "a table that is not put into order": (VisitedRuns, "_tidy", lambda self, table: None),
+    "marks that stay": (Delayed, "resolve", smear_marks),
+    "a chunk of candidates that is lost": (Delayed, "_sift", lose_a_chunk),
+    "a sieve that keeps marked rows": (
+        Runtime,
+        "_sift",
+        sieve_with(r"icmp eq i64 (%\d)", r"icmp uge i64 \1"),
+    ),
+    "a sieve of every second row": (Runtime, "_sift", sieve_with(r"(= add i64 %turn\d+), 1\n", r"\1, 2\n")),
+    "checks before deduplication": (Worker, "collect", judge_before_deduplication),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_defect_is_detected(name: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*PLANTED[name])
     assert found_out(model)
 
 
@@ -293,77 +330,9 @@ def test_blocks_that_few_candidates_do_not_ask_for(model: Model, monkeypatch: py
     monkeypatch.setattr(runs, "BLOCK", 16)
     monkeypatch.setattr(visited, "BLOCK", 16)
     assert not found_out(model)
-    honest = np.searchsorted
     monkeypatch.setattr(
         np,
         "searchsorted",
-        lambda a, v, side="left": honest(a, v, side=side) - (side == "right" and np.ndim(v) == 1),
+        lambda a, v, side="left": SEARCHED(a, v, side=side) - (side == "right" and np.ndim(v) == 1),
     )
     assert found_out(model)
-
-
-def test_a_table_that_is_not_put_into_order(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(VisitedRuns, "_tidy", lambda self, table: None)
-    assert found_out(model)
-
-
-def test_marks_that_stay(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Delayed.resolve
-
-    def smeared(self: Delayed, *arguments: Any) -> None:
-        honest(self, *arguments)
-        self.marks[: len(self.marks) // 2] = np.uint64(1)
-
-    monkeypatch.setattr(Delayed, "resolve", smeared)
-    assert found_out(model)
-
-
-def test_a_chunk_of_candidates_that_is_lost(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Delayed._sift
-
-    def lossy(self: Delayed, *arguments: Any) -> int:
-        self._chunks = self._chunks[: max(1, len(self._chunks) - 1)]
-        return honest(self, *arguments)
-
-    monkeypatch.setattr(Delayed, "_sift", lossy)
-    assert found_out(model)
-
-
-@pytest.mark.parametrize(
-    ("text", "broken"),
-    [
-        (r"icmp eq i64 (%\d)", r"icmp uge i64 \1"),  # keeps marked rows too
-        (r"(= add i64 %turn\d+), 1\n", r"\1, 2\n"),  # every second row
-    ],
-)
-def test_a_sieve_with_a_hole(text: str, broken: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Runtime._sift
-
-    def holed(self: Runtime) -> str:
-        altered, count = re.subn(text, broken, honest(self))
-        assert count
-        return altered
-
-    monkeypatch.setattr(Runtime, "_sift", holed)
-    assert found_out(model)
-
-
-def test_planted_checks_before_deduplication_are_detected(
-    model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Premises count states: a candidate that is judged each time it is found counts too often."""
-    honest = Worker.collect
-
-    def eager(self: Worker) -> None:
-        honest(self)
-        self["judging"] = 1
-
-    monkeypatch.setattr(Worker, "collect", eager)
-    assert found_out(model)
-
-
-def test_a_file_that_is_shorter_than_it_was() -> None:
-    file = new_file()
-    file.append(np.arange(4, dtype=np.uint64))
-    with pytest.raises(OSError, match="shorter"):
-        file.read(np.empty(5, dtype=np.uint64), 0)

@@ -279,37 +279,24 @@ def test_a_loss_in_a_merge_is_an_internal_error(monkeypatch: pytest.MonkeyPatch)
         file.close()
 
 
-def test_a_loss_on_the_way_to_disk_is_an_internal_error(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+IN_ORDER, MARK, SIFT = visited.in_order, VisitedRuns.mark, Delayed._sift
+CONTRADICTIONS: dict[str, tuple[object, str, Any]] = {
+    "lost on the way from the table to the disk": (
+        visited,
+        "in_order",
+        lambda table, marks: (part[1:] if marks is None else part for part in IN_ORDER(table, marks)),
+    ),
+    "candidates were lost": (VisitedRuns, "mark", lambda self, *given: MARK(self, *given) + 1),
+    "are not the same number": (Delayed, "_sift", lambda self, *given: SIFT(self, *given) + 1),
+}
+"""Message of an internal error → what is planted: counts of states that contradict each other."""
+
+
+@pytest.mark.parametrize("said", CONTRADICTIONS)
+def test_counts_that_contradict_each_other_are_an_internal_error(
+    said: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_batches(monkeypatch)
-    honest = visited.in_order
-
-    def lossy(table: Any, marks: Any) -> Any:
-        return (part[1:] if marks is None else part for part in honest(table, marks))
-
-    monkeypatch.setattr(visited, "in_order", lossy)
-    with pytest.raises(InternalError, match="lost on the way from the table to the disk"):
-        on_disk(model, tmp_path / "kept")
-
-
-def test_candidates_that_are_neither_new_nor_known_are_an_error_of_ours(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_batches(monkeypatch)
-    honest = VisitedRuns.mark
-    monkeypatch.setattr(VisitedRuns, "mark", lambda self, table, marks: honest(self, table, marks) + 1)
-    with pytest.raises(InternalError, match="candidates were lost"):
-        on_disk(model, tmp_path / "kept")
-
-
-def test_new_states_that_are_not_handed_over_are_an_error_of_ours(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_batches(monkeypatch)
-    honest = Delayed._sift
-    monkeypatch.setattr(
-        Delayed, "_sift", lambda self, workers, hand_over: honest(self, workers, hand_over) + 1
-    )
-    with pytest.raises(InternalError, match="are not the same number"):
+    monkeypatch.setattr(*CONTRADICTIONS[said])
+    with pytest.raises(InternalError, match=said):
         on_disk(model, tmp_path / "kept")

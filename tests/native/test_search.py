@@ -79,6 +79,7 @@ def test_too_little_memory_ends_the_search_with_a_partial_result() -> None:
     found = search(counters(4, 60), SearchOptions(memory_bytes=40 << 20, workers=1, on_disk=False))
     assert found.stopped_by == "memory"
     assert 1_000_000 < found.distinct_states < 61**4
+    assert found.spilled_bytes > 1 << 20
     with pytest.raises(EngineError, match="too few"):
         search(counters(2, 2), SearchOptions(memory_bytes=1 << 20))
 

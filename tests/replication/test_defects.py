@@ -31,8 +31,7 @@ BOUNDED = {
 
 
 @pytest.mark.parametrize(
-    "name",
-    all_but(SOME, NAMES, "the gate searches every defect, too; fast for one in five"),
+    "name", all_but(SOME, NAMES, "the gate searches every defect, too; fast for one in five")
 )
 def test_a_scenario_violates_the_expected_properties(name: str) -> None:
     scenario, model, options = galleries.asked(name)

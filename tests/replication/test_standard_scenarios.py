@@ -41,10 +41,7 @@ def smallest(protocol: str, count: int = 2) -> list[str]:
 
 
 TRUNCATION = [n for n in STANDARD if n.startswith("truncation/")]
-SMALL = sorted(
-    {*TRUNCATION, *(n for p in registry.NAMES for n in smallest(p))},
-    key=STANDARD.index,
-)
+SMALL = sorted({*TRUNCATION, *(n for p in registry.NAMES for n in smallest(p))}, key=STANDARD.index)
 ALL = largest("32 million states: `.ci/run` explores them by the gate, and fails if one is not as expected")
 
 

@@ -128,10 +128,7 @@ def test_the_reduced_states_are_those_of_the_interpreter_renamed_by_hand(paramet
 
 @pytest.mark.parametrize(
     ("parameters", "without"),
-    [
-        ({}, ""),
-        ({"brokers": 2, "initial_records": 0, "crashes": 0, "fencings": 2}, "hwm_needs_min_isr"),
-    ],
+    [({}, ""), ({"brokers": 2, "initial_records": 0, "crashes": 0, "fencings": 2}, "hwm_needs_min_isr")],
     ids=["holds", "violated"],
 )
 def test_verdicts_are_the_same(parameters: dict[str, int], without: str) -> None:

@@ -100,10 +100,7 @@ def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "closed"),
     [
-        (
-            "replication/gap-recovery-quorum",
-            Overrides(rules={"fenced_before_registration": True}),
-        ),
+        ("replication/gap-recovery-quorum", Overrides(rules={"fenced_before_registration": True})),
         ("replication/controller/gap-resumed-shutdown", Overrides({"resumed_shutdowns": 0})),
     ],
 )

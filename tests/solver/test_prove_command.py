@@ -176,18 +176,13 @@ def test_epochs_that_end_nowhere_within_a_depth(highwater: Callable[..., Run]) -
 def test_an_interrupt_keeps_partial_results(tmp_path: Path) -> None:
     """Ctrl-C arrives during a solver call, or between two calls."""
     target = tmp_path / "result.json"
-    command = [
-        sys.executable,
-        "-m",
-        "highwater",
-        "prove",
-        "truncation/kip-101",
-        "--depth",
-        "90",
-        "--json",
-        str(target),
-    ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "highwater", "prove", "truncation/kip-101"]
+    process = subprocess.Popen(
+        [*command, "--depth", "90", "--json", target],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if "depth 4:" in line:
