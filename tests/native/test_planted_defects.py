@@ -8,7 +8,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import pytest
 
-from highwater.checker.engines import reference, state_graph
+from highwater.checker.engines import state_graph
 from highwater.checker.engines.native import search, worker
 from highwater.checker.engines.native.code import machine
 from highwater.checker.engines.native.code.machine import Effort
@@ -172,7 +172,6 @@ def test_a_frontier_that_loses_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert search(counters(), SearchOptions(workers=1)).distinct_states != 10**4
 
 
-def test_the_reference_is_not_blind_either() -> None:
-    """The expected count is confirmed by arithmetic and the reference search."""
+def test_without_a_defect_the_count_is_right() -> None:
+    """Without a defect the count is that of arithmetic."""
     assert search(counters(), SearchOptions()).distinct_states == 10**4
-    assert reference.search(counters(), SearchOptions()).distinct_states == 10**4
