@@ -44,8 +44,8 @@ def explore(bridge: Bridge, examples: int, **more: Any) -> list[int]:
 
 
 def test_the_real_controller_does_what_the_model_allows(bridge: Bridge) -> None:
-    lengths = explore(bridge, 5)
-    assert sum(lengths) > 80
+    lengths = explore(bridge, 3)
+    assert sum(lengths) > 40
 
 
 @slow("many more runs, with five brokers, and with reassignments")

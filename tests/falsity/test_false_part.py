@@ -189,12 +189,7 @@ def test_a_large_expression_is_cut() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "truncation/kip-101",
-        "replication/large-acks",
-        "quorum/large-messages",
-        "zookeeper/large-bounces",
-    ],
+    ["truncation/kip-101", "replication/large-acks", "quorum/large-messages", "zookeeper/large-bounces"],
 )
 def test_every_false_property_has_a_part_with_the_state_s_values(name: str) -> None:
     model = scenario_model(name)

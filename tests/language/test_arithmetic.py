@@ -25,7 +25,6 @@ from highwater.model.language import (
     invariant,
     leads_to,
     require,
-    tracing,
     weak,
     where,
 )
@@ -205,10 +204,3 @@ def condition_of(expression: Any, state: Any) -> Node:
     from highwater.model.language.values import as_bool
 
     return as_bool(expression.symbolic(state)).node
-
-
-def test_without_undefined_a_division_by_zero_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without `undefined`, a division by zero would silently give 0."""
-    monkeypatch.setattr(tracing, "undefined", lambda node: graph.FALSE)
-    monkeypatch.setattr(tracing, "undefined_any", lambda nodes: graph.FALSE)
-    assert reference.search(model(lambda s: setattr(s.next, "n", s.n // s.d)), SearchOptions()).complete

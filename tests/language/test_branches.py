@@ -31,7 +31,6 @@ from highwater.model.language import (
     when,
 )
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.state import Next
 from tests.language.wrong import refused
 from tests.zoo import stepping
 
@@ -332,11 +331,6 @@ def test_fairness_by_a_tag() -> None:
     assert groups(weak(tagged("io"), "rest")) == [[0], [1], [2], [3]]
     with pytest.raises(LanguageError, match="no action of tagged has the tag 'oi'; it has io, slow"):
         groups(weak(tagged("oi")))
-
-
-def test_without_its_check_a_second_write_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Next, "_refuse_twice", lambda *_: None)
-    assert after(both, i=1, j=1)["row"] == [0, 2, 0]
 
 
 def test_one_of_outside_an_action_is_refused() -> None:

@@ -1,7 +1,7 @@
 """A mistake in an action is an error with its place, even where Python itself would give a wrong answer."""
 
 # The tests write code that a careful author would not write.
-# ruff: noqa: C416, E712, SIM201, SIM300, UP031
+# ruff: noqa: C416, E712, SIM201, SIM300
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from highwater.model.language import (
     action,
     greatest,
     invariant,
-    least,
     require,
     size,
     where,
@@ -46,26 +45,19 @@ def cases(*bodies: tuple[Body, str]) -> pytest.MarkDecorator:
     "body",
     [
         lambda m, s: require("", s.next.n == 2),
-        lambda m, s: require("", 2 == s.next.n),
         lambda m, s: require("", s.next.n < 2),
-        lambda m, s: require("", s.n < s.next.n),
         lambda m, s: require("", s.f & s.next.f),
         lambda m, s: require("", not s.next.f),
         lambda m, s: require("", 1 in s.next.s),
-        lambda m, s: require("", s.next.s.has(1)),
         lambda m, s: require("", s.next == s),
         lambda m, s: [x for x in s.next.log],
         lambda m, s: len(s.next.log),
-        lambda m, s: {s.next.n: 1},
-        lambda m, s: range(s.next.n),
         lambda m, s: 1 - s.next.n,
         lambda m, s: -s.next.n,
         lambda m, s: s.next.n(),
         lambda m, s: s.row[s.next.n],
         lambda m, s: where(s.f, s.next.n, s.n),
-        lambda m, s: least(s.n, s.next.n),
         lambda m, s: f"{s.next.n}",
-        lambda m, s: s.s | s.next.s,
         lambda m, s: s.pair.replace(up=s.next.f),
     ],
 )
@@ -77,12 +69,6 @@ def test_the_error_of_an_assignment_in_place_suggests_the_right_form() -> None:
     def adds(m: Any, s: State) -> None:
         s.next.n += 1
 
-    def joins(m: Any, s: State) -> None:
-        s.next.s |= [1]
-
-    def counts(m: Any, s: State) -> None:
-        s.next.row[1] -= 1
-
     def replaces(m: Any, s: State) -> None:
         s.next = s  # type: ignore[assignment]
 
@@ -90,8 +76,6 @@ def test_the_error_of_an_assignment_in_place_suggests_the_right_form() -> None:
         s.next.n = s.next.row[0]
 
     refused(adds, r"s\.next\.… = s\.… \+ …")
-    refused(joins, r"s\.next\.… = s\.… \| …")
-    refused(counts, r"s\.next\.… = s\.… - …")
     refused(replaces, r"write s\.next\.field = …")
     refused(copies, "only written")
 
@@ -100,19 +84,14 @@ def test_the_error_of_an_assignment_in_place_suggests_the_right_form() -> None:
     (lambda m, s: require("", s.colour == Shape.ROUND), "do not go together"),
     (lambda m, s: require("", s.colour < s.shape), "do not go together"),
     (lambda m, s: require("", s.colour == 0), r"expected Enum\(Colour\), not 0"),
-    (lambda m, s: require("", s.colour == s.n), "do not go together"),
     (lambda m, s: require("", s.colour == "PINK"), r"expected Enum\(Colour\), not 'PINK'"),
     (lambda m, s: require("", s.colour == Colour.REDD), "has no member 'REDD'; did you mean 'RED'"),
     (lambda m, s: s.colour + 1, "names, not numbers"),
-    (lambda m, s: 1 - s.colour, "names, not numbers"),
-    (lambda m, s: least(s.colour, s.n), "compare numbers"),
     (lambda m, s: greatest(1, s.pair), "compare numbers"),
     (lambda m, s: where(s.f, s.colour, s.shape), "do not go together"),
     (lambda m, s: m.state.fields["colour"].lift(s.shape), r"expected Enum\(Colour\)"),
-    (lambda m, s: m.state.fields["o"].lift(s.negative), r"expected Option"),
     (lambda m, s: require("", s.node == s.disk), "do not go together"),
     (lambda m, s: require("", s.s.has(s.disk)), r"expected Index\(node, 3\), not symbolic Index\(disk, 3\)"),
-    (lambda m, s: s.row[s.disk], r"expected Index\(node, 3\)"),
     (lambda m, s: require("", s.s == s.disks), "do not go together"),
     (lambda m, s: s.s | s.disks, r"expected Set\(node\)"),
     (lambda m, s: require("", s.pair == s.other_pair), "do not go together"),
@@ -139,17 +118,14 @@ def test_values_of_different_types_do_not_go_together(body: Body, message: str) 
     (lambda m, s: require("", "n" in s), "read its fields"),
     (lambda m, s: [x for x in s.log], "cannot be iterated"),
     (lambda m, s: [x for x in s], "read its fields"),
-    (lambda m, s: list(s.log), "cannot be iterated|len"),
     (lambda m, s: len(s.log), r"write size\(x\)"),
     (lambda m, s: size(s.row), "counts a Set or a Seq"),
     (lambda m, s: hash(s.n), "not known while tracing"),
     (lambda m, s: hash(s), "read its fields"),
-    (lambda m, s: {s.n: 1}, "not known while tracing"),
     (lambda m, s: sorted([s.n, s.node]), "cannot decide"),
     (lambda m, s: min(s.n, 1), "least, greatest"),
     (lambda m, s: int(s.n), "not known while tracing"),
     (lambda m, s: require(f"{s.n} is small", s.f), "not known while tracing, so it cannot become text"),
-    (lambda m, s: require("%s is small" % s.n, s.f), "cannot become text"),
     (lambda m, s: require(str(s.log), s.f), "cannot become text"),
     (lambda m, s: require("", 0 < s.n < 3), "chained comparison"),
     (lambda m, s: require("", not s.f), "'not'"),
@@ -158,11 +134,10 @@ def test_values_of_different_types_do_not_go_together(body: Body, message: str) 
     (lambda m, s: 1 if s.n else 2, "no truth value"),
     (lambda m, s: require("", s.n == 1 & s.f), "in parentheses"),
     (lambda m, s: require("", s.f & s.n == 1), "in parentheses"),
-    (lambda m, s: require("", ~s.n == 1), "in parentheses"),
     (lambda m, s: require("", s.f | s.n > 1), "in parentheses"),
+    (lambda m, s: require("", ~s.n == 1), "in parentheses"),
     (lambda m, s: s.n / 2, "/ has no meaning .*: write // for the quotient"),
     (lambda m, s: divmod(s.n, 2), r"divmod\(\) has no meaning .*: write // for the quotient"),
-    (lambda m, s: s.colour * 2, "names, not numbers"),
     (lambda m, s: s.n**2, r"\*\* has no meaning"),
     (lambda m, s: abs(s.n), r"abs\(\) has no meaning"),
     (lambda m, s: s.f + 1, r"\+ has no meaning .* total\(conditions\)"),

@@ -38,30 +38,6 @@ def symbolic(type_: Type, first: int = 0) -> Any:
 @pytest.mark.parametrize(
     ("type_", "plain"),
     [
-        (Bool, True),
-        (Int(-3, 3), -2),
-        (NODE, 4),
-        (COLOUR, "BLUE"),
-        (NODES, [0, 3]),
-        (Option(NODE), None),
-        (Option(NODES), [1]),
-        (Option(PAIR), None),
-        (Array(NODE, COLOUR), ["RED", "GREEN", "BLUE", "RED", "RED"]),
-        (Seq(Option(NODE), 4), [3, None]),
-        (Struct("Nested", inner=PAIR, log=Seq(PAIR, 2)), {"inner": {"who": 1, "flag": True}, "log": []}),
-    ],
-)
-def test_plain_values_survive_encoding(type_: Type, plain: object) -> None:
-    scalars = type_.encode(plain)
-    assert type_.decode(scalars) == plain
-    leaves = type_.leaves("")
-    assert len(scalars) == type_.leaf_count == len(leaves)
-    assert all(leaf.low <= scalar <= leaf.high for leaf, scalar in zip(leaves, scalars, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("type_", "plain"),
-    [
         (Bool, 1),
         (Int(0, 3), 4),
         (Int(0, 3), True),

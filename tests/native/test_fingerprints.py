@@ -62,7 +62,7 @@ def alike(kind: str, width: int) -> NDArray[np.uint64]:
     return states
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 6, 7])
+@pytest.mark.parametrize("width", [1, 2, 7])
 @pytest.mark.parametrize(
     "kind",
     [
@@ -83,12 +83,13 @@ def test_a_bit_of_a_state_changes_half_of_the_fingerprint() -> None:
     rng = np.random.default_rng(1)
     states = rng.integers(0, 1 << 63, (400, 5), dtype=np.uint64)
     before = fingerprints(states)
-    for word in range(5):
-        for bit in range(64):
-            changed = states.copy()
-            changed[:, word] ^= np.uint64(1 << bit)
-            flipped = [int(x).bit_count() for x in before ^ fingerprints(changed)]
-            assert 30 < np.mean(flipped) < 34, f"bit {bit} of word {word}"
+    places = [(word, bit) for word in range(5) for bit in range(64)]
+    changed = np.repeat(states[np.newaxis], len(places), axis=0)
+    for number, (word, bit) in enumerate(places):
+        changed[number, :, word] ^= np.uint64(1 << bit)
+    after = fingerprints(changed.reshape(-1, 5)).reshape(len(places), -1)
+    flipped = np.bitwise_count(before ^ after).mean(axis=1)
+    assert 30 < flipped.min() < flipped.max() < 34
 
 
 def test_the_states_of_a_protocol_have_fingerprints_like_random_ones() -> None:

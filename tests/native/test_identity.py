@@ -61,36 +61,27 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return package
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        "model/truncation/protocol.py",
-        "model/rulebook.toml",
-        "invariants/truncation/__init__.py",
-        "checker/engines/native/text/kernels.py",
-        "checker/added.py",
-    ],
+SOURCES = (
+    "model/truncation/protocol.py",
+    "model/rulebook.toml",
+    "invariants/truncation/__init__.py",
+    "checker/engines/native/text/kernels.py",
+    "checker/added.py",
 )
-def test_another_source_gives_other_names(copied: Path, file: str) -> None:
-    before, _ = digest_of(copied)
-    assert before == digest_of(copied)[0] == digest_of(Path(highwater.__file__).parent)[0]
-    path = copied / file
-    content = path.read_bytes() if path.exists() else None
-    path.write_bytes((content or b"") + b"\n")
-    assert digest_of(copied)[0] != before
-    if content is None:
-        path.rename(path.with_suffix(".txt"))
-    else:
-        path.write_bytes(content)
-    assert digest_of(copied)[0] == before
+NO_SOURCES = ("checker/added.txt", "model/truncation/scenarios/added.toml")
+"""A request contains its scenario's content, so scenarios are no sources."""
 
 
-def test_a_scenario_is_no_source(copied: Path) -> None:
-    """The request contains the scenario's content."""
-    before, _ = digest_of(copied)
-    path = copied / "model/truncation/scenarios/added.toml"
-    path.write_text("")
-    assert digest_of(copied)[0] == before
+def test_the_digest_of_sources_changes_with_each_source(copied: Path) -> None:
+    plain = digest_of(copied)[0]
+    assert plain == digest_of(Path(highwater.__file__).parent)[0]
+    found = []
+    for file in (*NO_SOURCES, *SOURCES):
+        with (copied / file).open("ab") as opened:
+            opened.write(b"\n")
+        found.append(digest_of(copied)[0])
+    assert set(found[: len(NO_SOURCES)]) == {plain}
+    assert len({plain, *found}) == 1 + len(SOURCES)
 
 
 def test_a_source_that_was_changed_since_gives_no_names(monkeypatch: pytest.MonkeyPatch) -> None:

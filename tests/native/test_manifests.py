@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,10 +12,8 @@ from highwater.checker.engines.native import search
 from highwater.checker.engines.native.checkpoint import MANIFEST
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
-from tests.native.test_checkpoint import rewritten
+from tests.native.on_disk import Manifest, manifest, rewrite
 from tests.steps.ledger import ledger
-
-Manifest = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +61,18 @@ def more(plain: Manifest) -> None:
     plain["distinct"] += 1
 
 
-def below_zero(name: str) -> Callable[[Manifest], object]:
-    return lambda plain: plain[name].__setitem__(0, -1)
+def without_states(plain: Manifest) -> None:
+    """A level to be expanded has no states."""
+    plain["levels"][-2]["states"] = []
+    plain["rest"] = [[0, 1]]
+
+
+def one_visited_more(plain: Manifest) -> None:
+    plain["levels"][-1]["size"] += 1
+
+
+def with_(**entries: object) -> Callable[[Manifest], object]:
+    return lambda plain: plain.update(entries)
 
 
 def of_a_step(place: int, value: int) -> Callable[[Manifest], object]:
@@ -81,45 +87,55 @@ FILE, OFFSET, BASE, COUNT = range(4)
 WRONG: dict[str, Callable[[Manifest], object]] = {
     "over, with states left": left,
     "over, with more states than there are": more,
-    "steps below zero": below_zero("counts"),
-    "cuts below zero": below_zero("cuts"),
-    "premises below zero": below_zero("premises"),
+    "over, with a level to expand": with_(complete=True),
+    "steps below zero": lambda plain: plain["counts"].__setitem__(0, -1),
+    "cuts below zero": lambda plain: plain["cuts"].__setitem__(0, -1),
+    "premises below zero": lambda plain: plain["premises"].__setitem__(0, -1),
+    "fewer counts than steps": lambda plain: plain["counts"].pop(),
+    "counts of no form": with_(counts=None),
+    "seconds of no form": with_(seconds="long"),
+    "another number of states": with_(distinct=7),
+    "one visited state more": one_visited_more,
+    "no levels": with_(levels=[]),
+    "a level without predecessors": lambda plain: plain["levels"][0]["predecessors"].clear(),
+    "a level without states": without_states,
+    "more left of a level than it has": with_(rest=[[0, 10**12]]),
+    "a part left that ends before it begins": with_(rest=[[5, 3]]),
     "a violation in no level": of_a_step(0, 10**6),
     "a violation by no state": of_a_step(1, 10**6),
     "a violation by no step": of_a_step(2, len(ledger().instances)),
     "a violation of no property": lambda plain: plain["broken"].update(none=[0, 0, 0]),
+    "a violation by a step of what is no step property": with_(broken={"somebody_led": [0, 0, 0]}),
+    "violations of no form": with_(broken=[]),
+    "a violated state in no level": with_(places={"somebody_led": [999, 0]}),
+    "a violated state that is none": with_(places={"somebody_led": [0, 10**9]}),
     "states behind their file": part("states", OFFSET, 1 << 40),
     "states before their file": part("states", OFFSET, -8),
     "predecessors behind their file": part("predecessors", OFFSET, 1 << 40),
     "states that begin elsewhere": part("states", BASE, 1),
     "fewer states than there are": part("states", COUNT, 1),
+    "an empty part of states": lambda plain: plain["levels"][-1]["states"].append(
+        ["x", 0, plain["levels"][-1]["size"], 0]
+    ),
     "a file that is none of its own": part("states", FILE, "states-999999.data"),
+    "a file elsewhere": with_(files={"../../etc/passwd": [0, 0]}),
+    "no files": with_(files={}),
+    "a file without its size": lambda plain: plain["files"].update({"states-000001.data": [1]}),
+    "visited states behind their file": with_(visited=[["visited-000001.data", 10**9]]),
 }
 
 
 def test_an_unchanged_manifest_is_valid(model: Model, kept: Path) -> None:
     """The unchanged manifest is valid, like that of a complete search; each test below changes one entry."""
-    plain = json.loads((kept / MANIFEST).read_text().split("\n")[0])
+    plain = manifest(kept)
     assert plain["broken"]
     assert plain["levels"][-1]["size"] > 1
-    done(plain)
-    rewritten(kept, **plain)
+    rewrite(kept, done)
     assert go_on(model, kept).distinct_states == plain["distinct"]
 
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_an_impossible_content_is_refused(wrong: str, model: Model, kept: Path) -> None:
-    plain = json.loads((kept / MANIFEST).read_text().split("\n")[0])
-    WRONG[wrong](plain)
-    rewritten(kept, **plain)
+    rewrite(kept, WRONG[wrong])
     with pytest.raises(InputError, match=rf"{MANIFEST} is damaged"):
         go_on(model, kept)
-
-
-def test_leftovers_of_a_killed_process_are_removed_on_resume(model: Model, kept: Path) -> None:
-    named = {path.name for path in kept.iterdir()}
-    left = kept / "states-000099.data"
-    left.write_bytes(b"what was written of the next checkpoint")
-    assert go_on(model, kept, 121).stopped_by == "states"
-    assert not left.exists()
-    assert MANIFEST in named

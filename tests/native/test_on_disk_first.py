@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from highwater.checker.base.checkpoint_directory import CheckpointDirectory
-from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.native import search
-from highwater.checker.engines.native.checkpoint import MANIFEST, Checkpoint
+from highwater.checker.engines.native.checkpoint import Checkpoint
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk import runs, visited
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
@@ -26,7 +24,7 @@ from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
-from tests.native.on_disk import FromTheStart, assert_same, explored, small_batches
+from tests.native.on_disk import FromTheStart, assert_same, explored, rewrite, small_batches
 
 SCENARIO, SMALL = "truncation/kip-101", {"max_records": 1}
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -108,63 +106,6 @@ def test_the_checkpoint_before_is_whole_until_there_is_another(
 def test_seconds_are_those_of_all_parts(model: Model, kept: Path) -> None:
     rewrite(kept, lambda plain: plain.update(seconds=5000.0))
     assert in_memory(model, kept).seconds > 5000
-
-
-# --- invalid manifests ----------------------------------------------------------------------------
-
-
-def rewrite(directory: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change a manifest, and correct its digest."""
-    plain = json.loads((directory / MANIFEST).read_text().split("\n")[0])
-    change(plain)
-    there = Checkpoint.__new__(Checkpoint)
-    CheckpointDirectory.__init__(there, directory)
-    there.write_manifest(MANIFEST, plain)
-
-
-def end_of_a_file(plain: dict[str, Any]) -> None:
-    """The states of the last level are beyond the end of their file."""
-    plain["levels"][-1]["states"][0][1] += 1 << 30
-
-
-def without_states(plain: dict[str, Any]) -> None:
-    """A level to be expanded has no states."""
-    plain["levels"][-2]["states"] = []
-    plain["rest"] = [[0, 1]]
-
-
-WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
-    "fewer counts than steps": lambda plain: plain["counts"].pop(),
-    "a count below zero": lambda plain: plain["counts"].__setitem__(0, -1),
-    "a cut below zero": lambda plain: plain["cuts"].__setitem__(0, -1),
-    "states behind the end of a file": end_of_a_file,
-    "states before its beginning": lambda plain: plain["levels"][-1]["states"][0].__setitem__(1, -8),
-    "a part that is not where the one before ends": lambda plain: plain["levels"][-1]["states"][
-        0
-    ].__setitem__(2, 1),
-    "an empty part": lambda plain: plain["levels"][-1]["states"].append(
-        ["x", 0, plain["levels"][-1]["size"], 0]
-    ),
-    "a level without predecessors": lambda plain: plain["levels"][0]["predecessors"].clear(),
-    "what is left of a level is more than it": lambda plain: plain.update(
-        rest=[[0, plain["levels"][-2]["size"] + 1]]
-    ),
-    "what is left of a level whose states are gone": without_states,
-    "a violation in a level that is none": lambda plain: plain.update(places={"strong_isr": [999, 0]}),
-    "a violation in a state that is none": lambda plain: plain.update(places={"strong_isr": [0, 10**9]}),
-    "a step that violates what is no property of steps": lambda plain: plain.update(
-        broken={"strong_isr": [0, 0, 0]}
-    ),
-    "a file without its size": lambda plain: plain["files"].update({"states-000001.data": [1]}),
-    "one visited state more": lambda plain: plain["levels"][-1].update(size=plain["levels"][-1]["size"] + 1),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_a_manifest_whose_digest_is_right_is_not_believed(wrong: str, model: Model, kept: Path) -> None:
-    rewrite(kept, WRONG[wrong])
-    with pytest.raises(InputError, match=rf"{MANIFEST} is damaged"):
-        in_memory(model, kept)
 
 
 # --- short reads and writes -----------------------------------------------------------------------
@@ -338,37 +279,24 @@ def test_a_loss_in_a_merge_is_an_internal_error(monkeypatch: pytest.MonkeyPatch)
         file.close()
 
 
-def test_a_loss_on_the_way_to_disk_is_an_internal_error(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+IN_ORDER, MARK, SIFT = visited.in_order, VisitedRuns.mark, Delayed._sift
+CONTRADICTIONS: dict[str, tuple[object, str, Any]] = {
+    "lost on the way from the table to the disk": (
+        visited,
+        "in_order",
+        lambda table, marks: (part[1:] if marks is None else part for part in IN_ORDER(table, marks)),
+    ),
+    "candidates were lost": (VisitedRuns, "mark", lambda self, *given: MARK(self, *given) + 1),
+    "are not the same number": (Delayed, "_sift", lambda self, *given: SIFT(self, *given) + 1),
+}
+"""Message of an internal error → what is planted: counts of states that contradict each other."""
+
+
+@pytest.mark.parametrize("said", CONTRADICTIONS)
+def test_counts_that_contradict_each_other_are_an_internal_error(
+    said: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_batches(monkeypatch)
-    honest = visited.in_order
-
-    def lossy(table: Any, marks: Any) -> Any:
-        return (part[1:] if marks is None else part for part in honest(table, marks))
-
-    monkeypatch.setattr(visited, "in_order", lossy)
-    with pytest.raises(InternalError, match="lost on the way from the table to the disk"):
-        on_disk(model, tmp_path / "kept")
-
-
-def test_candidates_that_are_neither_new_nor_known_are_an_error_of_ours(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_batches(monkeypatch)
-    honest = VisitedRuns.mark
-    monkeypatch.setattr(VisitedRuns, "mark", lambda self, table, marks: honest(self, table, marks) + 1)
-    with pytest.raises(InternalError, match="candidates were lost"):
-        on_disk(model, tmp_path / "kept")
-
-
-def test_new_states_that_are_not_handed_over_are_an_error_of_ours(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small_batches(monkeypatch)
-    honest = Delayed._sift
-    monkeypatch.setattr(
-        Delayed, "_sift", lambda self, workers, hand_over: honest(self, workers, hand_over) + 1
-    )
-    with pytest.raises(InternalError, match="are not the same number"):
+    monkeypatch.setattr(*CONTRADICTIONS[said])
+    with pytest.raises(InternalError, match=said):
         on_disk(model, tmp_path / "kept")

@@ -8,8 +8,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import pytest
 
-from highwater.checker.engines import reference, state_graph
-from highwater.checker.engines.native import search
+from highwater.checker.engines import state_graph
+from highwater.checker.engines.native import search, worker
 from highwater.checker.engines.native.code import machine
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
@@ -35,7 +35,7 @@ def test_a_kernel_that_drops_an_action(monkeypatch: pytest.MonkeyPatch) -> None:
         return output.start if number == dropped else take(self, f, scope, number, instance, output)
 
     monkeypatch.setattr(kernels.Kernels, "_take", forget)
-    assert disagreements(model, Program(model), 2000)
+    assert disagreements(model, Program(model), 600)
 
 
 def test_a_kernel_that_forgets_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +46,7 @@ def test_a_kernel_that_forgets_a_write(monkeypatch: pytest.MonkeyPatch) -> None:
         return values(self, model.inputs[leaf] if leaf == 1 else node, leaf)
 
     monkeypatch.setattr(ValueScope, "pack", stale)
-    assert disagreements(model, Program(model), 2000)
+    assert disagreements(model, Program(model), 600)
 
 
 @pytest.mark.parametrize("operation", ["floordiv", "mod"])
@@ -64,7 +64,7 @@ def test_a_division_that_rounds_towards_zero(monkeypatch: pytest.MonkeyPatch, op
         return self._function.op(f"add i64 {found}, 1") if node.args[1].low <= 0 else found
 
     monkeypatch.setattr(ir.ValueScope, "_divided", by_zero if operation == "floordiv" else towards_zero)
-    assert disagreements(model, Program(model, effort=Effort.QUICK), 1000)
+    assert disagreements(model, Program(model, effort=Effort.QUICK), 600)
 
 
 def test_a_wrong_pack_width(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_a_wrong_pack_width(monkeypatch: pytest.MonkeyPatch) -> None:
         return honest(word, shift, max(1, bits - 1), low)
 
     monkeypatch.setattr(state_graph, "Slot", narrow)
-    assert disagreements(model, Program(model), 2000)
+    assert disagreements(model, Program(model), 600)
 
 
 def test_a_planted_unchecked_guard_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def test_a_planted_unchecked_guard_is_detected(monkeypatch: pytest.MonkeyPatch) 
         yield from honest(instances, depth if depth == 0 else 99)
 
     monkeypatch.setattr(kernels, "_by_guard", first_only)
-    assert disagreements(model, Program(model), 2000)
+    assert disagreements(model, Program(model), 600)
 
 
 def test_a_branch_that_takes_the_values_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,10 +134,10 @@ def test_a_growth_that_loses_fingerprints(monkeypatch: pytest.MonkeyPatch) -> No
         assert broken != text
         return broken
 
-    model = Model(zoo.Counters({"counters": 3, "top": 170}), [])  # 5 million states: the table grows once
-    assert search(model, SearchOptions()).distinct_states == 171**3
+    monkeypatch.setattr(worker, "_FIRST_SLOTS", 1 << 16)
+    model = Model(zoo.Counters({"counters": 4, "top": 20}), [])
     monkeypatch.setattr(runtime.Runtime, "_grow", lossy)
-    assert search(model, SearchOptions(limit_states=12_000_000)).distinct_states != 171**3
+    assert search(model, SearchOptions(limit_states=1_000_000)).distinct_states != 21**4
 
 
 @pytest.mark.usefixtures("compiled_anew", "better_code_beside")
@@ -172,7 +172,6 @@ def test_a_frontier_that_loses_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert search(counters(), SearchOptions(workers=1)).distinct_states != 10**4
 
 
-def test_the_reference_is_not_blind_either() -> None:
-    """The expected count is confirmed by arithmetic and the reference search."""
+def test_without_a_defect_the_count_is_right() -> None:
+    """Without a defect the count is that of arithmetic."""
     assert search(counters(), SearchOptions()).distinct_states == 10**4
-    assert reference.search(counters(), SearchOptions()).distinct_states == 10**4

@@ -20,7 +20,7 @@ from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk import runs, visited
 from highwater.checker.engines.native.disk.code import code
 from highwater.checker.engines.native.disk.visited import VisitedRuns, in_order
-from highwater.checker.engines.native.frontier import DataFile, KeptArray, Scratch, Store
+from highwater.checker.engines.native.frontier import DataFile, KeptArray, Level, Scratch, Store
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text.runtime import SLACK
 from highwater.checker.engines.native.worker import Table
@@ -174,6 +174,26 @@ def test_a_planted_error_in_the_store_is_detected(wrong: type[Store]) -> None:
         except (AssertionError, OSError):
             found += 1
     assert found
+
+
+def test_each_state_of_a_level_is_in_one_chunk() -> None:
+    store, level = Store(1 << 20, None), Level()
+    sizes = [3, 1, 4]
+    for size in sizes:
+        column = np.full(size, size, dtype=np.uint64)
+        level.add(size, store.put(column), store.put(column))
+    assert level.size == sum(sizes)
+    places = [(chunk.count, index - chunk.base) for index in range(8) for chunk in [level.chunk_of(index)]]
+    assert places == [(size, place) for size in sizes for place in range(size)]
+
+
+def test_a_file_without_arrays_is_filled_from_its_start_again(tmp_path: Path) -> None:
+    store = Store(0, str(tmp_path))
+    for kept in [store.put(np.arange(8, dtype=np.uint64)) for _ in range(2)]:
+        store.drop(kept)
+    store.put(np.arange(16, dtype=np.uint64))
+    assert store.spilled_bytes == 16 * 8
+    store.close()
 
 
 def test_a_bit_that_flips_in_the_file_is_found() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from highwater.model.language import Int, Seq, SeqValue, Struct, Truth
@@ -71,6 +71,7 @@ short_logs = st.lists(st.integers(0, 3), max_size=7).map(
 )
 
 
+@settings(max_examples=30)
 @given(short_logs, short_logs)
 def test_logs_are_compared_by_last_epoch_and_then_by_length(candidate: Log, voter: Log) -> None:
     def key(log: Log) -> tuple[int, int]:

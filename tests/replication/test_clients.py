@@ -55,10 +55,7 @@ def test_a_leader_that_is_elected_anew_answers_the_producers_of_its_former_epoch
 
 @pytest.mark.parametrize(
     ("steps", "hwms"),
-    [
-        (["crash_broker", "fence_broker"], [0, 1]),
-        (["begin_shutdown", "finish_shutdown"], [1]),
-    ],
+    [(["crash_broker", "fence_broker"], [0, 1]), (["begin_shutdown", "finish_shutdown"], [1])],
     ids=["crashed", "stopped"],
 )
 def test_only_a_crashed_broker_comes_back_with_an_older_hwm(steps: list[str], hwms: list[int]) -> None:

@@ -35,23 +35,19 @@ DEPTHS = {
         "acknowledged_records_survive": 22,
     },
 }
-QUICK = [
-    name
-    for name, found in findings.FINDINGS.items()
-    if not found.get("large") and name != "forgotten-leader"  # each of its searches takes seconds
-]
+QUICK = ("elr-turned-off", "level-raised", "stuck-elr", "first-partition-of-two")
+"""Findings of safety and of liveness, of one partition and of two."""
+REST = "searches up to millions of states; fast for other findings"
 KEPT_SAFE = {"cleared-elr": {"min_isr_change_empties_elr"}}
 """Rules that a finding does not need to be closed; without them the trunk's min ISR defect would appear."""
 
 
-@pytest.mark.parametrize("name", findings.FINDINGS)
+@pytest.mark.parametrize("name", all_but(QUICK, findings.FINDINGS, REST))
 def test_a_finding_is_there(name: str) -> None:
     assert {e.name: e.depth for e in findings.found(name).examples} == DEPTHS[name]
 
 
-@pytest.mark.parametrize(
-    "name", all_but(QUICK, findings.FINDINGS, "searches millions of states; fast for the other findings")
-)
+@pytest.mark.parametrize("name", all_but(QUICK, findings.FINDINGS, REST))
 def test_a_smallest_set_of_rules_closes_it(name: str) -> None:
     for switches in findings.FINDINGS[name]["closes"]:
         closed = findings.switched(name, switches)
@@ -63,10 +59,10 @@ def test_a_smallest_set_of_rules_closes_it(name: str) -> None:
             assert findings.switched(name, fewer).examples
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "level-lowered", "level-raised"],
-)
+MENDED = ("elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "level-lowered", "level-raised")
+
+
+@pytest.mark.parametrize("name", all_but(QUICK[:2], MENDED, REST))
 def test_the_mended_profile_has_no_mended_finding(name: str) -> None:
     model = Request.of(
         scenario_files.find(findings.PLACE + name), Overrides(profile="kafka_4_2_mended")

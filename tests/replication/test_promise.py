@@ -18,6 +18,7 @@ from highwater.invariants.replication.promise import keeps_the_promise
 from highwater.model.language import Model, Protocol, State, as_bool, where
 from highwater.model.language.refinement import Refinement, refines
 from highwater.model.promise import Promise
+from tests.slow import all_but, slow
 
 PLACE = "replication/sanity-promise-"
 
@@ -59,7 +60,9 @@ def test_there_is_a_scenario_for_each() -> None:
         assert rule[1] is False
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize(
+    "name", all_but(("without-gate", "forgotten-elr"), BROKEN, "fast for two; the gate searches all, too")
+)
 def test_a_rule_that_is_off_breaks_the_promise(name: str) -> None:
     example = broken(PLACE + name)
     assert example is not None
@@ -160,6 +163,7 @@ def test_the_promise_depends_on_order_and_values() -> None:
     assert example.abstract.steps[-1].changes["log"] == ([0], [1, 0])
 
 
+@slow("a bounded check; tests/language/test_refinement.py has a fast one")
 def test_z3_finds_the_same_step() -> None:
     """The shortest violation has six states."""
     found = bounded.check(model_of(PLACE + "without-gate"), 6)

@@ -302,12 +302,7 @@ ALL: list[tuple[int, int | None]] = [(0, 10), (1, 11)]
             "no member is fenced or shutting down",
         ),
         ({"registrations": brokers(fenced="1"), "version": 1}, ALL, "OPERATION_NOT_ATTEMPTED", None),
-        (
-            {},
-            [(0, 10), (1, 4)],
-            "INELIGIBLE_REPLICA",
-            "every member's broker epoch is the registered one",
-        ),
+        ({}, [(0, 10), (1, 4)], "INELIGIBLE_REPLICA", "every member's broker epoch is the registered one"),
         ({}, [(0, 10), (1, None)], "NONE", None),
     ],
 )
@@ -383,8 +378,7 @@ def test_966_9_the_elr_stays_within_the_replicas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "check"),
-    [([], "the target has a replica"), ([0, 0], "the target has every replica once")],
+    ("target", "check"), [([], "the target has a replica"), ([0, 0], "the target has every replica once")]
 )
 def test_targets_that_are_refused(target: list[int], check: str) -> None:
     verdict = reassign(rules(), partition(), target)["checks"]

@@ -34,17 +34,14 @@ QUORUM = [
 ]
 
 
-def smallest(protocol: str, count: int = 4) -> list[str]:
+def smallest(protocol: str, count: int = 2) -> list[str]:
     """The smallest standard scenarios of a protocol; `.ci/run` checks all of them."""
     of = [n for n in STANDARD if n.rpartition("/")[0] == protocol and not n.startswith(DEFECT)]
     return sorted(of, key=lambda n: BASELINE[n]["distinct_states"])[:count]
 
 
 TRUNCATION = [n for n in STANDARD if n.startswith("truncation/")]
-SMALL = sorted(
-    {*TRUNCATION, *(n for p in registry.NAMES for n in smallest(p))},
-    key=STANDARD.index,
-)
+SMALL = sorted({*TRUNCATION, *(n for p in registry.NAMES for n in smallest(p))}, key=STANDARD.index)
 ALL = largest("32 million states: `.ci/run` explores them by the gate, and fails if one is not as expected")
 
 
@@ -90,7 +87,7 @@ def test_standard_scenarios_give_the_expected_results(names: tuple[str, ...]) ->
         "truncation/kip-320-first-try",
         "truncation/truncate-to-hwm",
     }
-    assert len(found) > 20
+    assert len(found) > 12
     assert {r["scenario"]: r["promised"] for r in found} == {r["scenario"]: True for r in found}
     assert {r["scenario"]: r["warnings"] for r in found} == {r["scenario"]: [] for r in found}
     counts = {r["scenario"]: r["distinct_states"] for r in found}

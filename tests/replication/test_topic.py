@@ -84,7 +84,7 @@ def test_a_step_acts_on_a_partition_as_on_a_single_one(topic: Model, alone: Mode
     both, one = Interpreter(topic), Interpreter(alone)
     compared: set[tuple[str, int]] = set()
     rng = random.Random(1)
-    for state in reachable_states(topic, 400, seed=7):
+    for state in reachable_states(topic, 150, seed=7):
         for number in rng.sample(both.enabled(state), min(6, len(both.enabled(state)))):
             instance = topic.instances[number]
             if instance.action.name == "register_in_part":

@@ -9,6 +9,12 @@ REASSIGNS = {"reassign", "cancel_reassignment"}
 CHANGES = {"alter_partition"} | SHRINKS | ELECTS
 UNDER_ISR = {"fence", "start_controlled_shutdown", "unfence"}
 
+
+def each(properties: str, actions: set[str]) -> dict[str, set[str]]:
+    """The same actions for each property; names are separated by spaces."""
+    return dict.fromkeys(properties.split(), actions)
+
+
 HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     # 841.2. The only way into the ISR that relies on the leader's request.
     ("ineligible_replica_check",): {
@@ -20,31 +26,20 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
     ("member_epoch_check",): {"electable_completeness": {"alter_partition"}},
     # An ISR without its leader; an empty ISR, whose successor leader differs from the last known one; or an
     # ISR of brokers that are no replicas, none of which can lead.
-    ("valid_isr_check",): {
-        name: {"alter_partition"}
-        for name in (
-            "isr_within_replicas",
-            "leader_in_isr",
-            "last_known_leader_only_without_leader",
-            "only_active_brokers_join_the_isr",
-            "somebody_leads_the_isr",
-            "completed_reassignments_leave_min_isr_members",
-            "electable_replicas_are_elected_first",
-            "leaders_from_outside_are_allowed",
-            "active_leaders_stay_in_the_isr",
-            "reassignments_complete_when_they_can",
-            "partitions_remember_their_last_leader",
-        )
-    },
+    ("valid_isr_check",): each(
+        "isr_within_replicas leader_in_isr last_known_leader_only_without_leader "
+        "only_active_brokers_join_the_isr somebody_leads_the_isr "
+        "completed_reassignments_leave_min_isr_members electable_replicas_are_elected_first "
+        "leaders_from_outside_are_allowed active_leaders_stay_in_the_isr "
+        "reassignments_complete_when_they_can partitions_remember_their_last_leader",
+        {"alter_partition"},
+    ),
     # B8. The replica order elects a member that joins the ISR by the same record.
-    ("leader_stays",): {
-        name: {"alter_partition"}
-        for name in (
-            "electable_replicas_are_elected_first",
-            "leaders_from_outside_are_allowed",
-            "partitions_remember_their_last_leader",
-        )
-    },
+    ("leader_stays",): each(
+        "electable_replicas_are_elected_first leaders_from_outside_are_allowed "
+        "partitions_remember_their_last_leader",
+        {"alter_partition"},
+    ),
     # 966.5. A broker that lost its log stays in ISR or ELR, although it is fenced.
     ("unclean_registration",): {
         "leader_is_active": {"register"},
@@ -58,10 +53,10 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
         "recovery_quorum_keeps_min_isr_members": {"alter_partition", "fence", "start_controlled_shutdown"},
     },
     # A leader elected from the ELR is an ISR of one; with min ISR 1, that must empty the ELR.
-    ("elr_follows_election",): {
-        name: ELECTS | {"register", "reassign"}
-        for name in ("elr_only_under_min_isr", "electable_completeness", "last_known_elr_only_under_min_isr")
-    },
+    ("elr_follows_election",): each(
+        "elr_only_under_min_isr electable_completeness last_known_elr_only_under_min_isr",
+        ELECTS | {"register", "reassign"},
+    ),
     # 966.3. The last ISR member stays in the ISR and is in the ELR too, even if it lost its log.
     ("isr_may_become_empty",): {
         "isr_and_elr_are_disjoint": SHRINKS,
@@ -69,10 +64,9 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
         "electable_completeness": {"register"},
     },
     # 966.8. With the lower min ISR, records can be committed that ELR members lack.
-    ("min_isr_change_empties_elr",): {
-        name: {"change_min_isr"}
-        for name in ("elr_only_under_min_isr", "electable_completeness", "last_known_elr_only_under_min_isr")
-    },
+    ("min_isr_change_empties_elr",): each(
+        "elr_only_under_min_isr electable_completeness last_known_elr_only_under_min_isr", {"change_min_isr"}
+    ),
     # 966.10. An ELR member that lost its log is not remembered.
     ("last_known_elr",): {"recovery_quorum_keeps_min_isr_members": {"register"}},
     # 966.9. Completing a reassignment can leave fewer replicas than min ISR, all in the ISR. Unfencing acts
@@ -82,14 +76,9 @@ HOLES: dict[tuple[str, ...], dict[str, set[str]]] = {
         "reassignments_complete_when_they_can": {"alter_partition"} | SHRINKS,
     },
     # Alone, elr_within_replicas is harmless (see HARMLESS).
-    ("elr_within_replicas", "reassignment_needs_min_isr"): dict.fromkeys(
-        (
-            "elr_within_replicas",
-            "elr_only_under_min_isr",
-            "electable_completeness",
-            "last_known_elr_only_under_min_isr",
-            "reassignments_complete_when_they_can",
-        ),
+    ("elr_within_replicas", "reassignment_needs_min_isr"): each(
+        "elr_within_replicas elr_only_under_min_isr electable_completeness "
+        "last_known_elr_only_under_min_isr reassignments_complete_when_they_can",
         (CHANGES | REASSIGNS) - {"unfence"},
     ),
     # B8. All actions that elect a leader, or leave the partition without one.

@@ -37,10 +37,7 @@ GALLERY = [
     and not any(place in name for place in ("/gap-", "/reach", "/small-", "/sanity-"))  # no rule closes these
     if scenario_files.find(name).expectation.violated or "/defect-" in name
 ]
-QUICK = {
-    "replication/defect-join-below-hwm",
-    "replication/controller/trunk-min-isr",
-}
+QUICK = {"replication/controller/trunk-min-isr"}
 DEEP = {
     "replication/controller/kafka-4.2-shut-out",
     "replication/defect-reassignment-under-min-isr",
@@ -77,7 +74,7 @@ def solved(model: Model, depth: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     "name",
     [
-        *all_but(QUICK, ASKED, "two bounded checks of each defect; fast for two defects"),
+        *all_but(QUICK, ASKED, "two bounded checks of each defect; fast for one defect"),
         *(
             pytest.param(name, marks=largest("the last one or two states take a minute"))
             for name in sorted(DEEP)
@@ -103,10 +100,7 @@ def test_defects_are_found_where_the_explorer_finds_them(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "closed"),
     [
-        (
-            "replication/gap-recovery-quorum",
-            Overrides(rules={"fenced_before_registration": True}),
-        ),
+        ("replication/gap-recovery-quorum", Overrides(rules={"fenced_before_registration": True})),
         ("replication/controller/gap-resumed-shutdown", Overrides({"resumed_shutdowns": 0})),
     ],
 )

@@ -27,15 +27,22 @@ from highwater.model.language import (
     require,
 )
 from highwater.model.language.interpreter import Interpreter
-from tests import zoo
 from tests.slow import largest, slow
 from tests.solver.controller_holes import HARMLESS, HOLES, OTHER_PHASE
 from tests.solver.controllers import HELPERS, broken, controller, prove
 from tests.solver.test_bounded import Odometer, never_turns_over
 
 
-def test_the_rules_are_inductive_for_three_brokers() -> None:
-    result = prove(controller(3))
+@pytest.mark.parametrize(
+    "brokers",
+    [
+        2,
+        *(pytest.param(n, marks=slow("the proof for more brokers; fast for two")) for n in (3, 4)),
+        pytest.param(5, marks=largest("the benchmark proves it too")),
+    ],
+)
+def test_the_rules_are_inductive(brokers: int) -> None:
+    result = prove(controller(brokers))
     assert result.failures == []
     assert result.proved
     assert result.never == []
@@ -48,14 +55,6 @@ def test_the_rules_are_inductive_for_three_brokers() -> None:
         WITHIN_TYPES,
     ):
         assert {v.action for v in result.verdicts if v.property == name} >= actions - {INITIAL}
-
-
-@slow("the proof for more brokers; fast for three")
-@pytest.mark.parametrize("brokers", [4, pytest.param(5, marks=largest("the benchmark proves it too"))])
-def test_the_rules_are_inductive_for_more_brokers(brokers: int) -> None:
-    result = prove(controller(brokers))
-    assert result.proved
-    assert result.never == []
 
 
 @slow("proves reassignments for each replication factor; fast for factor 3")
@@ -137,7 +136,7 @@ def test_a_failure_names_the_invariant_that_would_exclude_it() -> None:
 
 
 def test_limits_are_results() -> None:
-    result = induction.prove(controller(3), limits=Limits(seconds=0.3))
+    result = induction.prove(controller(3), limits=Limits(seconds=0.1))
     assert result.stopped_by == "seconds"
     assert not result.proved
     assert not result.failures
@@ -265,12 +264,6 @@ class _Journal(Protocol):
 def test_a_parameter_that_bounds_a_sequence_stays_bounded() -> None:
     _, parameters = unbounded(_Journal, {"length": 4}, [])
     assert parameters == {"length": 4, "last": BEYOND}
-
-
-def test_a_model_within_bit_vectors_only() -> None:
-    model = Model(zoo.Counters({"counters": 2, "top": 2}), [zoo.never_all_at_top, zoo.first_leads])
-    result = induction.prove(model)
-    assert broken(result) == {"never_all_at_top": {"up"}}
 
 
 @slow("two inductions; fast in one process")

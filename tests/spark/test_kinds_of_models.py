@@ -12,7 +12,6 @@ import pytest
 from highwater.checker.engines import native
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import SearchResult
-from highwater.model.language.interpreter import BoundError
 from tests.checker.conftest import COUNTER
 from tests.slow import slow
 from tests.spark.conftest import scenario
@@ -49,12 +48,3 @@ def test_a_protocol_of_ones_own_with_a_violation_and_a_deadlock(
     same_counts(found, expected)
     assert found.violations == expected.violations
     counterexample.follow_all(model, found.violations)
-
-
-def test_a_bound_error_equals_the_native_search_s(on_spark: Callable[..., SearchResult], own: Any) -> None:
-    model, options = scenario(own("[parameters]\ntop = 9\nsize = 4\n"))
-    with pytest.raises(BoundError) as expected:
-        native.search(model, options)
-    with pytest.raises(BoundError) as found:
-        on_spark(model, options, small=1)
-    assert str(found.value) == str(expected.value)

@@ -137,9 +137,10 @@ def link(path: Path) -> None:
         (pipe, "is damaged"),
         (link, "Too many levels of symbolic links"),
         (lambda path: os.truncate(path, 1 << 40), "is damaged"),
+        (lambda path: os.truncate(path, 100), "is damaged"),
         (Path.unlink, "is not there"),
     ],
-    ids=["a pipe", "a link", "larger", "gone"],
+    ids=["a pipe", "a link", "larger", "cut off", "gone"],
 )
 def test_a_damaged_level_file_is_refused(
     change: Callable[[Path], None], said: str, kept: SparkCheckpoint

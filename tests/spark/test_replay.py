@@ -51,7 +51,7 @@ def reports(file: Path) -> list[dict[str, Any]]:
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log with findings, and with changes that do not conform."""
     folder = tmp_path_factory.mktemp("log")
-    write_log(folder / "", partitions=60, records=1500, brokers=5, seed=3)
+    write_log(folder / "", partitions=20, records=500, brokers=5, seed=3)
     return changed(read(folder), Random(0)).write(tmp_path_factory.mktemp("changed"))
 
 
@@ -79,7 +79,9 @@ def test_the_clusters_of_kafka_4_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_spark")
-@pytest.mark.parametrize("shares", [1, 2, 7])
+@pytest.mark.parametrize(
+    "shares", [7, *(pytest.param(n, marks=slow("fast with more shares")) for n in (1, 2))]
+)
 def test_one_log_in_shares(log: Path, shares: int) -> None:
     from highwater.checker.engines.spark.replay import SparkReplay
     from highwater.checker.engines.spark.session import session

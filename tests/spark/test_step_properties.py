@@ -14,13 +14,14 @@ from highwater.checker.engines import native
 from highwater.checker.engines.spark.program import RowBuffers
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
+from tests.slow import slow
 from tests.spark.test_search import same_counts
 from tests.steps.ledger import DEPTHS, ledger
 
 ALL = SearchOptions(workers=1, all_states=True)
 
 
-@pytest.mark.parametrize("small", [1, 60, 200_000])
+@pytest.mark.parametrize("small", [60, 200_000])
 def test_spark_finds_the_steps_that_violate(on_spark: Callable[..., SearchResult], small: Any) -> None:
     """The first levels run on the driver, the others on the cluster; both find violations."""
     model = ledger()
@@ -47,7 +48,9 @@ def test_a_planted_lost_violation_is_detected(
     assert not on_spark(model, ALL).violations
 
 
-@pytest.mark.parametrize("symmetry", [False, True])
+@pytest.mark.parametrize(
+    "symmetry", [False, pytest.param(True, marks=slow("two more searches; fast without symmetry"))]
+)
 def test_tables_of_both_engines_say_the_same_of_steps(
     on_spark: Callable[..., SearchResult], tmp_path: Path, symmetry: Any
 ) -> None:

@@ -92,19 +92,6 @@ def descendants(pid: int) -> Iterator[tuple[int, str]]:
             yield from descendants(child)
 
 
-def test_a_killed_driver_goes_on(tmp_path: Path, counts: dict[str, Any]) -> None:
-    levels, file = tmp_path / "levels", tmp_path / "result.json"
-    process = start(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels)
-    # Levels 11 to 21 run on the cluster; a file of the next level exists, its manifest does not.
-    wait_for(lambda: any((levels / "level-00016").glob("*.parquet")), process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert not (levels / "level-00016.json").exists()
-    rest = command(*LARGE, "--spark-master", "local[2]", "--checkpoint", levels, "--resume", "--json", file)
-    subprocess.run(rest, env=environment(), check=True, capture_output=True)
-    same(result(file), counts)
-
-
 def test_a_killed_executor_costs_a_retry(tmp_path: Path, counts: dict[str, Any]) -> None:
     levels, file = tmp_path / "levels", tmp_path / "result.json"
     process = start(*LARGE, "--spark-master", CLUSTER, "--checkpoint", levels, "--json", file)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests.native.on_disk import assert_same
-from tests.native.test_checkpoint import rewritten
 from tests.steps.ledger import DEPTHS, ledger
 
 
@@ -45,21 +43,3 @@ def test_another_property_is_another_search(tmp_path: Path) -> None:
     part(ledger("values_never_fall"), tmp_path, 40, resume=False)
     with pytest.raises(InputError, match="made with other properties"):
         part(ledger("term_never_falls"), tmp_path)
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"values_never_fall": [4, 1 << 40, 7]},
-        {"values_never_fall": [99, 0, 7]},
-        {"values_never_fall": [4, 0, 999]},
-        {"nothing_known": [0, 0, 0]},
-        {"values_never_fall": 7},
-        [],
-    ],
-)
-def test_a_violation_that_cannot_be_is_refused(tmp_path: Path, broken: Any) -> None:
-    part(ledger(), tmp_path, 120, resume=False)
-    rewritten(tmp_path, broken=broken)
-    with pytest.raises(InputError, match="damaged"):
-        part(ledger(), tmp_path)

@@ -200,11 +200,6 @@ def test_a_machine_finds_the_step_and_shrinks_the_run(store: Path) -> None:
     assert "is violated by step 5" in str(failure)
 
 
-def test_a_machine_that_looks_at_states_only(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ModelMachine, "_violated", lambda self, b, state: self.interpreter.violated(state))
-    run_machine(machine("store.toml", rules={"remembers": False}), 300)
-
-
 # --- refused and vacuous properties --------------------------------------------------------------------------
 
 
