@@ -23,12 +23,12 @@ export PIP_NO_INPUT := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup check lint test test-all bench docs dist clean
+.PHONY: help setup check lint test test-integration test-all bench docs dist clean
 
 help: ## print this list
 	@echo "Highwater: make targets"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | \
-		while IFS='|' read -r name text; do printf '  %-9s %s\n' "$$name" "$$text"; done
+		while IFS='|' read -r name text; do printf '  %-16s %s\n' "$$name" "$$text"; done
 
 setup: $(ALL) ## create .venv and install the project, all pinned dependencies and the tools for tests
 	@:
@@ -73,9 +73,13 @@ lint: setup ## ruff check, ruff format --check, mypy, import-linter, the vocabul
 	@echo "lint: vocabulary"
 	@found=$$($(BIN)/python -m docs.pages.vocabulary) || { echo "$$found" >&2; exit 1; }
 
-test: lint ## lint, then the tests, without those marked slow
+test: lint ## lint, then the tests, without those marked slow or integration
 	@echo "test: pytest"
 	@$(BIN)/python -m pytest $(XDIST)
+
+test-integration: setup ## the tests with Spark, Kafka's code, a browser and pip, without those marked slow
+	@echo "test: pytest, integration tests"
+	@$(BIN)/python -m pytest $(XDIST) -m "integration and not slow"
 
 test-all: lint ## lint, then every test; with HIGHWATER_TESTS=whole no sample, but all of it
 	@echo "test: pytest, slow tests included"

@@ -42,6 +42,16 @@ APART = (
 )
 """Long tests that share nothing with others: each can run in any process."""
 
+INTEGRATION = (
+    "tests/conform/",
+    "tests/packaging/",
+    "tests/pages/",
+    "tests/spark/",
+    "tests/states/",
+    "tests/traces/test_page_drawn.py",
+)
+"""Folders and files whose tests start Spark, Kafka's code, a browser or pip."""
+
 FIRST = (*TOGETHER, "tests/docs/", "tests/solver/", "tests/traces/", "tests/replication/", "tests/gate/")
 """Groups that start first: long ones must not be left for the end."""
 
@@ -78,8 +88,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse slow marks without a reason. With xdist, sort the tests by FIRST."""
+    """Refuse slow marks without a reason, and mark the tests of INTEGRATION. With xdist, sort the tests by FIRST."""
+    for item in items:
+        if item.nodeid.startswith(INTEGRATION):
+            item.add_marker("integration")
     if wrong := without_reason(items):
         raise pytest.UsageError(f"marked slow without a reason: {', '.join(wrong)}; see tests/slow.py")
     if config.pluginmanager.hasplugin("xdist"):
