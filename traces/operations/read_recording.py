@@ -34,7 +34,7 @@ _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})-IV([0-9]{1,3})")
 
 
 def metadata_version(text: str) -> tuple[int, int, int]:
-    """The three numbers of a metadata version such as 4.0-IV3. Raises ValueError."""
+    """The three numbers of a metadata version such as 4.0-IV3. Raises ValueError if the text has another form."""
     match = _VERSION.fullmatch(text)
     if match is None:
         raise ValueError("not a metadata version such as 4.0-IV3")
@@ -239,7 +239,10 @@ def _by_key(
 
 
 def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
-    """The entries (broker, topic, partition) of the ELR index that match no ELR member. Raises TraceError."""
+    """The entries (broker, topic, partition) of the ELR index that match no ELR member.
+
+    Raises TraceError if an entry is invalid.
+    """
     found = []
     for place, item in line.items("elrIndexExtra"):
         if not isinstance(item, list) or len(item) != 3:
@@ -437,7 +440,10 @@ _NEWER: dict[str, Form] = {
 
 
 def read_controller_trace(path: Path) -> tuple[RecordingMeta, Iterator[Operation]]:
-    """The meta line, and an iterator over the operations. Both this function and the iterator raise TraceError."""
+    """The meta line of a recording, and an iterator over the operations.
+
+    Raises TraceError if the file or the meta line cannot be read. The iterator raises it for an invalid operation.
+    """
     lines = read_lines(path)
     line, first = next(lines)
     meta = _meta(Fields(Place(path, line), first, ("meta",)))
