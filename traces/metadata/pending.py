@@ -256,7 +256,7 @@ class Pending:
             share.reaches[key] = reach
 
     def _registered(self, explained: Sequence[_Explained]) -> None:
-        """Check that all changes since a registration's epoch, and no others, belong to the registration (B8)."""
+        """Check which changes belong to a registration (B8): those from its broker epoch to its record, no others."""
         if not self._registrations:
             return
         for change in explained:

@@ -231,7 +231,7 @@ class Watch:
     - ``tracks`` selects partitions by name for the next two callbacks.
     - ``on_change``: gets each change of a selected partition.
     - ``on_setting_in_force``: gets the name of a selected partition, and a setting that changed for it.
-    - ``on_setting``: is called when min ISR or unclean election is set for any topic; gets the topic, None for all topics.
+    - ``on_setting``: gets the topic whose min ISR or unclean election is set (None: all topics), selected or not.
     - ``histories``: records the changes of all partitions of topics.
     """
 
@@ -275,7 +275,10 @@ class Reporter:
             self.report.skipped[what] = self.report.skipped.get(what, 0) + number
 
     def skipped_of_partition(self, what: str) -> None:
-        """Count, in ``skipped_of_partitions``, a record of one partition that is not followed."""
+        """Count, in ``skipped_of_partitions``, a record of the kind ``what`` about one partition.
+
+        Replay does not follow such a record.
+        """
         self.skipped_of_partitions[what] = self.skipped_of_partitions.get(what, 0) + 1
 
     def unexplained(

@@ -296,7 +296,10 @@ _DATA_OF: dict[str, Form] = {
 
 
 def read_record(place: Place, value: Any) -> Record:
-    """Read a metadata record, without the fields that the replay does not compare. Raises TraceError."""
+    """Read a metadata record, without the fields that the replay does not compare.
+
+    Raises TraceError if the record is invalid.
+    """
     f = Fields(place, value, ("type", "version", "data"))
     kind, raw = f.choice("type", tuple(_RECORDS)), f.raw("data")
     data, readers = Fields(place.at("data"), raw, *_RECORDS[kind]), {**_DATA, **_DATA_OF.get(kind, {})}
