@@ -52,7 +52,7 @@ class Mode(Enum):
 
 
 class NotKeptError(LookupError):
-    """The cache has no answer to a question, and searches are not allowed: the model has changed."""
+    """Raised if the cache lacks an answer and searches are not allowed. Usually the model has changed."""
 
 
 @dataclass

@@ -179,7 +179,7 @@ BUDGETS: tuple[Mapping[str, int], ...] = (
     {"bounces": 1, "removals": 1, "metadata": 0},
     {"bounces": 1, "older_controllers": 1, "metadata": 0},
 )
-"""The budgets of the searches: each row of ZooKeeper's table needs one search with each of them."""
+"""The budgets of the searches. For each row of ZooKeeper's table, one search runs with each of these budgets."""
 
 
 def _zookeeper_table() -> Iterator[str]:

@@ -121,7 +121,7 @@ class Ranges:
 LIMIT_SEEN = 1000
 """The most violations stored per broker and partition; more are only counted."""
 LIMIT_STINTS = 10_000
-"""The most leader epochs led, and the most changes to follower, stored per broker and partition: the latest ones."""
+"""The most stints as leader, and the most starts as follower, stored per broker and partition: the latest ones."""
 AS_LOGGED = 0
 """Placeholder for a setting that the broker did not log: the metadata log's value applies."""
 RECENT = 64

@@ -320,7 +320,7 @@ class Ledger:
     def _close(
         self, id: str, offset: int, time: int, why: str = "", *, is_gone: bool = False
     ) -> IncidentEvent:
-        """Close an incident. ``is_gone``: its record is gone, and another one can have the same id."""
+        """Close an incident. ``is_gone``: its record left the log, so a new incident can have the same id."""
         one = self.open.pop(id)
         said = one.incident
         if not is_gone:

@@ -34,7 +34,7 @@ _LOOK_EVERY = 10
 _SETTLED_AFTER = 2.0
 """The seconds after the last batch until an incomplete group of records counts as complete."""
 _PATIENCE = 20
-"""The number of polls that reach the end of a log read again, and do not reach the offset read before, until the log
+"""While a log is read again: the number of polls that must reach its end, but not the offset read before, until the log
 counts as shorter."""
 
 

@@ -27,8 +27,8 @@ _HEAD = 1 << 12
 _AT_ONCE = 4 << 20
 """The most bytes of a segment that one poll reads; a single larger batch is read whole."""
 _PATIENCE = 20
-"""The number of polls after which bytes that are still no valid batch count as damage, and records that are still
-missing before a later segment as lost."""
+"""A limit in polls. Bytes that are no valid batch for so many polls count as damage; records that are missing before a
+later segment for so many polls count as lost."""
 
 
 class LogStart(NamedTuple):

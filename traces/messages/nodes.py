@@ -29,7 +29,7 @@ from highwater.traces.rules import profiles
 MAX_BEFORE = 500_000
 """The most pairs of follower and partition whose last fetch is stored."""
 LEADERSHIPS = 64
-"""At this number of leaderships, the leaderships of deleted partitions are dropped for the first time."""
+"""When so many leaderships are stored, those of deleted partitions are dropped for the first time."""
 
 
 LIVES = 1000
@@ -312,7 +312,7 @@ class Node:
         return self._histories[key]
 
     def _restarted(self, now: float) -> None:
-        """Handle a new registration of the broker: requests in flight when its process died have no line."""
+        """Handle a new registration of the broker. Requests in flight when its former process died have no line."""
         self._start = self.context.index.starts_after(self.broker, now)
         for led in self.led.values():
             if led is not None:

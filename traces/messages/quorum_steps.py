@@ -319,8 +319,10 @@ class Fetches(Explainer):
 # --- leaders ---------------------------------------------------------------------------------------------
 
 EARLY, LATE = 0.9, 1.1
-"""The fractions of the wait time between which it is uncertain if the park timer ran out. The line with a fetch's
-arrival is written later than the arrival, and the line of a timed-out answer later than the timeout."""
+"""Fractions of a fetch's wait time. Between them, it is uncertain whether the park timer ran out.
+
+The line with a fetch's arrival is written later than the arrival, and the line of a timed-out answer later than the
+timeout."""
 
 
 class Leaders(Fetches):

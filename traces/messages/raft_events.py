@@ -331,9 +331,9 @@ class Order:
         return True
 
     def _is_past(self, other: int, event: Event) -> bool:
-        """True if the node ``other`` has no lines left up to the time at which it sent the message of ``event``.
+        """True if no line that the node ``other`` has left can be the sending of the message of ``event``.
 
-        A tolerance of ``SLACK_MS`` between the clocks is added to this time.
+        The node's next line is later than ``event`` by more than ``SLACK_MS``, or there is none.
         """
         head = self._nodes[other].head
         return head is None or head.time_ms > event.time_ms + SLACK_MS

@@ -241,7 +241,7 @@ class MetadataFollower(Tracker):
     def _of_assignment(
         self, partition: Partition, change: bytes, position: int, values: Sequence[bytes]
     ) -> tuple[int, bytes] | None:
-        """The change that belongs to the change at ``position`` if this assigns a replica to an offline directory.
+        """The change that belongs to an assignment of a replica to an offline directory, the change at ``position``.
 
         It is the partition's next change in the batch: its position and its content. Returns None if there is no next
         change, or if the change at ``position`` is no such assignment.

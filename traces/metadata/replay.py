@@ -224,7 +224,7 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
 # --- replay into a report ---
 
 COLLECTED_AFTER = 1_000_000
-"""The number of new objects after which Python collects garbage during replay: the tables have almost no garbage."""
+"""The number of new objects after which Python collects garbage during replay; replay makes almost no garbage."""
 PROGRESS_EVERY = 500
 """The number of batches between two calls of the progress function."""
 

@@ -18,8 +18,9 @@ from highwater.traces.rules.profiles import Narrowed
 Stretch = tuple[int, int | None, int | None, bool]
 """A stretch of partition changes in a group of records, between two records of brokers.
 
-Group, offset of the record before it, offset of the record after it (None: no such record), and True if a check starts
-from the record after it, False if from the record before it."""
+It has the number of the group, the offset of the broker's record before the stretch, and the offset of the one after it
+(None: no such record). The last item is True if a check starts from the record after the stretch, False if from the one
+before it."""
 
 
 class Elsewhere(Enum):

@@ -436,7 +436,9 @@ _NEWER: dict[str, Form] = {
     "fenceStaleBroker": {"kind": Fields.text, "meant": Fields.number},
     "alterPartitionReassignments": {"allowReplicationFactorChange": Fields.flag},
 }
-"""The readers of arguments that only newer recordings have, by operation; not of ``renewed``, a common argument."""
+"""The readers of arguments that only newer recordings have, by operation.
+
+``renewed`` is not among them, because every operation can have it."""
 
 
 # --- the file ------------------------------------------------------------------------------------------------

@@ -199,7 +199,7 @@ class PartitionWatch:
 def _lost(op: Operation, before: ControllerState) -> list[int]:
     """The broker whose log may be lost by this operation, in a list; empty if there is none.
 
-    It registers with a new incarnation after an unclean shutdown.
+    Such a broker registers with a new incarnation after an unclean shutdown.
     """
     if op.name != "registerBroker" or op.error != "NONE":
         return []

@@ -559,7 +559,10 @@ class LineReader:
         return self._meant(name, tuple(sorted(chosen)))
 
     def _choice(self, action: Action, parameter: str, value: Any, place: Place) -> str:
-        """The key of a parameter's value, by which instances are looked up. Raises TraceError."""
+        """The key of a parameter's value, by which instances are looked up.
+
+        Raises TraceError if the parameter has no such value.
+        """
         if (action.name, parameter) not in self._domains:
             self._domains[action.name, parameter] = _domain(self.model, action, parameter)
         keys, of_sets = self._domains[action.name, parameter]
