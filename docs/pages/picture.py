@@ -107,7 +107,7 @@ def _bars(run: dict[str, Any], end: int) -> Iterator[str]:
 
 
 def _spans(signs: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """The runs of equal signs: the sign, the index of its first state, and the index after its last state."""
+    """The stretches of states with one sign: the sign, the first state's index, and the index after the last state."""
     first = 0
     for i in range(1, len(signs) + 1):
         if i == len(signs) or signs[i] != signs[first]:

@@ -128,7 +128,10 @@ def subjects() -> Iterator[Subject]:
 
 
 def _parameters(off: tuple[str, ...], scenario: str) -> Parameters:
-    """The budgets for the search with the rules ``off`` switched off: those of ``scenario`` if it is not empty."""
+    """The budgets for the search with the rules ``off`` switched off: those of ``scenario``, if it is not empty.
+
+    Otherwise they depend on whether the first rule is in ``_OF_REASSIGNMENT``.
+    """
     chosen: Mapping[str, int] = _REASSIGNING if off[0] in _OF_REASSIGNMENT else _OTHERWISE
     if scenario:
         chosen = scenario_files.find(galleries.PLACE + scenario).parameters

@@ -105,7 +105,7 @@ class Epochs:
 
 
 def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
-    """True if the setting stayed the same between ``version`` and ``following``, or ever after ``version`` (None).
+    """True if the setting stayed the same from ``version`` to ``following`` (None: from ``version`` on, to the end).
 
     ``numbers`` dates the changes of the setting by ``PartitionVersion.number``, in ascending order.
     """
@@ -531,7 +531,7 @@ class DataLogs:
     def _elected(self, known: _Partition, change: PartitionChange, committed: _Committed) -> None:
         """Check that the leader elected by ``change`` has every record that can have been committed.
 
-        Nothing is checked if a dump is missing, of the leader or of a member of the ISR.
+        If the dump of the leader or of an ISR member is missing, nothing is checked.
         """
         before, after = change.before, change.after
         assert before is not None and after is not None and after.leader is not None  # noqa: PT018

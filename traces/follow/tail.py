@@ -225,8 +225,9 @@ class LogTail:
     def _chosen(self, wanted: int | None, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:
         """The snapshot to begin with: the one that ends at ``wanted``; else the newest one.
 
-        After an earlier reading, it is the newest snapshot that leaves out no unread record. If there is none, None
-        means the start of the log or, if the log lacks its start, the snapshot that leaves out the fewest is used.
+        After an earlier reading, it is the newest snapshot that leaves out no unread record. If there is none, the
+        result is None for a log that has its start. For another log, it is the snapshot that leaves out the fewest
+        unread records.
         """
         if found := [s for s in snapshots if s.end_offset == wanted]:
             return found[0]

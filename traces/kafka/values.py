@@ -180,8 +180,8 @@ def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = Fal
 def encode_unknown(key: int | None, version: int, name: str, data: Mapping[str, Any] | None = None) -> bytes:
     """Encode a record whose type or version is unknown: ``decode`` raises UnknownRecord with the same key and version.
 
-    If ``key`` is None, ``name`` follows the frame. Otherwise the partition's number and topic id in ``data``, if it
-    has both, follow the frame, so that they are found there as in records of known versions.
+    If ``key`` is None, ``name`` follows the frame. Otherwise, if ``data`` has a partition's number and topic id,
+    these follow the frame, as in records of known versions.
     """
     out = bytearray((FRAME,))
     put_varint(out, NAMED if key is None else key)

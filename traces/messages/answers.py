@@ -46,7 +46,7 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 
 
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
-    """Add a fetch to the claims that it may support: those whose answer can be later than ``taken``.
+    """Add a fetch to the claims that it may support: those whose answer can have been made after ``taken``.
 
     ``taken`` is the time at which the leader read the fetch. The claim in an answer to the same follower is left out.
     """
@@ -117,9 +117,9 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
-    """The ISR size and the min ISR of a possible stage that would allow the claimed HWM, were it not for min ISR.
+    """The ISR size and the min ISR of a possible stage in which min ISR (966.1) alone forbids the claimed HWM.
 
-    Only 966.1 forbids the HWM in such a stage. Returns None if there is no such stage.
+    Returns None if there is no such stage.
     """
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr

@@ -93,8 +93,8 @@ def level(tracker: Tracker, name: str, now: int) -> Differences:
 def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | None:
     """K15. The check that refuses a valid new value of min.insync.replicas; None if no check refuses it.
 
-    ``kind`` and ``resource`` say for what it is set: a topic, a broker, or the cluster. ``removes``: the setting is
-    removed.
+    ``kind`` and ``resource`` identify what it is set for: a topic, a broker, or the cluster. ``removes``: the setting
+    is removed.
     """
     of = "TOPIC" if kind == TOPIC else "BROKER" if resource else "CLUSTER"
     verdicts = [

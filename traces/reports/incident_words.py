@@ -369,7 +369,10 @@ def _outside(group: Group) -> str:
 
 
 def _circumstances(group: Group) -> list[str]:
-    """Sentences about an election: the settings, the time without a leader, and whether KIP-966 intends this."""
+    """Sentences about the circumstances of an election.
+
+    They give the settings, the time without a leader, and whether KIP-966 intends the election.
+    """
     said = []
     if (setting := configured(group)) is not None:
         of = f" {_level(setting)}" if setting else ""
