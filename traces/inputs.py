@@ -67,10 +67,11 @@ class Input:
 
 @dataclass
 class Inputs:
-    """The inputs found in the given paths, and the files that cannot be replayed.
+    """The inputs found in the given paths, and the files that are skipped.
 
-    ``passed_over`` is the number of unrecognized files. ``alone`` has, by kind, the files that need a metadata log, if
-    there is no metadata log. ``damaged`` has the errors of damaged compressed files that are not recognized.
+    ``passed_over`` is the number of unrecognized files. ``alone`` has, by kind, the files that can only be replayed
+    with a metadata log, if no metadata log was found. ``damaged`` has the errors of unrecognized files that are
+    damaged compressed files.
     """
 
     found: list[Input] = field(default_factory=list)
@@ -242,9 +243,10 @@ def _without_dumps(found: Sequence[Input]) -> list[Input]:
 
 
 def _with_logs(found: Sequence[Input], logs: Sequence[Path], kind: str) -> Iterator[Input]:
-    """Yield the inputs ``found``, with the files in ``logs`` (all of this ``kind``) added to metadata logs and dumps.
+    """Yield the inputs ``found``; each metadata log or dump also gets the files of ``logs`` that belong to it.
 
-    A file is added to each metadata log or dump with which it shares the longest path prefix.
+    All files in ``logs`` are of this ``kind``. A file belongs to each metadata log or dump with which it shares the
+    longest path prefix.
     """
     metadata = [i for i in found if i.kind in (METADATA_LOG, METADATA_DUMP)]
     chosen: dict[Input, list[Path]] = {}

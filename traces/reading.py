@@ -107,41 +107,41 @@ class Fields:
         return self._value[name]
 
     def number(self, name: str, low: int = 0, high: int = INT32) -> int:
-        """The value of a field that must be a whole number from ``low`` to ``high``. Raises TraceError."""
+        """The value of a field that must be a whole number from ``low`` to ``high``. Raises TraceError otherwise."""
         return number(self.place.at(name), self._value[name], low, high)
 
     def flag(self, name: str) -> bool:
-        """The value of a field that must be true or false. Raises TraceError."""
+        """The value of a field that must be true or false. Raises TraceError otherwise."""
         value = self._value[name]
         if not isinstance(value, bool):
             raise self.place.at(name).wrong(f"expected true or false, not {_shown(value)}")
         return value
 
     def text(self, name: str) -> str:
-        """The value of a field that must be a string of at most MAX_TEXT characters. Raises TraceError."""
+        """The value of a field that must be a string of at most MAX_TEXT characters. Raises TraceError otherwise."""
         return text(self.place.at(name), self._value[name])
 
     def text_or_null(self, name: str) -> str | None:
-        """The value of a field that must be a string or null. Raises TraceError."""
+        """The value of a field that must be a string or null. Raises TraceError otherwise."""
         return None if self._value[name] is None else self.text(name)
 
     def choice(self, name: str, allowed: Sequence[str]) -> str:
-        """The value of a field that must be one of the allowed strings. Raises TraceError."""
+        """The value of a field that must be one of the allowed strings. Raises TraceError otherwise."""
         value = self.text(name)
         if value not in allowed:
             raise self.place.at(name).wrong(f"{printable(value, 60)!r} is none of {', '.join(allowed)}")
         return value
 
     def numbers(self, name: str, low: int = 0, high: int = INT32) -> list[int]:
-        """The value of a field that must be a list of numbers from ``low`` to ``high``. Raises TraceError."""
+        """The value of a field that must be a list of numbers from ``low`` to ``high``. Raises TraceError otherwise."""
         return [number(place, item, low, high) for place, item in self.items(name)]
 
     def numbers_or_null(self, name: str) -> list[int] | None:
-        """The value of a field that must be a list of numbers from 0 to INT32, or null. Raises TraceError."""
+        """The value of a field that must be a list of numbers from 0 to INT32, or null. Raises TraceError otherwise."""
         return None if self._value[name] is None else self.numbers(name)
 
     def items(self, name: str) -> Iterator[tuple[Place, Any]]:
-        """The items of a field that must be a list, each with its place. Raises TraceError."""
+        """The items of a field that must be a list, each with its place. Raises TraceError otherwise."""
         place, value = self.place.at(name), self._value[name]
         if not isinstance(value, list):
             raise place.wrong(f"expected a list, not {_shown(value)}")
@@ -175,7 +175,7 @@ def in_order(read: Reader) -> Reader:
 
 
 def texts(f: Fields, name: str) -> list[str]:
-    """The value of a field that must be a list of strings. Raises TraceError."""
+    """The value of a field that must be a list of strings. Raises TraceError otherwise."""
     return [text(place, item) for place, item in f.items(name)]
 
 
@@ -195,7 +195,7 @@ def read_form(place: Place, value: Any, form: Form, optional: Form | None = None
 
 
 def number(place: Place, value: Any, low: int, high: int) -> int:
-    """The value at a place, which must be a whole number from ``low`` to ``high``. Raises TraceError."""
+    """The value at a place, which must be a whole number from ``low`` to ``high``. Raises TraceError otherwise."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise place.wrong(f"expected a whole number, not {_shown(value)}")
     if not low <= value <= high:
@@ -204,7 +204,7 @@ def number(place: Place, value: Any, low: int, high: int) -> int:
 
 
 def text(place: Place, value: object) -> str:
-    """The value at a place, which must be a string of at most MAX_TEXT characters. Raises TraceError."""
+    """The value at a place, which must be a string of at most MAX_TEXT characters. Raises TraceError otherwise."""
     if not isinstance(value, str):
         raise place.wrong(f"expected a string, not {_shown(value)}")
     if len(value) > MAX_TEXT:
@@ -271,7 +271,10 @@ def split(source: Source) -> Iterator[bytes]:
 
 
 def damage_of(path: Path) -> DamagedFileError | None:
-    """Read a file to its end if it is compressed: the error if it is cut off or damaged. Raises other TraceErrors."""
+    """Read a compressed file to its end, and return the error if it is cut off or damaged; None if it is intact.
+
+    Also None for a file that is not compressed. Raises TraceError for any other error.
+    """
     with Source(path) as source:
         try:
             for _ in source.chunks() if source.compressed else ():

@@ -116,7 +116,10 @@ def _watch(
     on_setting: Callable[[str | None], None] | None,
     histories: Histories | None,
 ) -> Watch:
-    """A Watch that passes each partition change to ``changed``, and then changes and settings to ``requests``."""
+    """A Watch that passes each change of a partition to each of ``changed``, and then to ``requests``.
+
+    ``requests`` also gets the changes of settings that apply to a partition.
+    """
     if requests is not None:
         changed = [*changed, requests.change]
     if not changed:

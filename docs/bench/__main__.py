@@ -25,7 +25,10 @@ _COLUMNS = "| work | result | wall time | processor time | memory | rate | targe
 
 @dataclass
 class Measured:
-    """The runs of a case: with an empty cache (``cold``), with a filled cache (``again``), and of TLC."""
+    """The measured runs of one case.
+
+    ``cold`` has the runs with an empty cache, ``again`` the runs with a filled cache, and ``tlc`` the runs of TLC.
+    """
 
     cold: list[Run] = field(default_factory=list)
     again: list[Run] = field(default_factory=list)
@@ -35,7 +38,10 @@ class Measured:
 
 
 def measure(case: Case, repeat: int) -> Measured:
-    """Run a case: cold, again and TLC in turn. Raises RuntimeError if two runs count different states."""
+    """Run a case ``repeat`` times: cold, again and TLC in turn.
+
+    Raises RuntimeError if two runs count different numbers of states.
+    """
     found = Measured()
     with tempfile.TemporaryDirectory(prefix="highwater-bench-") as name:
         folder = Path(name)
@@ -69,12 +75,12 @@ def measure(case: Case, repeat: int) -> Measured:
 
 
 def states(run: Run) -> int:
-    """The distinct states of all of a command's results; 0 for a command that explores none."""
+    """The number of distinct states in all results of a run; 0 for a command that explores no states."""
     return sum(r.get("distinct_states", 0) for r in run.results)
 
 
 def rows(case: Case, found: Measured) -> Iterator[str]:
-    """The rows of a case in the table of its part."""
+    """The table rows of a case: one for its cold runs, one for its repeated runs, and one or two for TLC."""
     for kind, runs in (
         ("cold", found.cold),
         ("again" if found.cold else "", found.again),
@@ -126,7 +132,10 @@ def _rate(runs: list[Run]) -> str:
 
 
 def with_part(text: str, heading: str, part: str) -> str:
-    """The page with the part under ``heading`` replaced, or appended if the page has no such heading."""
+    """Return the page ``text`` with ``part`` in place of the section under ``heading``.
+
+    If the page has no such heading, ``part`` is appended.
+    """
     before, found, after = text.partition(f"\n{heading}\n")
     rest = after[after.index("\n## ") :] if found and "\n## " in after else "\n"
     return f"{before.rstrip()}\n\n{part.rstrip()}\n{rest}".rstrip() + "\n"
@@ -136,7 +145,10 @@ def with_part(text: str, heading: str, part: str) -> str:
 @click.option("--quick", is_flag=True, help="One run of each, and nothing written.")
 @click.option("--only", type=click.Choice(list(cases.PARTS)), help="Only one part.")
 def main(quick: bool, only: str | None) -> None:
-    """Measure, print the rows as they come, and write each part that is done."""
+    """Measure the cases of the part ``only``, or of all default parts; print each row, and write each part to the page.
+
+    With ``quick``, each case runs once and the page is not written.
+    """
     for name in [only] if only else cases.BY_DEFAULT:
         lines = []
         for case in cases.PARTS[name]:

@@ -22,7 +22,11 @@ KAFKA_SPECIFICATION, TLA_EXAMPLES = "HIGHWATER_KAFKA_SPECIFICATION", "HIGHWATER_
 
 @dataclass(frozen=True)
 class Specification:
-    """A published TLA+ module: the environment variable with its checkout, its path there, and TLC's configuration."""
+    """A published TLA+ module that TLC can check.
+
+    ``variable`` is the environment variable with the directory of the checkout, ``path`` the module's path in the
+    checkout, and ``configuration`` names TLC's configuration.
+    """
 
     variable: str
     path: str

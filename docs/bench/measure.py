@@ -164,7 +164,7 @@ def _resident(pid: int) -> int:
 
 
 def spread(values: Sequence[float], form: str) -> str:
-    """The median of the values, with the least and the most, as text. ``form`` is a format followed by a unit."""
+    """The median, the minimum and the maximum of the values, as text. ``form`` is a number format and a unit."""
     middle = form.format(statistics.median(values))
     if len(values) == 1:
         return middle

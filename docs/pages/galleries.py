@@ -45,14 +45,14 @@ class Defect:
 
 
 def names(place: str = PLACE) -> list[str]:
-    """The names of the scenarios that begin with ``place``, without this prefix, in the order of their files."""
+    """The names of the scenarios whose name begins with ``place``, without this prefix, in file order."""
     return [name.removeprefix(place) for name in scenario_files() if name.startswith(place)]
 
 
 def asked(name: str, place: str = PLACE) -> tuple[Scenario, Model, SearchOptions]:
-    """The scenario, the model and the search options of a defect.
+    """The scenario of the defect ``name``, with its model and the options to search it.
 
-    The search ends at the first violation if at most one property is expected to be violated.
+    The search ends at the first violation unless the scenario expects several properties to be violated.
     """
     scenario = scenarios.find(place + name)
     model = traced(Request.of(scenario, Overrides()))

@@ -40,7 +40,10 @@ FINDINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a search: the shortest run to each violated property, and the number of states."""
+    """The result of a search: a shortest run to each violated property (``examples``), and the number of states.
+
+    ``complete`` is true if the search explored all states.
+    """
 
     model: Model
     examples: tuple[Counterexample, ...]
@@ -49,7 +52,10 @@ class Outcome:
 
 
 def full_name(name: str) -> str:
-    """The name of a finding's scenario: the entry's ``scenario`` or, without it, ``PLACE`` followed by ``name``."""
+    """The name of a finding's scenario.
+
+    This is ``scenario`` of the finding's entry in kafka-4.2.toml or, without it, ``PLACE`` followed by ``name``.
+    """
     found: str = FINDINGS[name].get("scenario", PLACE + name)
     return found
 
@@ -61,7 +67,7 @@ def found(name: str) -> Outcome:
 
 
 def switched(name: str, rules: dict[str, bool]) -> Outcome:
-    """The outcome of a finding's scenario with some rules switched."""
+    """The outcome of a finding's scenario, with ``rules`` switched on (True) or off (False)."""
     return outcome(full_name(name), Overrides(rules=rules))
 
 
@@ -91,7 +97,10 @@ MOST_STATES = 3_000_000
 
 @dataclass(frozen=True)
 class Cell:
-    """One search of the grid: a protocol within bounds, with kinds of steps besides restarts and fencing of brokers."""
+    """One search of the grid: a protocol with its bounds, and the kinds of steps that it allows.
+
+    Brokers always restart and are fenced; ``steps`` names the kinds of steps besides these.
+    """
 
     protocol: str
     size: tuple[int, int, int]
@@ -111,7 +120,10 @@ class Cell:
 
     @property
     def closings(self) -> list[str]:
-        """The names of the closings that apply to the protocol or the steps of this cell."""
+        """The names of the closings that apply to this cell: to its protocol, to one of its steps, or to every cell.
+
+        A closing is a set of rules, switched on or off, that may close a gap in Kafka 4.2.
+        """
         here = ("", self.protocol, *self.steps)
         return [name for name, closing in GRID["closings"].items() if closing.get("of", "") in here]
 
@@ -136,7 +148,7 @@ class Searched:
 
 
 def searched(cell: Cell, closings: Sequence[str] = (), only: frozenset[str] | None = None) -> Searched:
-    """Search a cell with some closings, for all properties or those of ``only``."""
+    """Search a cell with the rules of ``closings`` switched; check all properties, or those of ``only``."""
     protocol_class, known = registry.protocol_of(cell.protocol), stated(cell.protocol)
     rules = set(protocol_class.profiles[PROFILE].rules)
     for switches in (GRID["closings"][name]["rules"] for name in closings):

@@ -52,7 +52,7 @@ class Mode(Enum):
 
 
 class NotKeptError(LookupError):
-    """The cache has no answer to a question, and searches are not allowed: the model has changed."""
+    """Raised if the cache lacks an answer and searches are not allowed. Usually the model has changed."""
 
 
 @dataclass
@@ -65,7 +65,10 @@ class Answers:
     new: dict[str, tuple[str, Answer]] = field(default_factory=dict)
 
     def to(self, key: str, asked: str, ask: Callable[[], Answer]) -> Answer:
-        """The answer for a key, from the cache or from ``ask()``. Raises NotKeptError on a miss in mode ONLY_KEPT."""
+        """The answer for a key, from the cache or from ``ask()``. The text ``asked`` describes the question.
+
+        Raises NotKeptError in the mode ONLY_KEPT if the cache has no answer.
+        """
         self.used.add(key)
         if key in self.new:
             return self.new[key][1]
@@ -130,7 +133,10 @@ def once(function: Callable[Given, Found]) -> Callable[Given, Found]:
 
 
 def answer(what: str, models: Sequence[Model], about: object, ask: Callable[[], Answer]) -> Answer:
-    """The answer to a question about models; ``what`` and ``about`` (plain data) identify the question."""
+    """The answer to a question about ``models``, from the cache or from ``ask()``.
+
+    ``what`` names the question, and ``about`` is plain data with its details. Both are part of the cache key.
+    """
     key = blake2b(digest_size=10)
     for part in (what, json.dumps(about, sort_keys=True), *map(_key_of, models)):
         key.update(part.encode() + b"\0")
@@ -154,7 +160,7 @@ def search(model: Model, options: SearchOptions) -> SearchResult:
 
 
 class Graph:
-    """The explored graph of a model, explored on the first cache miss."""
+    """The graph of a model. It is explored when the cache lacks an answer for the first time."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -171,9 +177,9 @@ class Graph:
         return found[0], found[1], found[2]
 
     def fair_run(self, prop: TracedLiveness) -> tuple[ViolatingRun | None, int]:
-        """A fair run that violates a property, or None, and the number of states that satisfy its premise.
+        """A fair run that violates ``prop`` (None if there is none), and the number of states that satisfy its premise.
 
-        The property need not be one of the model.
+        ``prop`` need not be a property of the model.
         """
         about = [prop.name, KEPT.liveness(self.model, prop)]
         run, premises = self._answer("fair run", about, lambda: self._run(prop))
@@ -232,7 +238,7 @@ def plain(model: Model, found: ViolatingRun) -> Answer:
 
 
 def violation(model: Model, said: Answer) -> ViolatingRun:
-    """The run that ``plain`` converted to JSON data."""
+    """The run in the JSON data ``said``: the inverse of ``plain``."""
     name, initial, path, *loop = said
     start, case, others = loop or (None, 0, ())
     return ViolatingRun(name, sorted(model.initial)[initial], tuple(path), start, case, tuple(others))
@@ -252,10 +258,11 @@ Told = TypeVar("Told")
 
 
 def in_order(parts: Sequence[Part], tell: Callable[[Part], Told]) -> list[Told]:
-    """The result of ``tell`` for each part, in the order of the parts. The longest parts should come first.
+    """Compute ``tell(part)`` for each part in parallel; the results have the order of ``parts``.
 
-    Parts are hashable, results are plain data. Each part runs in its own process, which starts with the answers so
-    far; its new answers are merged. In the mode ONLY_KEPT no process is started.
+    Parts are hashable, and results are plain data. The longest parts should come first. Each part runs in its own
+    process, which starts with the answers so far; its new answers are merged. In the mode ONLY_KEPT the calls run one
+    after another in this process.
     """
     if ANSWERS.mode is Mode.ONLY_KEPT:
         return [tell(part) for part in parts]

@@ -20,13 +20,19 @@ from highwater.model.replication import Replication
 
 
 def broker_does_not_lead(m: Replication, s: State, b: Number) -> Truth:
-    """True if broker ``b`` does not lead. As a condition of fairness, it exempts a leader's own metadata."""
+    """True if broker ``b`` does not lead.
+
+    A fairness assumption with this condition does not apply to the leader's own metadata.
+    """
     return ~m.leads(b, s.brokers[b])
 
 
 @dataclass(frozen=True)
 class Livelock:
-    """A scenario's property under weaker fairness. ``left`` maps each assumption to what remains of it, or None."""
+    """A scenario's property, checked under weaker fairness assumptions.
+
+    ``left`` maps each assumption to the weaker one that replaces it, or to None if it is dropped.
+    """
 
     scenario: str
     property: str
@@ -70,8 +76,9 @@ SCENARIOS = tuple(name for place in _PLACES for name in catalogue.scenario_files
 class Needed:
     """The fairness assumptions that a scenario's properties need, and the numbers of states and steps.
 
-    A row has a property, an assumption, and the run that violates the property without the assumption (None: it still
-    holds). If the scenario expects a property to be violated, the property has one row, and the assumption is None.
+    A row has a property, a fairness assumption, and a run that violates the property without this assumption. The run
+    is None if the property holds without the assumption. If the scenario expects a property to be violated with all
+    assumptions, the property has one row, and its assumption is None.
     """
 
     states: int
@@ -144,9 +151,9 @@ _OF_THE_GATE = ("replication/large-reassign-cancel", "replication/large-reassign
 
 
 def names(protocol: str) -> list[str]:
-    """The scenarios in the table of a protocol: standard scenarios that switch no rule, and two of the gate.
+    """The scenarios in the table of a protocol, without ``SCENARIOS`` and those of ``_OTHER_VERSIONS``.
 
-    ``SCENARIOS`` and scenarios of ``_OTHER_VERSIONS`` are left out.
+    These are the standard scenarios and those of ``_OF_THE_GATE``, if they switch no rule.
     """
     asked = (*scenario_files.standard(), *map(scenario_files.find, _OF_THE_GATE))
     named = (s.name for s in asked if s.definition.name == protocol and not s.rules)
@@ -214,7 +221,7 @@ def standard_row(name: str, steps: int, told: dict[str, str]) -> tuple[str, ...]
 
 
 def _needs() -> Iterator[str]:
-    """The sections of all ``SCENARIOS``."""
+    """The lines of the page's sections, one section for each scenario of ``SCENARIOS``."""
     for lines in in_order(SCENARIOS, lambda name: list(needs_section(name))):
         yield from lines
 

@@ -91,7 +91,7 @@ def _steps(run: dict[str, Any], more: int) -> Iterator[str]:
 
 
 def _bars(run: dict[str, Any], end: int) -> Iterator[str]:
-    """The bar of each lane, which shows the lane's sign in the first band; a plain line for lanes outside the band."""
+    """The vertical line of each lane; within the first band, it is a bar that shows the lane's sign in each state."""
     band = run["chart"]["bands"][0]
     for lane in range(len(run["chart"]["lanes"])):
         x, place = _x(lane), lane - band["first"]
@@ -107,7 +107,7 @@ def _bars(run: dict[str, Any], end: int) -> Iterator[str]:
 
 
 def _spans(signs: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """The sequences of equal signs: the sign, the index of its first state, and the index after its last state."""
+    """The stretches of states with one sign: the sign, the first state's index, and the index after the last state."""
     first = 0
     for i in range(1, len(signs) + 1):
         if i == len(signs) or signs[i] != signs[first]:
@@ -143,7 +143,10 @@ def _head(x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 def _logs(run: dict[str, Any], end: int, more: int) -> Iterator[str]:
-    """The logs of the last state below their lanes: records, what the last step dropped, and the HWM."""
+    """The replicas' logs in the last state, each below its lane: records, dropped records, and the HWM.
+
+    ``end`` is the vertical position of the chart's lower end. ``more`` widens the picture on the left.
+    """
     yield _text(34 - more, end + 26, "their logs in the end, with the HWM", "soft")
     for log in run["chart"]["logs"]:
         if log["lane"] is None:

@@ -91,7 +91,7 @@ def _vote_row(name: str) -> Iterator[str]:
 
 
 def scenario_of(rule: str) -> str:
-    """The first defect that switches off only this rule and checks no liveness; "" if there is none."""
+    """The first defect that switches off only this rule and checks no property of liveness; "" if there is none."""
     for name in GALLERY.names:
         found = scenario_files.find(GALLERY.place + name)
         off = [r for r, on in found.rules.items() if not on]
@@ -101,7 +101,7 @@ def scenario_of(rule: str) -> str:
 
 
 def budgets_of(rule: str) -> dict[str, int]:
-    """The budgets of the search without a rule."""
+    """The budgets for a search with this rule off: those of ``scenario_of(rule)``, or else ``OTHERWISE``."""
     name = scenario_of(rule)
     return dict(scenario_files.find(GALLERY.place + name).parameters) if name else OTHERWISE
 
@@ -127,7 +127,10 @@ def live_row(off: tuple[str, ...], parameters: Mapping[str, int]) -> str:
 def failing(
     off: tuple[str, ...], parameters: tuple[tuple[str, int], ...]
 ) -> tuple[Mapping[str, int], int, bool]:
-    """With these rules off: the depth of each violated invariant, the number of states, True if complete."""
+    """Check the invariants with the rules ``off`` switched off.
+
+    Returns the depth of each violated invariant, the number of states, and True if the search is complete.
+    """
     model = Model(Quorum(dict(parameters), _rules(off)), INVARIANTS)
     found = search(model, SearchOptions(workers=1, limit_states=LIMIT))
     return {v.property: v.depth for v in found.violations}, found.distinct_states, found.complete
@@ -135,7 +138,10 @@ def failing(
 
 @once
 def never(off: tuple[str, ...], parameters: tuple[tuple[str, int], ...]) -> frozenset[str]:
-    """The liveness properties that fail with these rules off. Those of ``_REST`` are checked without the park timer."""
+    """The liveness properties that fail with these rules off.
+
+    The property ``fetches_come_to_rest`` is checked without the park timer.
+    """
     failed: set[str] = set()
     for asked, timer in ((FULL, 1), (_REST, 0)):
         model = Model(Quorum({**dict(parameters), "timer": timer}, _rules(off)), (), liveness=asked)

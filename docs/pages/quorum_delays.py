@@ -17,9 +17,9 @@ from highwater.checker.engines.state_graph import Explored
 
 @dataclass(frozen=True)
 class Kinds:
-    """The names of the actions that handle a message, of the local actions without delay, and of the timers.
+    """The names of actions by kind: they handle a message, are local and take no time, or are timers.
 
-    Steps of other actions are not taken.
+    Actions of no kind are left out when durations are computed.
     """
 
     messages: Collection[str]
@@ -46,9 +46,10 @@ _NOW, _DELAY, _WAIT = Time(0, 0), Time(0, 1), Time(1, 0)
 
 @dataclass(frozen=True)
 class Moment:
-    """A state at one point in time, the steps still to take at this time, and the running timers.
+    """A state at one point in time.
 
-    Steps and timers are instances of the model. Each running timer has its remaining time.
+    ``left`` has the steps that must still be taken at this time. ``running`` has the running timers, each with its
+    remaining time. Steps and timers are instances of the model.
     """
 
     state: int
@@ -110,7 +111,10 @@ class Delays:
     def _moments(
         self, first: Moment, goal: Callable[[int], bool]
     ) -> tuple[list[Moment], dict[Moment, list[tuple[Time, Moment]]]]:
-        """All reachable moments, each after its successors (depth first), and by moment its successors with costs."""
+        """All moments reachable from ``first``, and for each moment its successors with their costs.
+
+        The list has each moment after its successors. A moment at which the goal holds has no successors.
+        """
         after: dict[Moment, list[tuple[Time, Moment]]] = {}
         order: list[Moment] = []
         stack: list[tuple[Moment, bool]] = [(first, False)]
@@ -140,6 +144,9 @@ class Delays:
         return [(passed, Moment(moment.state, left, frozenset(later.items())))]
 
     def _reached(self, state: int, left: frozenset[int], running: dict[int, Time]) -> Moment:
-        """The moment after a step to ``state``. Timers that cannot end there are removed, and new timers start."""
+        """The moment after a step to ``state``, where the steps ``left`` remain to be taken.
+
+        A timer runs on, or starts, if it is enabled in ``state`` and its step is not in ``left``; all others stop.
+        """
         timers = (self._timers & self.steps(state).keys()) - left
         return Moment(state, left, frozenset((i, running.get(i, _WAIT)) for i in timers))

@@ -109,9 +109,10 @@ def _replication_part(part: tuple[Subject, ...]) -> list[tuple[Subject, str]]:
 
 
 def subjects() -> Iterator[Subject]:
-    """Every rule of the profile alone, then every combination of rules that a defect switches off.
+    """The rows to compute: each rule of the profile off, then each combination of rules that a defect switches off.
 
-    A rule that several defects switch off alone has one subject for each of them.
+    A row is the rules and a defect's name. If several defects switch off the same single rule, each has a row. The
+    name is "" if no defect switches off this rule alone.
     """
     known = {n: scenario_files.find(galleries.PLACE + n) for n in galleries.names()}
     off = {
@@ -127,7 +128,10 @@ def subjects() -> Iterator[Subject]:
 
 
 def _parameters(off: tuple[str, ...], scenario: str) -> Parameters:
-    """The budgets of the search without these rules."""
+    """The budgets for the search with the rules ``off`` switched off: those of ``scenario``, if it is not empty.
+
+    Otherwise they depend on whether the first rule is in ``_OF_REASSIGNMENT``.
+    """
     chosen: Mapping[str, int] = _REASSIGNING if off[0] in _OF_REASSIGNMENT else _OTHERWISE
     if scenario:
         chosen = scenario_files.find(galleries.PLACE + scenario).parameters
@@ -178,11 +182,11 @@ BUDGETS: tuple[Mapping[str, int], ...] = (
     {"bounces": 1, "removals": 1, "metadata": 0},
     {"bounces": 1, "older_controllers": 1, "metadata": 0},
 )
-"""The budgets of the searches: each row of ZooKeeper's table needs one search with each of them."""
+"""The budgets of the searches. For each row of ZooKeeper's table, one search runs with each of these budgets."""
 
 
 def _zookeeper_table() -> Iterator[str]:
-    """The table of failing properties: with all rules on, with each rule off, and before the proposal."""
+    """The table of failing properties: with all rules on, with each rule off, and before KIP-380."""
     asked = len(zookeeper.INVARIANTS) + len(zookeeper.LIVENESS)
     yield from table(("rules", *(f"{n}:" for n in range(1, asked + 1))), [])
     yield _zookeeper_row("all on", frozenset(RULES))
@@ -197,7 +201,10 @@ def _zookeeper_row(title: str, on: frozenset[str]) -> str:
 
 
 def failing(on: frozenset[str]) -> dict[str, int]:
-    """The least depth of each property that fails under these rules but not with all rules on."""
+    """The least depth of each property that fails under the rules ``on``, over all ``BUDGETS``.
+
+    With given budgets, a property that also fails with all rules on does not count.
+    """
     found: dict[str, int] = {}
     for number in range(len(BUDGETS)):
         gaps = failing_under(frozenset(RULES), number)
@@ -209,7 +216,10 @@ def failing(on: frozenset[str]) -> dict[str, int]:
 
 @once
 def failing_under(on: frozenset[str], number: int) -> Mapping[str, int]:
-    """The depth of each property that fails under these rules and the budgets with index ``number``."""
+    """The depth of each property that fails under the rules ``on`` and ``BUDGETS[number]``.
+
+    Raises RuntimeError if the search is incomplete or prunes at a bound.
+    """
     model = Model(ZooKeeperMode(BUDGETS[number], on), zookeeper.INVARIANTS, zookeeper.LIVENESS)
     result = search(model, SearchOptions(workers=1))
     if not result.complete or any(result.cut.values()):
@@ -255,7 +265,10 @@ def _broken(name: str) -> Iterator[str]:
 
 
 def _promise_run(example: Counterexample) -> Iterator[str]:
-    """The steps of a run, each with its abstract step, and the lines about the last step, which is not allowed."""
+    """The steps of a run that violates the promise, each with its abstract step.
+
+    The last lines explain that no abstract step allows the run's last step.
+    """
     run = example.abstract
     assert run is not None
     for number, step in enumerate(example.steps, 1):

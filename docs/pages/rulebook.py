@@ -156,7 +156,7 @@ def _place(place: Entry) -> str:
 
 
 def _noticed(entry: Entry) -> str:
-    """The properties that detect a mistake, the scenario that violates them, and the other rules that it turns off."""
+    """The properties that detect a mistake, the scenario that violates them, and any other rules that are off in it."""
     properties = ", ".join(f"`{name}`" for name in entry["violates"])
     if not entry["scenario"]:
         return properties

@@ -72,10 +72,10 @@ def _pages() -> list[Path]:
 
 
 def relinked(text: str, page: Path, place: str, there: frozenset[str]) -> str:
-    """The text of a page with its links adapted to the site.
+    """Return the Markdown ``text`` of a page, with its links adapted to the site.
 
-    ``page`` is the page's file, ``place`` its path on the site, and ``there`` has all paths on the site. Raises
-    ValueError for a link to a missing file.
+    ``page`` is the file of the page, ``place`` is its path on the site, and ``there`` has the paths of all pages on
+    the site. Raises ValueError if a link leads to a missing file.
     """
 
     def link(found: re.Match[str]) -> str:
@@ -97,7 +97,10 @@ def relinked(text: str, page: Path, place: str, there: frozenset[str]) -> str:
 
 
 def _outside_code(text: str, link: object) -> str:
-    """The text with each link outside of code blocks replaced by ``link``. The text of a link may be code."""
+    """Return ``text`` with each Markdown link outside of code blocks replaced by ``link``, as ``re.sub`` does.
+
+    A link whose text is inline code is replaced, too.
+    """
     pieces, end = [], 0
     for block in re.finditer(r"^```.*?^```$", text, re.M | re.S):
         pieces += [_LINK.sub(link, text[end : block.start()]), block[0]]  # type: ignore[call-overload]

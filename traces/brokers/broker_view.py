@@ -31,7 +31,8 @@ MAX_RANGES = 64
 class Breach:
     """A violation of a property, found in a broker's log.
 
-    ``sure`` is false while a change of the partition that the broker has not logged yet could explain the violation.
+    ``sure`` is false if a later change of the partition could explain the violation. This holds while the broker has
+    not logged the change.
     """
 
     promise: Statement
@@ -120,7 +121,7 @@ class Ranges:
 LIMIT_SEEN = 1000
 """The most violations stored per broker and partition; more are only counted."""
 LIMIT_STINTS = 10_000
-"""The most leader epochs led, and the most changes to follower, stored per broker and partition: the latest ones."""
+"""The most stints as leader, and the most starts as follower, stored per broker and partition: the latest ones."""
 AS_LOGGED = 0
 """Placeholder for a setting that the broker did not log: the metadata log's value applies."""
 RECENT = 64
@@ -508,9 +509,11 @@ class BrokerView:
         at_risk: str,
         sure: bool = False,
     ) -> Breach | None:
-        """Record and return a violation; None if it repeats one of this tenure, or if too many are stored.
+        """Record and return a violation of ``promise``; None if it is a repetition, or if too many are stored.
 
-        Each violation in which the HWM moves back counts as new.
+        It is a repetition if this tenure already has a violation of ``promise`` with the same number ``what``, for
+        example a broker id. An HWM that moves back is never a repetition. ``lost`` is the number of records affected,
+        and ``at_risk`` describes them.
         """
         if (promise.name, what) in self._said and promise is not statements.hwm_never_moves_back:
             return None

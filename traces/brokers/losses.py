@@ -43,8 +43,8 @@ ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 class PartitionVersion:
     """A partition at one partition epoch.
 
-    ``position`` and ``time`` are the offset and time of the change in the metadata log. ``number`` counts the changes
-    of all partitions up to this one.
+    ``position`` and ``time`` are the metadata offset and the time of the change that led to this epoch. ``number``
+    counts the changes of all partitions up to and including this one.
     """
 
     number: int
@@ -105,9 +105,9 @@ class Epochs:
 
 
 def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
-    """True if the setting did not change between two versions of a partition or, without ``following``, after the last.
+    """True if the setting stayed the same from ``version`` to ``following`` (None: from ``version`` on, to the end).
 
-    ``numbers`` says when the setting changed, as in ``Epochs.settings``.
+    ``numbers`` dates the changes of the setting by ``PartitionVersion.number``, in ascending order.
     """
     at = bisect_left(numbers, version.number)
     return at == len(numbers) or (following is not None and numbers[at] >= following.number)
@@ -305,11 +305,12 @@ KIP = "KIP-966"
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss: the leader of ``stint`` starts without the committed offsets [kept, high).
+    """A loss: the leader of ``stint`` starts without the committed offsets from ``kept`` up to ``high`` (exclusive).
 
-    In the stint ``committed``, the HWM had reached ``high``; ``earlier`` has the stints before ``stint``. ``version``
-    is the change that elected the leader; None if the metadata log lacks it, or if the leader restarts. ``utc``
-    maps an event to its time in ms since the epoch, or None if unknown; ``line`` maps an event to its file and line.
+    The leader of the stint ``committed`` had moved its HWM to ``high``. ``earlier`` has all stints before ``stint``.
+    ``version`` is the change that elected the new leader. It is None if the metadata log lacks the change, or if the
+    leader restarts in its own epoch. ``utc`` maps an event to its time in ms since the epoch, or to None if the time
+    is unknown. ``line`` maps an event to its file and line.
     """
 
     name: str
@@ -444,7 +445,10 @@ def _longest(
 def _held(
     view: BrokerView, broker: int, epoch: int, earlier: list[Stint], low: int, high: int
 ) -> dict[str, Any] | None:
-    """How many records in [low, high) a broker had before a leader epoch, as facts for a finding; None if 0."""
+    """How many records in [low, high) a broker had when ``epoch`` began, as facts for a finding; None if it had none.
+
+    If the broker's own log does not show its LEO then, the HWM and the LEO known from ``earlier`` stints are used.
+    """
     own = _at(view, epoch)
     is_least = own is None
     if own is None:
@@ -472,9 +476,10 @@ def place(event: BrokerEvent) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Committed:
-    """The brokers that hold all committed records below the offset ``limit`` (None: no limit).
+    """The last ISR that was not under min ISR: all its members hold the committed records.
 
-    ``position`` is the metadata offset of the last change to an ISR that is not under min ISR.
+    ``position`` is the metadata offset of the change to this ISR. After a loss, ``isr`` is the new leader alone, and
+    only records below the offset ``limit`` count as committed; otherwise ``limit`` is None.
     """
 
     isr: tuple[int, ...]
@@ -524,7 +529,10 @@ class DataLogs:
             known.committed = _Committed(after.isr, change.position)
 
     def _elected(self, known: _Partition, change: PartitionChange, committed: _Committed) -> None:
-        """Check that a newly elected leader's log has every record that can have been committed."""
+        """Check that the leader elected by ``change`` has every record that can have been committed.
+
+        If the dump of the leader or of an ISR member is missing, nothing is checked.
+        """
         before, after = change.before, change.after
         assert before is not None and after is not None and after.leader is not None  # noqa: PT018
         leader, epoch = after.leader, after.leader_epoch

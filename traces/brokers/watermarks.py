@@ -134,7 +134,7 @@ class Watermarks:
                 del kept[next(iter(kept))]
 
     def log_begins(self) -> None:
-        """Forget the metadata log, which is read again from here on. The evidence of brokers' logs stays."""
+        """Forget the metadata log, because it is read again from its beginning. The evidence of brokers' logs stays."""
         for known in self._partitions.values():
             known.versions.clear()
             known.elections.clear()
@@ -231,7 +231,7 @@ class Watermarks:
             self._courses.take(event)
 
     def news(self, min_isr: Callable[[str], int | None]) -> Iterator[Finding]:
-        """All findings so far about the partitions that had events since the last call.
+        """Check the partitions that had events since the last call, and return all their findings so far.
 
         ``min_isr`` gives the effective min ISR (966.2) of a partition by name.
         """
@@ -251,7 +251,7 @@ class Watermarks:
             counts[key] = counts.get(key, 0) + 1
 
     def _noted(self, source: Iterable[BrokerEvent]) -> Iterator[BrokerEvent]:
-        """The events of a file. The file's path is recorded with the first one."""
+        """Yield the events of a file, and record the file's path at its first event."""
         path = None
         for event in source:
             if event.path is not path:
@@ -346,7 +346,10 @@ class Watermarks:
         return findings
 
     def _is_complete(self, name: str, known: Epochs, stint: Stint, start: int, high: int) -> None:
-        """Record that an elected leader had every committed record, if the input has all earlier leaders' logs."""
+        """Record that an elected leader had every committed record: its LEO was ``start``, the HWM was ``high``.
+
+        Nothing is recorded if the log of an earlier leader is missing, because the HWM may then have been higher.
+        """
         version = known.elections.get(stint.epoch)
         unseen = self._unseen(known)
         if version is not None and (not unseen or unseen[0] > stint.epoch):
@@ -383,7 +386,7 @@ class Watermarks:
         return loss.findings()
 
     def _incomplete(self, name: str, known: Epochs, view: BrokerView, levels: Levels) -> Iterator[Finding]:
-        """The findings about followers in ISR or ELR whose own LEO is below a committed offset."""
+        """The findings about a follower: it was in ISR or ELR although its LEO was below a committed offset."""
         for event in view.followed:
             version = known.versions.get(event.partition_epoch)
             if version is None:

@@ -34,8 +34,9 @@ class _Tail:
     def events(self) -> Iterator[_Placed]:
         """The events of the next new lines, each with its sort key; one call reads at most ``_AT_ONCE`` bytes.
 
-        If the file was rotated, the call yields nothing and the next call reads the new file. Raises OSError, and at
-        the end of the lines TraceError for the first one with an impossible number or time.
+        If the file was rotated, the call yields nothing, and the next call reads the new file. Raises OSError if the
+        file cannot be read. If a line has an impossible number or time, the other lines are read first; then
+        TraceError is raised.
         """
         if self._file is None:
             self._open()
@@ -80,10 +81,10 @@ class _Tail:
 
 
 class BrokerTails:
-    """The brokers' logs below directories, each read from the start of the file that is being written.
+    """The brokers' logs below directories. Of each log, only the file that is being written is read, from its start.
 
-    A poll holds back the events that are later than all events of earlier polls. The next poll yields them, so that
-    the events of a broker's two files come in order.
+    A broker writes two files, whose events must come in the order of time. So a poll holds back the events that are
+    later than all events of earlier polls; the next poll yields them.
     """
 
     def __init__(self, directories: Sequence[Path]) -> None:
@@ -94,7 +95,7 @@ class BrokerTails:
         self._before = -(1 << 62)
         self._is_at_end = False
         self.has_caught_up = False
-        """True if the last poll but one read every file to its end. All events of that poll have been yielded."""
+        """True if the poll before the last one read every file to its end. Its events have all been yielded."""
         self.unreadable: dict[Path, str] = {}
         """The reason why a file or directory cannot be read, for each of them."""
 

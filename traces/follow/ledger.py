@@ -46,9 +46,9 @@ _SHOWN = (
 class IncidentEvent:
     """An event about an incident: it was opened, changed or closed.
 
-    ``seq`` numbers the events from 1. ``offset`` and ``time`` are the offset in the metadata log (-1 before the first
-    record) and the append time, in ms since the epoch, of the last record read. ``why`` is the reason of a closing that
-    is not due to the state of the partition; else empty.
+    ``seq`` numbers the events from 1. ``offset`` and ``time`` describe the last record read: its offset in the
+    metadata log (-1 before the first record), and its append time in ms since the epoch. ``why`` is the reason if the
+    incident was closed although the partition's state did not end it; else empty.
     """
 
     seq: int
@@ -66,10 +66,10 @@ class IncidentEvent:
 
 @dataclass(frozen=True)
 class PartitionNow:
-    """A partition in the metadata log so far.
+    """The present state of a partition, according to the part of the metadata log that was read.
 
     ``failing`` names the properties that do not hold or may not hold. ``final`` is None if the partition has a leader
-    and nothing fails. ``whole_at`` are the offset and time of the last change that left or made the partition whole.
+    and nothing fails. ``whole_at`` has offset and time of the last change with a whole partition before or after it.
     """
 
     state: PartitionState
@@ -78,7 +78,10 @@ class PartitionNow:
     whole_at: tuple[int, int] = (-1, -1)
 
     def was_whole_after(self, incident: Incident) -> bool:
-        """True if the partition was whole after an incident, which late evidence can show only afterwards."""
+        """True if the partition was whole at some time after an incident.
+
+        The present state alone does not show this if brokers' logs reveal the incident late.
+        """
         offset, time = self.whole_at
         if "offset" in incident.position:
             return bool(incident.position["offset"] < offset)
@@ -89,8 +92,8 @@ class PartitionNow:
 class Open:
     """An open incident as its last event described it.
 
-    ``inherited``: reported before the log was read again, and not found in the records read since. ``since`` is the
-    offset after which it was opened.
+    ``inherited`` is true if the incident was reported before the log was read again, and was not found in the records
+    read since. ``since`` is the offset after which it was opened.
     """
 
     incident: Mapping[str, Any]
@@ -99,9 +102,10 @@ class Open:
 
 
 class Reread(NamedTuple):
-    """How the log was read again: ``why`` ("" after a restart), and from where on its records are new.
+    """A second reading of the log.
 
-    ``differs``: the log had other records there before. ``is_other``: it is another log from its beginning.
+    ``why`` is the reason, "" after a restart. Records from the offset ``new_from`` on were not read before.
+    ``differs``: the first reading found other records there. ``is_other``: the whole log is another one.
     """
 
     why: str
@@ -160,9 +164,10 @@ class Ledger:
         return touched
 
     def complete(self, partition: str, offset: int, held: Mapping[str, int]) -> bool:
-        """Note that a leader elected at ``offset`` had every committed record, according to the brokers' logs.
+        """Note that the leader elected at ``offset`` had every committed record, according to the brokers' logs.
 
-        ``held`` has the leader's LEO and the HWM. Returns True if the partition has findings, about any election.
+        ``held`` has the leader's LEO and the HWM. Returns True if the partition has findings, even if they are about
+        other elections.
         """
         kept = self._findings.get(partition, [])
         for place, found in enumerate(kept):
@@ -175,7 +180,8 @@ class Ledger:
     ) -> list[IncidentEvent]:
         """Update the incidents of one partition; return the events, each with ``offset`` and ``time``.
 
-        ``now`` is None if the partition was deleted. Findings are dropped when no incident of the partition is open.
+        ``now`` is None if the partition was deleted. Once no incident of the partition is open, its findings are
+        dropped.
         """
         findings = self._findings.get(partition, [])
         final = {partition: now.final} if now is not None and now.final is not None else {}
@@ -234,11 +240,14 @@ class Ledger:
     def adopt(
         self, before: Mapping[str, Open], offset: int, time: int, begun_at: int, reread: Reread
     ) -> list[IncidentEvent]:
-        """Compare the open incidents with those ``before`` the log was read again; return events for the differences.
+        """End a second reading of the log: compare the incidents that it found with those open ``before`` it.
 
-        ``begun_at`` is the offset at which reading began. An incident that was not found again stays open as inherited.
-        With a reason for the new reading, it is closed if its record was read again. An incident that was opened and
-        closed meanwhile is reported if it was not before.
+        Returns the events for the differences. ``begun_at`` is the offset at which the second reading began.
+
+        - An incident that was not found again stays open as inherited. But it is closed if the reading has a reason
+          (``reread.why``) and the incident's record was read again.
+        - An incident that was not open before is reported, unless it was reported earlier. This holds even if it was
+          opened and closed during the second reading.
         """
         told, self.open, self.reads_again = self.open, {}, False
         events: list[IncidentEvent] = []
@@ -266,7 +275,7 @@ class Ledger:
         return events
 
     def _is_new(self, id: str, one: Open, is_open: bool, reread: Reread) -> bool:
-        """True if an incident that was not open before the log was read again has not been reported before."""
+        """True if an incident that only the second reading of the log found open was never reported before."""
         settled = None if self.settled is None else self.settled.get(id)
         if settled is None:
             has_all = self.settled is not None and len(self.settled) < MAX_OPEN
@@ -311,7 +320,7 @@ class Ledger:
     def _close(
         self, id: str, offset: int, time: int, why: str = "", *, is_gone: bool = False
     ) -> IncidentEvent:
-        """Close an incident. ``is_gone``: its record is gone, and another one can have the same id."""
+        """Close an incident. ``is_gone``: its record left the log, so a new incident can have the same id."""
         one = self.open.pop(id)
         said = one.incident
         if not is_gone:
@@ -332,7 +341,7 @@ class Ledger:
 
 
 def _is_worse(severity: str, closed: str) -> bool:
-    """True if new evidence shows a loss by an incident that was closed with another severity."""
+    """True if an incident that was closed without a loss turns out to be a loss, by new evidence."""
     return severity == LOST != closed
 
 

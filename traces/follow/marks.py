@@ -12,9 +12,9 @@ Mark = tuple[int, int]
 
 
 class Marks:
-    """Marks of the batches read: of the last 256 all, of older ones the fewer the older they are.
+    """Marks of the batches that were read: of each of the last 256 batches, and of ever fewer older ones.
 
-    ``known`` has the marks of an earlier reading, with which ``add`` compares, until ``accept``.
+    ``known`` has the marks of an earlier reading. ``add`` compares new marks with them, until ``accept`` is called.
     """
 
     def __init__(self, known: Iterable[Mark] = ()) -> None:
@@ -26,11 +26,11 @@ class Marks:
 
     @property
     def is_other(self) -> bool:
-        """True if the log differs from the one before, and not even an earlier mark agrees."""
+        """True if the log differs from the earlier reading, and no mark before the difference agrees."""
         return self.differs_at is not None and not self._agrees
 
     def begin(self) -> None:
-        """Begin a reading. Without marks of an earlier reading, those read so far are compared."""
+        """Begin a reading. If ``known`` is empty, the marks of the reading so far become ``known``."""
         self.known = self.known or dict(self.read)
         self.read, self.differs_at, self._agrees = [], None, False
 
@@ -40,7 +40,7 @@ class Marks:
         self.differs_at = None
 
     def add(self, offset: int, checksum: int) -> None:
-        """Compare a mark with the earlier reading, and store it."""
+        """Store a mark of this reading, and compare it with the earlier reading's mark at this offset."""
         known = self.known.get(offset)
         if known is not None and self.differs_at is None:
             if known == checksum:

@@ -34,7 +34,7 @@ _LOOK_EVERY = 10
 _SETTLED_AFTER = 2.0
 """The seconds after the last batch until an incomplete group of records counts as complete."""
 _PATIENCE = 20
-"""The number of polls that reach the end of a log read again, and do not reach the offset read before, until the log
+"""While a log is read again: the number of polls that must reach its end, but not the offset read before, until the log
 counts as shorter."""
 
 
@@ -163,12 +163,15 @@ class Following:
 
     @property
     def reported(self) -> Mapping[str, Open]:
-        """The open incidents by id, as the last events described them, also before and while the log is read again."""
+        """The open incidents by id, as the last events described them.
+
+        Until the log has been read again, these are the incidents that the earlier reading reported.
+        """
         return self._told if self._is_before else self.ledger.open
 
     @property
     def _is_before(self) -> bool:
-        """True until what an earlier reading reported has been read again."""
+        """True as long as this process has not read again everything that an earlier reading reported."""
         return self._follower is None or self.ledger.reads_again
 
     @property
@@ -259,7 +262,7 @@ class Following:
         return self._after(batch, wrong)
 
     def _after(self, batch: RecordBatch, wrong: TraceError | None) -> Iterator[IncidentEvent | Notice]:
-        """The events and notices after a batch. ``wrong`` is the error if a record of the batch cannot be read."""
+        """The events and notices after a batch. If a record of the batch cannot be read, ``wrong`` is the error."""
         if wrong is not None:
             yield Notice("unreadable", str(wrong), batch.base_offset)
         yield from self._look(batch)
@@ -315,7 +318,7 @@ class Following:
             self._whole_at[change.name] = (change.position, change.time)
 
     def _close_all(self, piece: LogStart) -> Iterator[IncidentEvent]:
-        """Close all incidents, as they are of another log than the one that is read from here on."""
+        """Close all incidents, because they are of an earlier log, and another log is read from here on."""
         ledger, last = self.ledger, self._tail.next_offset - 1
         yield from ledger.adopt(
             self._told, last, self.counts.last_time, 0, Reread(piece.why, 0, is_other=True)
@@ -339,7 +342,7 @@ class Following:
     # --- partitions -------------------------------------------------------------------------------
 
     def _look(self, batch: RecordBatch | None = None) -> Iterator[IncidentEvent | Notice]:
-        """The notices and events after a batch; ``batch`` None: after all records read so far.
+        """The notices and events after a batch or, if ``batch`` is None, after all records read so far.
 
         Events are about partitions with new findings or an open incident, and about controllers' elections.
         """

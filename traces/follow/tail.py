@@ -27,15 +27,15 @@ _HEAD = 1 << 12
 _AT_ONCE = 4 << 20
 """The most bytes of a segment that one poll reads; a single larger batch is read whole."""
 _PATIENCE = 20
-"""The number of polls after which bytes that are still no valid batch count as damage, and records that are still
-missing before a later segment as lost."""
+"""A limit in polls. Bytes that are no valid batch for so many polls count as damage; records that are missing before a
+later segment for so many polls count as lost."""
 
 
 class LogStart(NamedTuple):
     """The first piece of a reading: build the state anew, from ``snapshot`` or, if None, from the start of the log.
 
-    ``why`` is the reason, for people; empty for the first start. ``incomplete`` has better snapshots that are damaged.
-    ``is_other``: the log is not the one that was read before.
+    ``why`` is the reason, for people; empty for the first start. ``incomplete`` has the damaged snapshots that would
+    have been used before ``snapshot``. ``is_other``: the log is not the one that was read before.
     """
 
     snapshot: Snapshot | None
@@ -122,9 +122,10 @@ class LogTail:
     """The metadata log in a directory, which may not exist yet.
 
     ``next_offset`` is the offset after the last batch that was read. ``begun_at`` is the end offset of the snapshot
-    with which reading began, 0 without a snapshot. ``begin_at`` and ``read_up_to`` are the ``begun_at`` and the
-    ``next_offset`` of an earlier follower, if any; ``begun_at`` and ``next_offset`` keep them until reading begins.
-    By ``cluster`` (an id, or empty) and ``marks`` the log of the earlier follower is recognized.
+    with which reading began, 0 without a snapshot. If an earlier follower read the log, ``begin_at`` and
+    ``read_up_to`` are its values of ``begun_at`` and ``next_offset``. This follower has the same values until its own
+    reading begins. The earlier follower's ``cluster`` (an id, or empty) and ``marks`` show whether the log is still
+    the same.
     """
 
     def __init__(
@@ -181,11 +182,11 @@ class LogTail:
     # --- where to begin ---------------------------------------------------------------------------
 
     def _begin(self, why: str, *, is_damaged: bool = False, is_other: bool = False) -> Iterator[Piece]:
-        """Begin with the complete snapshot that ``_chosen`` names; with an incomplete one if there is no other way.
+        """Begin with the snapshot that ``_chosen`` names; with an incomplete snapshot only if there is no other way.
 
         Begin at offset 0 if there is no snapshot, or if the earlier follower began at 0 and segment 0 exists.
-        ``is_damaged``: the log cannot be read at ``next_offset``, so begin with the newest snapshot. ``is_other``: the
-        log is not the one read before; so it is if its cluster has another id.
+        ``is_damaged``: the log cannot be read at ``next_offset``, so begin with the newest snapshot. ``is_other``:
+        the log is not the one read before. The log also counts as another one if its cluster has another id.
         """
         self.close()
         self._has_begun = False
@@ -222,10 +223,11 @@ class LogTail:
                 self.marks.add(~chosen.end_offset, zlib.crc32(file.read(_HEAD) or b""))
 
     def _chosen(self, wanted: int | None, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:
-        """The snapshot that ends at ``wanted``; else the newest one.
+        """The snapshot to begin with: the one that ends at ``wanted``; else the newest one.
 
-        After an earlier reading, it is the one that leaves out no unread record, or the fewest. None if only offset 0
-        leaves out none.
+        After an earlier reading, it is the newest snapshot that leaves out no unread record. If there is none, the
+        result is None for a log that has its start. For another log, it is the snapshot that leaves out the fewest
+        unread records.
         """
         if found := [s for s in snapshots if s.end_offset == wanted]:
             return found[0]

@@ -143,10 +143,10 @@ class Readable(Protocol):
 
 
 def _record_prefixes() -> list[bytes]:
-    """For each record number, the bytes between the record's length and its value's length in the usual form.
+    """For each record number, the bytes between the two lengths of a record in the usual form.
 
-    A record of the usual form has no attributes, no key, and the first record's timestamp; its offset follows from its
-    number.
+    These are the length of the record and the length of its value. A record in the usual form has no attributes, no
+    key, and the batch's first timestamp; its offset is the batch's first offset plus its number.
     """
     found = []
     for i in range(1 << 13):
@@ -167,7 +167,7 @@ class _Records(NamedTuple):
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of at most ten bytes, and the position after it."""
+    """Read a zigzag varint of at most ten bytes; returns the value and the position after it."""
     value = shift = 0
     while True:
         byte = body[at]
@@ -181,7 +181,7 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
 
 
 def _field(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    """A length-prefixed field and the position after it. The field is None if the length is negative."""
+    """Read a length-prefixed field; returns the field and the position after it. A negative length means None."""
     size, at = _varint(body, at)
     if size < 0:
         return None, at
@@ -271,9 +271,9 @@ def read_batches(
 ) -> Iterator[RecordBatch]:
     """Read the batches of a segment or a snapshot, from its beginning.
 
-    ``last``: no segment follows. A crash can cut a file off within a batch, and damage the last batch of the last
-    file. The iterator then ends, and adds a line to ``notes``. Zeros at the end are preallocated space. Raises
-    TraceError with the position for any other damage.
+    ``last`` is true if no segment follows. After a crash, a file can end within a batch, and the last batch of the
+    last file can be damaged. In both cases the iterator ends, and adds a line to ``notes``. Zeros at the end are
+    preallocated space. Raises TraceError with the position for any other damage.
     """
     return _Segment(path, file, [] if notes is None else notes, last).batches()
 

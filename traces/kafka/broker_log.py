@@ -308,7 +308,10 @@ _PARTS: dict[str, Callable[[_Line, str], object]] = {
 
 
 def _parts(kind: Callable[..., BrokerEvent], *names: str) -> _Reader:
-    """Return a reader of events of one kind: the named parts of the line are the event's own fields, in order."""
+    """Return a reader that makes an event of this kind from a matched line.
+
+    ``names`` are the parts of the line that become the event's own fields, in the order of the fields.
+    """
     return lambda m: kind(*m.base(), *(_PARTS[name](m, name) for name in names))
 
 

@@ -346,7 +346,7 @@ class FieldError(ValueError):
         super().__init__(f"{path}: {message}" if path else message)
 
     def within(self, outer: str) -> FieldError:
-        """The error with its path extended by the enclosing structure."""
+        """The same error, with ``outer``, the name of the enclosing structure, before its path."""
         dot = "." if self.path and not self.path.startswith("[") else ""
         return FieldError(f"{outer}{dot}{self.path}", self.message)
 

@@ -59,7 +59,10 @@ def recognise(path: Path) -> str | None:
 
 
 def inspect(path: Path) -> KnownFile | None:
-    """Recognize a file by its first bytes; None if it is no part of a metadata log. Raises TraceError."""
+    """Recognize a file by its first bytes. Raises TraceError if the file cannot be read.
+
+    Returns None if the file is no part of a metadata log, or if it is a damaged compressed file.
+    """
     with Source(path) as source:
         try:
             head = source.read(LOOKED_AT)
@@ -251,7 +254,10 @@ class Snapshot:
     notes: list[str]
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Read the batches, with control records. Offsets count from the snapshot's start. Raises TraceError."""
+        """Read the batches, control records included. Raises TraceError if the file cannot be read or is damaged.
+
+        Offsets count from the snapshot's own start.
+        """
         with Source(self.path) as source:
             yield from _read(source, self.dump, self.notes, last=True)
 
@@ -295,7 +301,8 @@ class MetadataLog:
     def batches(self) -> Iterator[tuple[Path, RecordBatch] | Gap]:
         """Read the segments' batches in the order of their offsets, from the end offset of the snapshot ``start`` on.
 
-        A Gap precedes a batch that does not begin at the next offset. Raises TraceError.
+        If a batch does not begin at the next offset, a Gap comes before it. Raises TraceError if a file cannot be
+        read or is damaged.
         """
         order = self.order()
         self._done = 0
@@ -326,7 +333,10 @@ class BatchOrder:
     skipped_below: int
 
     def take(self, path: Path, batch: RecordBatch) -> tuple[tuple[Path, RecordBatch] | Gap, ...]:
-        """The part of a batch to use, after a Gap if it does not begin at ``expected``; empty to skip the batch."""
+        """Process the next batch: return it, and before it a Gap if it does not begin at ``expected``.
+
+        A batch that lies below ``skipped_below`` is skipped; a batch that begins there loses its records below.
+        """
         base = batch.base_offset
         gap: tuple[Gap, ...] = ()
         if base != self.expected:

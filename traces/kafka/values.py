@@ -180,8 +180,8 @@ def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = Fal
 def encode_unknown(key: int | None, version: int, name: str, data: Mapping[str, Any] | None = None) -> bytes:
     """Encode a record whose type or version is unknown: ``decode`` raises UnknownRecord with the same key and version.
 
-    If ``key`` is None, the name follows the frame. Otherwise a partition's number and topic id in ``data`` follow the
-    frame, as in known versions.
+    If ``key`` is None, ``name`` follows the frame. Otherwise, if ``data`` has a partition's number and topic id,
+    these follow the frame, as in records of known versions.
     """
     out = bytearray((FRAME,))
     put_varint(out, NAMED if key is None else key)
@@ -199,7 +199,7 @@ _PARTITION = struct_writer((Field("partitionId", "int32"), Field("topicId", "uui
 
 
 def control_type(key: bytes | None) -> int:
-    """The type of a control record, from its key. Raises DamagedRecord."""
+    """The type of a control record, from its key. Raises DamagedRecord if the key is missing or too short."""
     if key is None or len(key) < _CONTROL_KEY.size:
         raise DamagedRecord("a control record without a key")
     kind: int = _CONTROL_KEY.unpack_from(key)[1]

@@ -46,9 +46,9 @@ def claim(context: Context, led: Leadership, hwm: int, line: RequestLine, follow
 
 
 def heard(led: Leadership, follower: int, offset: int, taken: float) -> None:
-    """Add a fetch, read at the time ``taken``, to each claim whose HWM the leader may have returned after that time.
+    """Add a fetch to the claims that it may support: those whose answer can have been made after ``taken``.
 
-    A fetch by the follower that got the claimed HWM does not count for the claim.
+    ``taken`` is the time at which the leader read the fetch. The claim in an answer to the same follower is left out.
     """
     for one in led.claims:
         is_before = follower != one.follower and taken <= one.line.answered + OWN_MS
@@ -117,7 +117,10 @@ def _broken(context: Context, led: Leadership, claim: Claim) -> None:
 
 
 def _under_min_isr(led: Leadership, claim: Claim) -> tuple[int, int] | None:
-    """ISR size and min ISR of a stage in which only min ISR (966.1) forbids the claimed HWM; None without one."""
+    """The ISR size and the min ISR of a possible stage in which min ISR (966.1) alone forbids the claimed HWM.
+
+    Returns None if there is no such stage.
+    """
     for stage in led.possible(claim.line.taken):
         size, least = len(stage.version.state.isr), stage.min_isr
         if not profiles.hwm_stands_under_min_isr(isr_size=size, min_isr=least) and _reaches(
@@ -143,9 +146,10 @@ def _reaches(
 
 
 def _not_reached(led: Leadership, claim: Claim) -> list[str]:
-    """The brokers below the claimed HWM that are in the ISR, or proposed for it, in every possible stage.
+    """The brokers that the claimed HWM must wait for in every possible stage, and whose fetches did not reach it.
 
-    Each text has the broker and its last fetch offset. If there is no such broker, the only text is "its ISR".
+    These are brokers in the ISR, or proposed for it. Each text has the broker and its last fetch offset. If there is
+    no such broker, the only text is "its ISR".
     """
     stages = led.possible(claim.line.taken)
     members = set.intersection(*({*s.version.state.isr, *(s.proposed or ())} for s in stages))
@@ -189,9 +193,9 @@ def refused(
     asked: Asked,
     error: int,
 ) -> None:
-    """B2. Report an answer that refuses a fetch because of leader or leader epoch, if the broker cannot know a reason.
+    """B2. Check an answer that refuses a fetch: the broker must be able to know a reason.
 
-    Answers with other errors are only counted.
+    The errors NOT_LEADER, FENCED_EPOCH and UNKNOWN_EPOCH are checked. Other errors are only counted.
     """
     verdicts, line = context.verdicts, fetch.line
     if error in NOT_THERE:
@@ -365,10 +369,10 @@ def _cut(context: Context, led: Leadership) -> None:
 
 
 def _is_too_low(led: Leadership, fetch: Fetch, hwm: int, is_noted: bool) -> bool:
-    """True if the HWM in an answer is below the lowest HWM possible when the leader read the fetch.
+    """True if the HWM in an answer is below the lowest HWM that was possible when the leader read the fetch.
 
-    If the answer was delayed, the leader had recorded the fetch before, so the fetch counts for the lowest HWM.
-    ``is_noted``: the answer is not diverging.
+    ``is_noted``: the answer is not diverging. If such an answer was delayed, the leader had recorded the fetch offset
+    before it answered. Then this offset, too, raises the lowest possible HWM.
     """
     if hwm < led.least():
         return True
@@ -477,7 +481,10 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
 
 
 def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
-    """B6. The guards that refuse an acks=all write in a stage; and True if the ISR is too small to acknowledge one."""
+    """B6. The guards that refuse an acks=all write in a stage, and whether the leader may not acknowledge one.
+
+    The second value is True if the ISR is too small for an acknowledgement.
+    """
     if stage.refusals is None:
         leading, _ = led.ranked(stage, {}, 0)
         nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)

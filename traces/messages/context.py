@@ -59,7 +59,11 @@ class Verdicts:
         differences: Mapping[str, tuple[Any, Any]] | None = None,
         **parameters: object,
     ) -> None:
-        """Report a message that no step explains, with the expected action and why that action does not fit."""
+        """Report a message that no step explains.
+
+        ``action``, with its ``parameters``, is the step that was expected. ``refused_by`` has the guards that refuse
+        it; ``differences`` has, by field, the model's value and the logged value.
+        """
         candidate = Candidate(action, parameters, refused_by, (), differences or {})
         position = {"file": str(line.path), "line": line.line}
         self.unfit(Unexplained(position, round(line.ended), partition, {}, (candidate,)))
@@ -128,7 +132,10 @@ class ControllerRequests:
     # --- what is read -----------------------------------------------------------------------------------
 
     def add_proposal(self, found: Proposal) -> None:
-        """Add one partition of an AlterPartition request. An accepted one also measures the lead of its log's clock."""
+        """Add the proposal for one partition of an AlterPartition request.
+
+        If the proposal was accepted, its times also measure how far the clock of its log is ahead.
+        """
         line, history = found.line, self._index.history(*found.key)
         if history is None:
             self.unknown += 1
@@ -282,7 +289,7 @@ class Apart:
         self._add(EARLY if early else LATE, (history, epoch), line, ms)
 
     def join(self, line: RequestLine, ms: float) -> None:
-        """Add a proposal that came at least ``ms`` before the first fetch that made its new member eligible."""
+        """Add a proposal that came at least ``ms`` before the first fetch that makes the proposed member eligible."""
         self._add(JOINS, (len(self._by[JOINS]), 0), line, ms)
 
     def _add(self, kind: str, key: tuple[int, int], line: RequestLine, ms: float) -> None:

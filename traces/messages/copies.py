@@ -9,9 +9,10 @@ from highwater.traces.reading import CHUNK, Source
 
 
 def without_copies(paths: Sequence[Path], begins: Callable[[Path], bytes], notes: list[str]) -> list[Path]:
-    """The logs in the order of their beginnings, without logs with which another one begins. Raises TraceError.
+    """The logs in the order of their beginnings, without copies. Raises TraceError if a log cannot be read.
 
-    ``begins`` is the same for a log and its copy, and sorts files by time. A note for each copy is added to ``notes``.
+    A log is a copy if another log begins with all of it. ``begins`` returns a sort key that is the same for a log and
+    its copy; by this key the logs are sorted. A note for each copy is added to ``notes``.
     """
     by_beginning: dict[bytes, list[Path]] = {}
     for path in paths:

@@ -110,7 +110,7 @@ class Acting:
     # --- a leader's state -----------------------------------------------------------------------------
 
     def _state(self, leading: Leading, epoch: int = 1, records: int = 1) -> list[int]:
-        """The model's state for a leader in slot 0 in leader epoch ``epoch``, with records of the epoch ``records``."""
+        """The model's state for a leader in slot 0 in the leader epoch ``epoch``; ``records`` is its records' epoch."""
         state, at = self._template.copy(), self._at
         state[at["brokers[0].view.leader"]] = 0
         state[at["brokers[0].view.leader_epoch"]] = epoch
@@ -162,10 +162,11 @@ class Acting:
     def answered(
         self, leading: Leading, f: int, offset: int, has_last: bool, fetch_epoch: int = 1, stale: bool = False
     ) -> Answered:
-        """The model's answer to a fetch by slot ``f``, whose log is a prefix of the leader's, from the rank ``offset``.
+        """The model's answer to a fetch by slot ``f`` from the rank ``offset``.
 
-        Rules: B2, B3, B4. The leader epoch is 1. ``has_last``: the record before the offset is of epoch 1.
-        ``stale``: the leader's metadata has a later broker epoch of the sender.
+        Rules: B2, B3, B4. The leader epoch is 1, and the follower's log is a prefix of the leader's. ``has_last``:
+        the record before the offset is of epoch 1. ``stale``: the leader's metadata has a later broker epoch of the
+        sender.
         """
         state = self._state(leading)
         self._with_fetch(state, f, offset, 1 if has_last else -1, fetch_epoch, 0)
@@ -174,7 +175,7 @@ class Acting:
 
     @_remembered
     def diverges(self, offset: int, last_epoch: int, epochs: tuple[int, ...]) -> Answered:
-        """The model's answer (B3) to a fetch from the rank ``offset`` after a record of ``last_epoch``.
+        """The model's answer (B3) to a fetch from the rank ``offset`` by a follower with the last epoch ``last_epoch``.
 
         The leader's log has one record for each element of ``epochs``. The leader epoch is 3.
         """
@@ -217,9 +218,9 @@ class Acting:
 
     @_remembered
     def goes_on_from(self, offset: int, brings: bool) -> int:
-        """The rank of a follower's next fetch offset (B3) after a fetch from the rank ``offset``.
+        """The rank of a follower's next fetch offset (B3) after the answer to a fetch from the rank ``offset``.
 
-        ``brings``: the answer to the fetch has a record.
+        ``brings``: the answer has a record.
         """
         state, at, answer = self._template.copy(), self._at, "fetch_responses[1]"
         state[at["brokers[1].view.leader_epoch"]] = 1
@@ -481,7 +482,7 @@ class Leadership:
             self.welcome.clear()
 
     def settle_until(self, time: float) -> None:
-        """Use the fetches and HWMs that the leader had answered by ``time`` for the lower bound of the HWM."""
+        """Raise the lower bound of the HWM: use the fetches and the HWMs that the leader had answered by ``time``."""
         aging, certain = self.aging, self.certain
         while aging and aging[0][0] <= time:
             _, follower, offset = aging.popleft()
@@ -592,7 +593,7 @@ class Leadership:
         return self._least_of({**self.certain, follower: noted}, since)
 
     def told(self, hwm: int) -> None:
-        """Record the HWM in an answer: raise ``hwm`` to it, and set ``start`` if that is None."""
+        """Record the HWM of an answer: raise the upper bound to it. The first such HWM becomes ``start``."""
         if self.hwm is None or hwm > self.hwm:
             self.hwm = hwm
         if self.start is None:

@@ -121,13 +121,16 @@ class History:
         return found is not None and found.time <= by_ms
 
     def led_by(self, broker: int, by_ms: float) -> int | None:
-        """The last leader epoch that a broker led and that began by a time of the controller's clock; None if none."""
+        """The last leader epoch in which ``broker`` led, of the epochs that began by ``by_ms``; None if there is none.
+
+        ``by_ms`` is a time of the controller's clock.
+        """
         led = (b for b in self._epochs.values() if b.leader == broker and b.time <= by_ms)
         found = max(led, key=lambda b: (b.time, b.epoch), default=None)
         return None if found is None else found.epoch
 
     def begun(self, by_ms: float) -> list[int]:
-        """The leader epochs that had begun by a time of the controller's clock: the last SHOWN ones."""
+        """The leader epochs that had begun by a time of the controller's clock; only the last SHOWN of them."""
         return [epoch for epoch in self._sorted if self._epochs[epoch].time <= by_ms][-SHOWN:]
 
 
@@ -321,8 +324,8 @@ class MetadataIndex:
     def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
         """The states in which a controller can have made a decision between two times: (metadata offset, version).
 
-        Each is the state after a change of the partition or of any registration: after the last change before
-        ``start_ms``, and after each one up to ``end_ms``.
+        A change of the partition, or of any broker's registration, leads to a new state. The first state is the one
+        at ``start_ms``; the others follow until ``end_ms``.
         """
         versions = history.around(start_ms, end_ms)
         first = bisect_left(self._by_time, (start_ms, -1, -1))

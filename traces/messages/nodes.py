@@ -29,7 +29,7 @@ from highwater.traces.rules import profiles
 MAX_BEFORE = 500_000
 """The most pairs of follower and partition whose last fetch is stored."""
 LEADERSHIPS = 64
-"""At this number of leaderships, the leaderships of deleted partitions are dropped for the first time."""
+"""When so many leaderships are stored, those of deleted partitions are dropped for the first time."""
 
 
 LIVES = 1000
@@ -151,7 +151,10 @@ class Node:
         return begins <= fetch.line.answered and fetch.line.answered < ends
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
-        """True if this broker led in ``epoch`` before its last known leadership, so a fetch can have been in flight."""
+        """True if this broker led in ``epoch`` before the leadership that it has now.
+
+        A fetch of that epoch can then still have been in flight.
+        """
         led = self.led.get(history.number)
         begins = None if led is None or epoch >= led.epoch else history.begins(epoch)
         return begins is not None and begins.leader == self.broker
@@ -210,9 +213,10 @@ class Node:
     def _leads(
         self, history: History, epoch: int, line: RequestLine, is_later: bool = False
     ) -> Leadership | None:
-        """The leadership to which a message belongs, created if needed. Without one, record a verdict and return None.
+        """The leadership to which a message of leader epoch ``epoch`` belongs; it is created if needed.
 
-        ``is_later``: the message certainly came after an answer in a later leader epoch.
+        Returns None, after recording a verdict, if there is no such leadership that can be checked. ``is_later``: the
+        message certainly came after an answer in a later leader epoch.
         """
         led = self.led.get(history.number)
         if led is not None and led.epoch == epoch:
@@ -308,7 +312,7 @@ class Node:
         return self._histories[key]
 
     def _restarted(self, now: float) -> None:
-        """Handle a new registration of the broker: requests in flight when its process died have no line."""
+        """Handle a new registration of the broker. Requests in flight when its former process died have no line."""
         self._start = self.context.index.starts_after(self.broker, now)
         for led in self.led.values():
             if led is not None:

@@ -47,7 +47,7 @@ class Waiting:
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
-    """A ``Waiting`` for each of the leader's proposals that has a stage with its partition epoch."""
+    """A ``Waiting`` for each of the leader's proposals whose partition epoch is known from a stage."""
     found = []
     first: dict[int, Stage] = {}
     for stage in led.stages:
@@ -305,7 +305,10 @@ def _slots(
 def _answer(
     context: Context, proposal: Proposal, slots: dict[int, int], position: int, version: Version
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
-    """The guards that refuse a proposal, and the model's answer, in the state after the record at ``position``."""
+    """The guards that refuse a proposal, and the model's answer, in the state after the record at ``position``.
+
+    ``version`` is the partition in this state. ``slots`` maps each broker to its slot in the model.
+    """
     model = decisions(_rounded(len(slots)), context.rules)
     members = [{"broker": slots[m], "epoch": None if e == NO_EPOCH else e} for m, e in proposal.members]
     found = model.alter_partition(

@@ -125,7 +125,10 @@ class Response:
         exchange: Exchange | None,
         timed_out: bool = False,
     ) -> Response:
-        """The response to a fetch from ``offset``, made from the answer in a log line."""
+        """The response to a fetch from ``offset``, made from the answer in a log line.
+
+        ``exchange`` is the fetch with its answer.
+        """
         said = answer.epoch, answer.size > 0, answer.hwm, answer.diverging
         return cls(*said, offset, source, timed_out, exchange)
 
@@ -233,7 +236,10 @@ class Window:
         return [pair for pair in of if within.issuperset(pair)]
 
     def _log(self, log: Log) -> Log:
-        """A copy of a log. Epochs between two ranked epochs are merged into the last of them, which gets a rank."""
+        """A copy of a log in which several epochs between two ranked epochs are merged into one.
+
+        The merged epoch is the latest of them. It is added to the ranked epochs.
+        """
         kept: list[tuple[int, int]] = []
         ranks: list[int] = []
         for start, epoch in log.cuts:

@@ -29,7 +29,11 @@ class Elections(Leaders):
     """Handles the lines about elections. Vote requests include pre-vote requests."""
 
     def _vote_step(self, action: str, nodes: list[int], **members: int) -> tuple[Window, Outcome]:
-        """Take an election step in the model; a new epoch is one above the window's. Returns window and outcome."""
+        """Take an election step in the model. Returns the window before the step, and the outcome.
+
+        ``members`` are the action's parameters by name. An action that begins a new epoch raises the epoch's rank by
+        one.
+        """
         window = Window(self.belief, nodes, fetches=False, votes=True)
         return window, self.take(window, action, **{name: window.slots[n] for name, n in members.items()})
 
@@ -203,7 +207,10 @@ class Elections(Leaders):
         self._compare_role(action, node, what)
 
     def _within(self, node: Node, what: e.Role, turn: Turn) -> None:
-        """Compare a role line after a vote request with the model: one line shows a new epoch, the next the vote."""
+        """Compare a role line after a vote request with the model.
+
+        The first such line shows the new epoch, and the second the vote.
+        """
         voted, node.voted = node.voted, turn.roles.pop(0)
         if what.voted == voted:
             turn.roles.clear()

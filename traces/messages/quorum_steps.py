@@ -137,7 +137,8 @@ class Explainer:
     def log_of(self, node: Node, end: int, last_epoch: int) -> Log:
         """A member's log. If no line has described it yet, a log up to the offset ``end`` is assumed.
 
-        After a restart, the log grows to ``end`` if an append whose line is missing explains that.
+        A process may die before it writes the line of an append. If such an append explains the offset ``end`` after
+        the restart, it is added to the log.
         """
         if node.log is None:
             node.log = Log()
@@ -232,7 +233,7 @@ class Fetches(Explainer):
         self.turns[f] = Turn(what, event, exchange, pending=True, hwm_before=b.node(f).hwm)
 
     def drop_response(self, f: int, exchange: Exchange | None) -> None:
-        """Drop the answer in flight to a member if it answers the fetch of ``exchange``."""
+        """Drop the answer that is in flight to member ``f``, if it belongs to the exchange ``exchange``."""
         response = self.belief.responses.get(f)
         if response is not None and response.exchange is exchange:
             del self.belief.responses[f]
@@ -318,8 +319,10 @@ class Fetches(Explainer):
 # --- leaders ---------------------------------------------------------------------------------------------
 
 EARLY, LATE = 0.9, 1.1
-"""The fractions of the wait time between which it is uncertain if the park timer ran out. The line with a fetch's
-arrival is written later than the arrival, and the line of a timed-out answer later than the timeout."""
+"""Fractions of a fetch's wait time. Between them, it is uncertain whether the park timer ran out.
+
+The line with a fetch's arrival is written later than the arrival, and the line of a timed-out answer later than the
+timeout."""
 
 
 class Leaders(Fetches):
@@ -386,9 +389,10 @@ class Leaders(Fetches):
     def _completed(
         self, leader: int, g: int, action: str, names: dict[str, int], f: int | None
     ) -> dict[str, Any] | None:
-        """The model's answer to the parked fetch of member ``g`` after ``action``; None if the fetch stays parked.
+        """The model's answer to the parked fetch of member ``g``, if ``action`` completes the fetch; otherwise None.
 
-        Returns None also if the model refuses the action. ``f`` is the action's other member, if any.
+        Returns None also if the model refuses the action. ``f`` is the member besides the leader that takes part in
+        the action, if there is one.
         """
         b = self.belief
         nodes = [leader, *([] if f is None else [f]), g]
@@ -565,13 +569,13 @@ class Leaders(Fetches):
 
     @staticmethod
     def is_over(event: e.Event, exchange: Exchange | None) -> bool:
-        """True if a fetch has waited at least the fraction EARLY of its wait time, or for an unknown time."""
+        """True if a fetch waited at least the fraction EARLY of its maximum wait time, or if its wait is unknown."""
         waited = Leaders.waited(event, exchange)
         return waited is None or waited >= EARLY
 
     @staticmethod
     def waited(event: e.Event, exchange: Exchange | None) -> float | None:
-        """The fraction of its wait time that a fetch has waited, by the leader's clock; None if unknown."""
+        """How long a fetch waited, as a fraction of its maximum wait time, by the leader's clock; None if unknown."""
         if exchange is None or exchange.received_ms is None or not isinstance(exchange.request, e.Fetch):
             return None
         return (event.time_ms - exchange.received_ms) / max(1, exchange.request.wait_ms)

@@ -283,7 +283,7 @@ Ordered = tuple[Event, Exchange | None]
 
 
 class Order:
-    """Merges the events of all nodes in order. Iterating gives each event with its message's exchange, or None."""
+    """Merges the events of all nodes in order. Each event comes with the exchange of its message (None: no message)."""
 
     def __init__(self, logs: Iterable[tuple[int, Iterable[Event]]]) -> None:
         self._nodes = {node: _Node(iter(events)) for node, events in logs}
@@ -307,7 +307,7 @@ class Order:
             node.advance()
 
     def has_log(self, node: int) -> bool:
-        """True if the node's own lines are in the input."""
+        """True if the input has lines that this node wrote."""
         return node in self._nodes
 
     # --- who waits for whom -------------------------------------------------------------------------------------
@@ -331,7 +331,10 @@ class Order:
         return True
 
     def _is_past(self, other: int, event: Event) -> bool:
-        """True if a node's lines are past the time by which it should have sent the message of ``event``."""
+        """True if no line that the node ``other`` has left can be the sending of the message of ``event``.
+
+        The node's next line is later than ``event`` by more than ``SLACK_MS``, or there is none.
+        """
         head = self._nodes[other].head
         return head is None or head.time_ms > event.time_ms + SLACK_MS
 

@@ -98,7 +98,8 @@ class Part:
     def optional(self, name: str) -> Part | str | None:
         """The content of a field that is an ``Optional``; None if it is empty.
 
-        If the content has only named values, the ``Optional`` itself is returned.
+        The content can be a text or an object. If it has only named values, the returned ``Part`` is the ``Optional``
+        with these values.
         """
         found = self.fields.get(name)
         if found is None:
@@ -228,7 +229,7 @@ def _vote(data: Part) -> Message:
 
 
 def _answer(data: Part) -> tuple[int, int, int]:
-    """The error, the leader and the epoch of an answer. An error of the whole answer has leader and epoch −1."""
+    """The error, the leader and the epoch of an answer. If the error is of the whole answer, the others are −1."""
     if error := data.small("errorCode"):
         return error, -1, -1
     partition = _partition(data)
@@ -286,13 +287,19 @@ def is_raft_log(head: bytes) -> bool:
 
 
 def first_line(path: Path) -> bytes:
-    """The first line of a file, at most its first 64 KiB, for sorting files by time. Raises TraceError."""
+    """The first line of a file, at most its first 64 KiB, for sorting files by time.
+
+    Raises TraceError if the file cannot be read.
+    """
     with Source(path) as source:
         return source.read(CHUNK).split(b"\n", 1)[0]
 
 
 def first_node(path: Path) -> int | None:
-    """The number of the node in the first 64 KiB of a raft log; None if there is none. Raises TraceError."""
+    """The number of the node in the first 64 KiB of a raft log; None if there is none.
+
+    Raises TraceError if the file cannot be read.
+    """
     with Source(path) as source:
         found = _SIGN.search(source.read(CHUNK))
     return None if found is None else int(found[1])

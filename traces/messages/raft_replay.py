@@ -47,10 +47,11 @@ MAX_APPENDS = 200
 
 @dataclass
 class _Append:
-    """An append up to ``end`` that the HWM of some member has not reached yet.
+    """An append up to the offset ``end``, while the HWM of some member has not reached ``end``.
 
-    ``messages`` counts the fetches and answers between the leader and each member since the append, and ``timers`` the
-    answers that the park timer sent. ``known`` has the members whose HWM has reached ``end``, and restarted ones.
+    ``messages`` counts, by member, the fetches and answers between the leader and the member since the append.
+    ``timers`` counts those of the answers that the park timer sent. ``known`` has the members whose HWM has reached
+    ``end``, and the members that restarted.
     """
 
     leader: int

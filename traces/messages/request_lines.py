@@ -297,9 +297,9 @@ def is_request_log(head: bytes) -> bool:
 
 
 def begins(path: Path) -> bytes:
-    """The head of a file's first request line, for sorting files by time. Raises TraceError.
+    """The head of a file's first request line, for sorting files by time; empty if the first 64 KiB have none.
 
-    It is empty if the first 64 KiB have no request line.
+    Raises TraceError if the file cannot be read.
     """
     with Source(path) as source:
         for line in source.read(_BEGINNING).split(b"\n"):

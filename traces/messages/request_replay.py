@@ -117,7 +117,10 @@ class Requests:
     # --- once more ------------------------------------------------------------------------------------
 
     def again(self, wanted: frozenset[int]) -> Iterator[RequestLine]:
-        """Read the requests of the APIs ``wanted`` again, with clock differences subtracted. Raises TraceError."""
+        """Read the requests of the APIs ``wanted`` again, with clock differences subtracted.
+
+        Raises TraceError if a log cannot be read.
+        """
         for path in self.paths:
             yield from self._read(path, Counted(), wanted, self._ahead(path))
 
@@ -282,7 +285,10 @@ class RequestsBeside:
         report.seconds += time.perf_counter() - started
 
     def collect(self, report: Report) -> None:
-        """Read the logs again, after ``judge``, to add messages to the report's timelines. Raises TraceError."""
+        """Read the logs again, after ``judge``, to add messages to the report's timelines.
+
+        Raises TraceError if a log cannot be read.
+        """
         if self._requests is not None and report.timelines:
             try:
                 Around(self._requests, report).collect()

@@ -51,8 +51,8 @@ Record = tuple[int, int, bytes]
 class RecordGroups:
     """Divides the records of batches into groups. The records of an incomplete group wait for the rest.
 
-    ``skipped`` is called with the kind and the number of records that are not followed. ``damaged`` returns the error
-    for a record that cannot be read.
+    Some records are not followed, for example those of an aborted transaction; ``skipped`` is called with their kind
+    and number. ``damaged`` makes the error to raise if a record makes its transaction too large.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RecordGroups:
         return not full and self._transaction is None and self._held is None and are_quick(values)
 
     def take(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> Iterator[list[Record]]:
-        """The groups that a batch completes. Raises TraceError."""
+        """The groups that a batch completes. Raises TraceError if a transaction is too large."""
         if self._held is not None:
             earlier, kept = self._held
             offsets, values = [*earlier, *offsets], [*kept, *values]
@@ -87,7 +87,10 @@ class RecordGroups:
         yield from self._divided(offsets, time, values)
 
     def settle(self) -> Iterator[list[Record]]:
-        """The groups of the held records, although the next batch of their decision is missing. Raises TraceError."""
+        """Return the held records in groups, although the next batch of their decision is missing.
+
+        Raises TraceError if a transaction is too large.
+        """
         if self._held is not None:
             offsets, values = self._held
             self._held = None
@@ -121,9 +124,10 @@ class RecordGroups:
             yield group
 
     def _in_transaction(self, offset: int, time: int, value: bytes) -> list[Record] | None:
-        """Hold the records between BEGIN and END. The END returns them as a group, other records return None.
+        """Hold the records between BEGIN and END. At the END, return them as a group; at other records, return None.
 
         An ABORT discards the held records. So does the BEGIN of another transaction, which returns the first BEGIN.
+        Raises TraceError if the transaction is too large.
         """
         key, kept = kind(value), self._transaction
         if key in (_BEGIN, _END, _ABORT):
@@ -190,7 +194,7 @@ class MetadataFollower(Tracker):
             self.publish()
 
     def changes(self, offsets: Sequence[int], time: int, values: Sequence[bytes]) -> None:
-        """Follow changes of partitions, each a decision of its own. Raises TraceError."""
+        """Follow changes of partitions, each a decision of its own. Raises TraceError if a change cannot be read."""
         partitions, changes, no_ops = self.image.partitions, 0, 0
         followed: set[int] = set()
         histories = self.watch.histories
@@ -237,10 +241,10 @@ class MetadataFollower(Tracker):
     def _of_assignment(
         self, partition: Partition, change: bytes, position: int, values: Sequence[bytes]
     ) -> tuple[int, bytes] | None:
-        """The change that belongs to a replica's assignment to an offline directory: its position and its content.
+        """The change that belongs to an assignment of a replica to an offline directory, the change at ``position``.
 
-        It is the partition's next change in the batch. None if there is none, or if the change at ``position`` is no
-        such assignment.
+        It is the partition's next change in the batch: its position and its content. Returns None if there is no next
+        change, or if the change at ``position`` is no such assignment.
         """
         if not loses_replica(self.image, self.fields, partition, change):
             return None
@@ -261,7 +265,10 @@ class MetadataFollower(Tracker):
             self.after_failover()
 
     def cut_off(self, records: Sequence[SharedRecord]) -> None:
-        """Follow records of a decision that the controller did not write completely. Raises TraceError."""
+        """Follow the records of a decision that the controller did not write completely.
+
+        Raises TraceError if a record cannot be read.
+        """
         self.is_last = True
         self.group(records)
         self.is_last = False
@@ -321,7 +328,7 @@ class MetadataFollower(Tracker):
     # --- records --------------------------------------------------------------------------------------
 
     def group(self, records: Sequence[SharedRecord]) -> None:
-        """Follow records that belong together. Raises TraceError."""
+        """Follow records that belong together. Raises TraceError if one of them cannot be read."""
         pending = Pending(self, records[0][1])
         for offset, time, value in records:
             if isinstance(value, Elsewhere):
@@ -404,7 +411,7 @@ class MetadataFollower(Tracker):
         )
 
     def _elsewhere(self, pending: Pending, offset: int, which: Elsewhere) -> None:
-        """Handle a record of another share: a change, or the creation of a partition."""
+        """Handle a record that belongs to another share. ``which`` is its kind: a change, or a partition's creation."""
         if which is Elsewhere.CHANGE:
             pending.elsewhere(offset)
         else:

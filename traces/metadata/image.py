@@ -305,8 +305,8 @@ def placed(
 ) -> tuple[list[Observation], list[int]]:
     """The observations with ``Change.placed`` set, and their offsets. The image adopts the directories.
 
-    A change that puts a replica into an offline directory is followed by an "assigned_offline" of its broker. Raises
-    CannotFollow, and the errors of ``fields``.
+    After a change that puts a replica into an offline directory, an "assigned_offline" of the replica's broker is
+    inserted. Raises CannotFollow if a record has a wrong number of directories, and the errors of ``fields``.
     """
     found: list[tuple[Observation, int]] = []
     for observation, offset in zip(observations, offsets, strict=True):
@@ -329,7 +329,10 @@ def placed(
 
 
 def loses_replica(image: Image, fields: Fields, partition: Partition, change: bytes) -> bool:
-    """True if a change puts a replica into another, offline directory; False for a reassignment or a damaged record."""
+    """True if a change moves a replica into another directory that is offline.
+
+    False for a reassignment and for a damaged record.
+    """
     try:
         record = fields(change)
     except (CannotFollow, UnknownRecord, DamagedRecord):
@@ -342,9 +345,10 @@ def loses_replica(image: Image, fields: Fields, partition: Partition, change: by
 
 
 def _place(image: Image, partition: Partition, record: Mapping[str, Any]) -> tuple[Placed, Brokers]:
-    """Put the directories of a record into the image. Raises CannotFollow for a wrong number of directories.
+    """Put the directories of a record into the image. Returns the value of ``Change.placed`` for the record.
 
-    Returns the record's ``placed``, and the brokers whose replica the record assigns to an offline directory.
+    Also returns the brokers whose replica the record assigns to an offline directory. Raises CannotFollow if the
+    number of directories differs from the number of replicas.
     """
     before = partition.replicas
     replicas: Brokers = tuple(record.get("replicas") or before)

@@ -40,8 +40,8 @@ class _Explained(NamedTuple):
 class Pending:
     """Collects observations by partition; ``flush`` follows each partition through its observations.
 
-    It also checks across partitions that the records of one decision are adjacent, and that the records between a
-    registration's broker epoch and its record belong to the registration (B8).
+    Two checks need all partitions. The records of one decision must be adjacent. And the records from the offset that
+    is a registration's broker epoch up to the registration's own record must belong to this registration (B8).
     """
 
     def __init__(self, tracker: Tracker, time: int) -> None:
@@ -116,7 +116,7 @@ class Pending:
         pairs[place:] = [(observation, offset), *((later, offset) for later, _ in pairs[place:])]
 
     def elsewhere(self, offset: int) -> None:
-        """Note the change of a partition that is not followed here. It can belong to the present decision."""
+        """Note a change of a partition that another share follows. The change can belong to the present decision."""
         if self._first is None:
             self._first = offset
         self._settings_only = False
@@ -126,17 +126,20 @@ class Pending:
         self._stops.append(offset)
 
     def broker(self, change: BrokerChange, offset: int, variant: Variant | None = None) -> None:
-        """Add a broker's event for all its partitions: the result of ``variant``, or ``change`` without one."""
+        """Add a broker's event for all partitions that name the broker.
+
+        ``variant`` gives each partition's own event; without it, the event is ``change``.
+        """
         self._brokers.append((change, offset, variant))
         self._first = offset + 1
         self._settings_only = False
 
     def first_of_decision(self, offset: int) -> int:
-        """The lowest possible first offset of the decision whose broker record has this offset."""
+        """The lowest offset at which a decision can begin if its broker record is at ``offset``."""
         return offset if self._first is None else self._first
 
     def registration(self, epoch: int, offset: int) -> None:
-        """Note that the changes from ``epoch`` to ``offset`` belong to one registration."""
+        """Note that the changes from the offset ``epoch`` up to ``offset`` (exclusive) belong to one registration."""
         self._registrations.append((epoch, offset))
 
     def before_settings(self) -> None:
@@ -182,7 +185,7 @@ class Pending:
     def _with_brokers(self, observations: dict[Partition, list[tuple[Observation, int]]]) -> None:
         """Merge the brokers' events into the observations of their partitions, by offset.
 
-        If the batch has only one event, most partitions have no other observation, and follow it immediately.
+        If the batch has only one such event, a partition without other observations follows it immediately.
         """
         tracker = self._tracker
         alone = len(self._brokers) == 1
@@ -253,7 +256,7 @@ class Pending:
             share.reaches[key] = reach
 
     def _registered(self, explained: Sequence[_Explained]) -> None:
-        """Check that all changes since a registration's epoch, and no others, belong to the registration (B8)."""
+        """Check which changes belong to a registration (B8): those from its broker epoch to its record, no others."""
         if not self._registrations:
             return
         for change in explained:

@@ -91,7 +91,11 @@ def level(tracker: Tracker, name: str, now: int) -> Differences:
 
 
 def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | None:
-    """K15. The check that refuses a setting of min.insync.replicas with a valid value; None if none does."""
+    """K15. The check that refuses a valid new value of min.insync.replicas; None if no check refuses it.
+
+    ``kind`` and ``resource`` identify what it is set for: a topic, a broker, or the cluster. ``removes``: the setting
+    is removed.
+    """
     of = "TOPIC" if kind == TOPIC else "BROKER" if resource else "CLUSTER"
     verdicts = [
         decisions(1, rules).min_isr_checks(resource=of, removes=removes, valid=True)
@@ -625,7 +629,8 @@ def end_transaction(tracker: Tracker, pending: Pending, record: LogRecord) -> No
 def clear_elr(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
     """Handle a record that empties the ELR and the last known ELR of a topic's partitions.
 
-    An empty name stands for all topics. The record is a change of each partition with an ELR or a last known ELR.
+    An empty name stands for all topics. The record counts as a change of each partition that has an ELR or a last
+    known ELR.
     """
     name, names = record.data["topicName"], tracker.image.names
     topics = list(names.values()) if not name else [names[name]] if name in names else []

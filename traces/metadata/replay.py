@@ -50,7 +50,7 @@ _SETTINGS = frozenset(KEYS[name] for name in ("CONFIG_RECORD", "FEATURE_LEVEL_RE
 
 
 def load(follower: MetadataFollower, snapshot: Snapshot) -> None:
-    """Load a snapshot, without checks of its records. Raises TraceError.
+    """Load a snapshot, without checks of its records. Raises TraceError if it cannot be read or is damaged.
 
     Settings are loaded first, although Kafka writes them after the partitions, because partitions depend on them.
     """
@@ -77,9 +77,10 @@ Difference = tuple[str | None, dict[str, tuple[Any, Any]], bool]
 
 
 def differences(follower: MetadataFollower, snapshot: Snapshot) -> list[Difference]:
-    """The first ``LIMIT`` + 1 differences from a snapshot, in the order of partitions' names. Raises TraceError.
+    """The first ``LIMIT`` + 1 differences from a snapshot, in the order of partitions' names.
 
-    Empty if the log lacks its beginning. It is also empty if the snapshot has an unknown record; then a doubt is added.
+    Empty if the log lacks its beginning. It is also empty if the snapshot has an unknown record; then a doubt is
+    added. Raises TraceError if the snapshot cannot be read or is damaged.
     """
     # With ELR off, a snapshot omits the ELRs that partitions still have (K9).
     has_elr = any("eligible_leader_replicas" in rules for rules in follower.automaton().beliefs.rules)
@@ -109,10 +110,10 @@ def more_than_limit(snapshot: Snapshot) -> str:
 def compare_snapshot(
     image: Image, snapshot: Snapshot, share: Share | None, has_elr: bool = True
 ) -> Iterator[Difference]:
-    """The differences between a snapshot and the records before it. Raises TraceError, and UnknownRecord.
+    """Yield the differences between a snapshot and the state that the records before it lead to.
 
     ``has_elr`` False: the snapshot omits ELRs. Partitions of other shares, and partitions that could not be followed,
-    are not compared.
+    are not compared. Raises TraceError if the snapshot cannot be read, and UnknownRecord if it has an unknown record.
     """
     unfollowed = set(image.unfollowed.values())
     topics: dict[str, str] = {}
@@ -223,7 +224,7 @@ def _broker(image: Image, data: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
 # --- replay into a report ---
 
 COLLECTED_AFTER = 1_000_000
-"""The number of new objects after which Python collects garbage during replay: the tables have almost no garbage."""
+"""The number of new objects after which Python collects garbage during replay; replay makes almost no garbage."""
 PROGRESS_EVERY = 500
 """The number of batches between two calls of the progress function."""
 
@@ -296,7 +297,7 @@ class Reading:
         self._followed_up_to = self._sequence.next_offset
 
     def followed(self) -> Iterator[None]:
-        """Follow the log, and yield after each batch. Raises TraceError."""
+        """Follow the log, and yield after each batch. Raises TraceError if the log cannot be read any further."""
         log, follower, report, sequence = self._log, self._follower, self._report, self._sequence
         if log.start is not None:
             report.notes.append(begins_with(log.start))
@@ -372,7 +373,7 @@ class Sequence:
     def entries(
         self, batches: Iterable[tuple[Path, RecordBatch] | Gap]
     ) -> Iterator[tuple[Path, RecordBatch] | Gap | Snapshot]:
-        """Iterate over batches, gaps and snapshots in order. Raises TraceError."""
+        """Iterate over batches, gaps and snapshots in order. Raises the TraceError of ``batches``."""
         for found in batches:
             if not isinstance(found, Gap):
                 path, batch = found

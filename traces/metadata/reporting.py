@@ -69,10 +69,10 @@ class Doubts:
         partitions: Iterable[str] | None = None,
         since: int | None = None,
     ) -> None:
-        """Add a doubt about a fact at an offset. It concerns ``partitions`` from ``since`` on.
+        """Add a doubt about a fact that is unknown from ``offset`` on.
 
-        ``since`` None means from the offset on, and ``partitions`` None all partitions. Beyond ``LIMIT`` doubts, the
-        summary becomes ``OTHERS``.
+        The doubt concerns reports about ``partitions`` (None: all) from the offset ``since`` on (None: from
+        ``offset`` on). If there are ``LIMIT`` doubts already, a new one gets the summary ``OTHERS``.
         """
         if (kind, summary) not in self._found and len(self._found) >= LIMIT:
             summary = OTHERS
@@ -184,7 +184,10 @@ def finding(
     time: int,
     around: Mapping[str, Any],
 ) -> Finding:
-    """The finding for a property that stopped holding, or may have if not ``certain``; ``around`` are the ``facts``."""
+    """The finding for a property that stopped holding at ``offset``, or possibly stopped if not ``certain``.
+
+    ``around`` are the ``facts`` around the change.
+    """
     known = BY_NAME[name]
     promise = " ".join((known.function.__doc__ or "").split("\n")[0].split())
     seen = "Observed" if certain else "It may be broken, the log alone does not say"
@@ -225,9 +228,10 @@ def every_partition(name: str) -> bool:
 class Watch:
     """Callbacks while a log is followed.
 
-    - ``on_change``: each change of a partition whose name ``tracks`` accepts.
-    - ``on_setting_in_force``: the name of such a partition, and a setting that changed for it.
-    - ``on_setting``: the topic whose min ISR or unclean election is set, for every topic; None for all topics.
+    - ``tracks`` selects partitions by name for the next two callbacks.
+    - ``on_change``: gets each change of a selected partition.
+    - ``on_setting_in_force``: gets the name of a selected partition, and a setting that changed for it.
+    - ``on_setting``: gets the topic whose min ISR or unclean election is set (None: all topics), selected or not.
     - ``histories``: records the changes of all partitions of topics.
     """
 
@@ -266,12 +270,15 @@ class Reporter:
         self.has_lines = True
 
     def skipped(self, what: str, number: int = 1) -> None:
-        """Count, in the report, records that are not followed."""
+        """Count, in the report, ``number`` records of the kind ``what`` that replay does not follow."""
         if number:
             self.report.skipped[what] = self.report.skipped.get(what, 0) + number
 
     def skipped_of_partition(self, what: str) -> None:
-        """Count, in ``skipped_of_partitions``, a record of one partition that is not followed."""
+        """Count, in ``skipped_of_partitions``, a record of the kind ``what`` about one partition.
+
+        Replay does not follow such a record.
+        """
         self.skipped_of_partitions[what] = self.skipped_of_partitions.get(what, 0) + 1
 
     def unexplained(
@@ -283,7 +290,10 @@ class Reporter:
         before: Sequence[Mapping[str, Any]] = (),
         common: bool = False,
     ) -> None:
-        """Queue a line about a record that nothing explains. ``common``: every share finds the line."""
+        """Queue a line about a record that nothing explains.
+
+        ``common``: each share finds the same line, so the report gets it only once.
+        """
         states = {"states": list(before)}
         self._keep(Unexplained({"offset": offset}, time, partition, states, tuple(candidates)), not common)
 
@@ -301,7 +311,10 @@ class Reporter:
         common: bool = False,
         **parameters: Any,
     ) -> None:
-        """Queue a line about a record that differs from ``what`` with ``parameters``, its only possible explanation."""
+        """Queue a line about a record that only the action ``what`` with ``parameters`` could explain, but does not.
+
+        ``differences`` has, by field, the expected and the recorded value.
+        """
         candidate = Candidate(what, parameters, (), (), differences or {})
         self.unexplained(offset, time, partition, (candidate,), (), common)
 

@@ -175,7 +175,10 @@ class ShareFollower(MetadataFollower):
 
 
 def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexplained]]:
-    """The report on a log, and those of its lines that concern all shares. Raises Unreadable."""
+    """Replay a log in shares. Returns the report, and those of its lines that concern all shares.
+
+    Raises Unreadable if the log cannot be read to its end.
+    """
     shares = run({})
     if errors := [share.error for share in shares if share.error is not None]:
         raise Unreadable(min(errors)[1])

@@ -18,8 +18,9 @@ from highwater.traces.rules.profiles import Narrowed
 Stretch = tuple[int, int | None, int | None, bool]
 """A stretch of partition changes in a group of records, between two records of brokers.
 
-Group, offset of the record before it, offset of the record after it (None: no such record), and True if a check starts
-from the record after it, False if from the record before it."""
+It has the number of the group, the offset of the broker's record before the stretch, and the offset of the one after it
+(None: no such record). The last item is True if a check starts from the record after the stretch, False if from the one
+before it."""
 
 
 class Elsewhere(Enum):
@@ -51,10 +52,11 @@ def elsewhere(value: bytes) -> Elsewhere | None:
 
 @dataclass
 class Reach:
-    """How far the changes of one decision extend in a stretch, in one share.
+    """The changes of one decision, as far as one share sees them in a stretch of changes between two brokers' records.
 
-    The decision is that of the record from which the check of the stretch starts. ``ended`` is the offset of the
-    nearest change that cannot belong to the decision, ``hoped`` that of the farthest change that must belong to it.
+    The decision is that of the broker's record at one end of the stretch, where the check starts. ``ended`` is the
+    offset of the nearest change that cannot belong to the decision. ``hoped`` is the offset of the farthest change
+    that must belong to it.
     """
 
     ended: int | None = None
@@ -63,10 +65,10 @@ class Reach:
 
 @dataclass
 class Share:
-    """One share of ``count``, with the facts that the other shares need.
+    """The share with the number ``number``, of ``count`` shares, with the facts that the other shares need.
 
-    ``group`` is the number of the present group, the same in all shares. ``ends`` are the offsets at which a change
-    of any share ends a stretch, as far as an earlier pass found them.
+    ``group`` is the number of the present group, the same in all shares. ``ends`` has, for each stretch in which an
+    earlier pass found it, the offset of a change at which the decision ends; the change can be of any share.
     """
 
     number: int
@@ -91,7 +93,11 @@ class Share:
 
 
 def join_reaches(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
-    """For each stretch the nearest ``ended`` of all shares, if the ``hoped`` of any share is beyond that offset."""
+    """The stretches whose decision one share ends too early for another share, with the offset at which it ends.
+
+    The offset is the nearest ``ended`` of all shares. A stretch is included if the ``hoped`` of any share is beyond
+    it.
+    """
     ends: dict[Stretch, int] = {}
     for stretch, which in _nearest(shares).items():
         for share in shares:
@@ -112,5 +118,5 @@ def _nearest(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
 
 
 def is_beyond(stretch: Stretch, offset: int, end: int) -> bool:
-    """True if an offset is farther from the stretch's record than the offset ``end``."""
+    """True if ``offset`` is farther than ``end`` from the broker's record at which the check of the stretch starts."""
     return offset < end if stretch[3] else offset > end

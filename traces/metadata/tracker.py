@@ -127,7 +127,7 @@ class Tracker:
         self.doubt("unreadable version", what, offset, partitions)
 
     def fields(self, change: bytes) -> Mapping[str, Any]:
-        """The fields of a change. Raises UnknownRecord, DamagedRecord, CannotFollow."""
+        """The fields of a change. Raises UnknownRecord, DamagedRecord or CannotFollow if it cannot be decoded."""
         return self._automaton.record(change)
 
     # --- partitions -----------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class Tracker:
     ) -> Followed:
         """Follow a partition through observations: by the cached transition ``known``, or by a new explanation.
 
-        Raises TraceError.
+        Raises TraceError if a record is damaged.
         """
         before, binding = partition.belief, partition.binding
         try:
@@ -259,7 +259,10 @@ class Tracker:
         return Automaton(BeliefStates(tuple(s.rules for s in sets)), _decoded, self.image.flags)
 
     def automaton(self) -> Automaton:
-        """The automaton under the rules of the feature levels; partitions under former rules are converted."""
+        """The automaton under the rules of the present feature levels.
+
+        If the levels have changed the rules, the belief states of all partitions are converted to the new rules.
+        """
         if not self.has_new_features:
             return self._automaton
         self.has_new_features, image = False, self.image

@@ -34,7 +34,7 @@ _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})-IV([0-9]{1,3})")
 
 
 def metadata_version(text: str) -> tuple[int, int, int]:
-    """The three numbers of a metadata version such as 4.0-IV3. Raises ValueError."""
+    """The three numbers of a metadata version such as 4.0-IV3. Raises ValueError if the text has another form."""
     match = _VERSION.fullmatch(text)
     if match is None:
         raise ValueError("not a metadata version such as 4.0-IV3")
@@ -239,7 +239,10 @@ def _by_key(
 
 
 def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
-    """The entries (broker, topic, partition) of the ELR index that match no ELR member. Raises TraceError."""
+    """The entries (broker, topic, partition) of the ELR index that match no ELR member.
+
+    Raises TraceError if an entry is invalid.
+    """
     found = []
     for place, item in line.items("elrIndexExtra"):
         if not isinstance(item, list) or len(item) != 3:
@@ -293,7 +296,10 @@ _DATA_OF: dict[str, Form] = {
 
 
 def read_record(place: Place, value: Any) -> Record:
-    """Read a metadata record, without the fields that the replay does not compare. Raises TraceError."""
+    """Read a metadata record, without the fields that the replay does not compare.
+
+    Raises TraceError if the record is invalid.
+    """
     f = Fields(place, value, ("type", "version", "data"))
     kind, raw = f.choice("type", tuple(_RECORDS)), f.raw("data")
     data, readers = Fields(place.at("data"), raw, *_RECORDS[kind]), {**_DATA, **_DATA_OF.get(kind, {})}
@@ -430,14 +436,19 @@ _NEWER: dict[str, Form] = {
     "fenceStaleBroker": {"kind": Fields.text, "meant": Fields.number},
     "alterPartitionReassignments": {"allowReplicationFactorChange": Fields.flag},
 }
-"""The readers of arguments that only newer recordings have, by operation; not of ``renewed``, a common argument."""
+"""The readers of arguments that only newer recordings have, by operation.
+
+``renewed`` is not among them, because every operation can have it."""
 
 
 # --- the file ------------------------------------------------------------------------------------------------
 
 
 def read_controller_trace(path: Path) -> tuple[RecordingMeta, Iterator[Operation]]:
-    """The meta line, and an iterator over the operations. Both this function and the iterator raise TraceError."""
+    """The meta line of a recording, and an iterator over the operations.
+
+    Raises TraceError if the file or the meta line cannot be read. The iterator raises it for an invalid operation.
+    """
     lines = read_lines(path)
     line, first = next(lines)
     meta = _meta(Fields(Place(path, line), first, ("meta",)))

@@ -197,7 +197,10 @@ class PartitionWatch:
 
 
 def _lost(op: Operation, before: ControllerState) -> list[int]:
-    """The broker that registers with a new incarnation after an unclean shutdown, so its log may be lost; else none."""
+    """The broker whose log may be lost by this operation, in a list; empty if there is none.
+
+    Such a broker registers with a new incarnation after an unclean shutdown.
+    """
     if op.name != "registerBroker" or op.error != "NONE":
         return []
     args = op.arguments

@@ -200,7 +200,7 @@ class ControllerState:
         """Apply the result of a rule (``change``) to a partition; returns its record, or no record if nothing changed.
 
         ``directory`` is a broker and the new log directory of its replica, ``order`` the requested order of the ISR.
-        Raises DecisionFails.
+        Raises DecisionFails if the rule throws an exception.
         """
         if change["fails"]:
             raise DecisionFails
@@ -225,7 +225,7 @@ class ControllerState:
         return [("PARTITION_CHANGE_RECORD", self.partition_version, data)]
 
     def change_all(self, rule: Rule) -> list[Record]:
-        """Apply a rule to each partition; returns the records. Raises DecisionFails."""
+        """Apply a rule to each partition; returns the records. Raises DecisionFails if the rule throws an exception."""
         before = {key: self.as_seen(key) for key in self.partitions}
         settings = {topic: self.settings(topic) for topic, _ in before}
         records = []
@@ -246,7 +246,10 @@ class ControllerState:
         self.contacts[(broker, epoch)] = self.now_ms
 
     def session(self, broker: int) -> dict[str, Any]:
-        """A broker's session; with a heartbeat tracker, its last contact is the one in the registered broker epoch."""
+        """A broker's session.
+
+        If the controller has a heartbeat tracker, the session's last contact is that of the registered broker epoch.
+        """
         session = self.sessions[broker]
         if not self.tracks_contacts:
             return session
@@ -449,7 +452,10 @@ class BrokerDecision:
         return [key for key, p in self.before.items() for _ in range(choose[part](key, p))]
 
     def change(self, keys: Iterable[Key], rule: Rule, **more: Any) -> list[Record]:
-        """Apply a rule to partitions; returns the records. Raises DecisionFails."""
+        """Apply a rule, with the inputs ``more``, to partitions; returns the records.
+
+        Raises DecisionFails if the rule throws an exception.
+        """
         records: list[Record] = []
         for key in keys:
             change = rule(
@@ -466,7 +472,8 @@ class BrokerDecision:
     def batch(self, order: tuple[str, ...], own: list[Record], rule: Rule, **more: Any) -> list[list[Record]]:
         """The records of a batch, one group for each part in ``order``; ``own`` is the group of the broker itself.
 
-        Raises DecisionFails.
+        The other groups come from ``rule`` with the inputs ``more``. Raises DecisionFails if the rule throws an
+        exception.
         """
         return [
             own if part == registrations.BROKER else self.change(self.visited(part), rule, **more)

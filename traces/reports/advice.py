@@ -1,8 +1,9 @@
 """Advice about an incident: the steps to take, the most urgent first, with Kafka's commands filled in.
 
-``SCENARIOS`` names the model scenario that takes the steps of an advice. The scenario checks that no more records are
-lost and that the partition has a leader again. Users replace ``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``),
-``BACKUP``, ``GROUP``, ``INPUT`` (all paths of this replay), and ``NEW`` and ``OLD`` (values of min.insync.replicas).
+For each advice, ``SCENARIOS`` names the model scenario in which these steps are taken. The scenario checks that no
+more records are lost and that the partition has a leader again. In the commands, users replace ``HOST:PORT``,
+``LOG_DIR`` (the broker's ``log.dirs``), ``BACKUP``, ``GROUP``, ``INPUT`` (all paths of this replay), and ``NEW`` and
+``OLD`` (values of min.insync.replicas).
 """
 
 from __future__ import annotations

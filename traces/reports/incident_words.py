@@ -55,7 +55,7 @@ class Group:
 
     @property
     def head(self) -> Finding:
-        """The finding whose place and time the incident has: the first from the metadata log, else the first."""
+        """The finding that gives the incident its place and time: the first from the metadata log, else the first."""
         return next((f for f in self.findings if "offset" in f.position), self.findings[0])
 
 
@@ -285,7 +285,10 @@ def was_requested(group: Group) -> bool:
 
 
 def resized(group: Group) -> Finding | None:
-    """The first finding with a change of min.insync.replicas as its cause, or before it while under min ISR."""
+    """The first finding about a change of min.insync.replicas; None if there is none.
+
+    Either the change caused the finding, or the change came before it while the partition was under min ISR.
+    """
     everything = (*group.before, *group.findings)
     return next(
         (f for f in everything if f.facts.get("resized") or f.facts.get("cause") == "change_min_isr"), None
@@ -366,7 +369,10 @@ def _outside(group: Group) -> str:
 
 
 def _circumstances(group: Group) -> list[str]:
-    """Sentences about an election: the settings, the time without a leader, and whether KIP-966 intends it."""
+    """Sentences about the circumstances of an election.
+
+    They give the settings, the time without a leader, and whether KIP-966 intends the election.
+    """
     said = []
     if (setting := configured(group)) is not None:
         of = f" {_level(setting)}" if setting else ""

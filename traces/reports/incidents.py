@@ -160,7 +160,10 @@ def groups(partition: str, findings: Iterable[Finding]) -> list[Group]:
 
 
 def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
-    """For a finding that an ELR member lacks records: the group of the change that left the member in the ELR."""
+    """The group of the change that left the broker of ``found`` in the ELR, if the broker lacks records.
+
+    Returns None if ``found`` is not about an ELR member, or if no such change is known.
+    """
     if found.facts.get("member_of") != "ELR":
         return None
     for offset in sorted((o for o in changes if o <= found.facts["offset"]), reverse=True):
@@ -171,7 +174,11 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 
 
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
-    """Yield the groups. A loss of the last eligible replica joins the group of the unclean election after it."""
+    """Yield the groups, but join two groups if one event leads to the other.
+
+    If a partition loses its last eligible replica, and an unclean election follows, the loss becomes ``before`` of
+    the election's group.
+    """
     for group in all_groups:
         stuck = {f.property for f in group.findings} == {"somebody_is_electable"}
         election = elections.get(group.findings[0].facts["leader_epoch"] + 1) if stuck else None

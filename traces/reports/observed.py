@@ -157,7 +157,7 @@ EMPTY = -1
 class LogTruncation:
     """A truncation of a broker's log to an offset, at a time (ms since the epoch).
 
-    ``leader_epoch`` is the leader epoch in which the broker followed then.
+    ``leader_epoch`` is the leader epoch in which the broker followed at that time.
     """
 
     to: int

@@ -264,10 +264,12 @@ def _is_duration(name: str) -> bool:
 
 
 def headline(report: Report) -> str:
-    """The result in one line.
+    """The result in one line: the first of the following that exists.
 
-    It is the worst incident; without incidents, a count of records that do not conform; without these, a count of
-    violations. If there is none of these, it is "INCOMPLETE INPUT", "Nothing checked" or "No problem found".
+    - The worst incident.
+    - The number of records that do not conform.
+    - The number of violations.
+    - "INCOMPLETE INPUT", "Nothing checked" or "No problem found".
     """
     begun = "INTERRUPTED: " if report.interrupted else ""
     begun += "DAMAGED INPUT: " if report.damage else ""

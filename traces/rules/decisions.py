@@ -87,7 +87,11 @@ class Decisions:
         return decisions(self.t.broker.size, self.t.rules | elr)
 
     def _change(self, partition: StructValue, handled: Handled, onto: StructValue | None = None) -> Result:
-        """The result of a handler, by name; ``onto`` is the partition after earlier records of the batch."""
+        """The result of a handler, as values by name.
+
+        The handler decided on ``partition``. Its record is applied to ``onto``, the partition after earlier records
+        of the batch (None: ``partition``).
+        """
         record = handled.record
         return {
             "checks": handled.checks,
@@ -100,7 +104,10 @@ class Decisions:
         }
 
     def _inputs(self, rule: Callable[..., object], others: Mapping[str, Type]) -> dict[str, Type]:
-        """The types of a rule's parameters without ``t`` and ``now``: from ``others``, else by parameter name."""
+        """The types of a rule's parameters by name, without the parameters ``t`` and ``now``.
+
+        They come from ``others``, or else from the table of types by parameter name.
+        """
         names = (name for name in signature(rule).parameters if name not in ("t", "now"))
         return {**{name: self._types[name] for name in names if name not in others}, **others}
 
@@ -111,7 +118,11 @@ class Decisions:
         return Function(with_types, **inputs)
 
     def handler(self, handler: Callable[..., Handled], context: int = 4, **others: Type) -> Function:
-        """A handler as a function of Python values. Its context has the first ``context`` fields of ``_CONTEXT``."""
+        """A handler as a function of Python values.
+
+        The function takes the first ``context`` fields of ``_CONTEXT``, and the handler's own parameters. ``others``
+        gives types to parameters by name.
+        """
         known = {name: self._types[name] for name in _CONTEXT[:context]}
 
         @wraps(handler)
@@ -122,7 +133,10 @@ class Decisions:
         return Function(function, **known, **self._inputs(handler, others))
 
     def about_broker(self, handler: Callable[..., Handled]) -> Rule:
-        """A handler about one broker as a function of Python values. ``onto`` defaults to the partition."""
+        """A handler about one broker as a function of Python values.
+
+        The function's ``onto``, the partition after earlier records of the batch, defaults to ``partition``.
+        """
         traced = self.handler(handler, onto=self.t.partition)
 
         def about_broker(partition: Plain, onto: Plain | None = None, **arguments: object) -> Result:

@@ -205,7 +205,7 @@ class Narrowed(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """A partition after which no set of rules explains all partitions.
+    """The partition at which no set of rules explains all partitions so far.
 
     ``at`` is the narrowing for this partition, ``this`` are the profiles that explain it. ``others`` are the profiles
     that explain the earlier partitions, since the last disagreement or change of the features.

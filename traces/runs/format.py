@@ -156,7 +156,10 @@ def _line(place: Place, step: int, fields: Fields) -> StepLine:
 
 
 def _object(fields: Fields, name: str) -> dict[str, Any]:
-    """The value of a field that must be an object; empty if the field is missing. Raises TraceError."""
+    """The value of a field that must be an object; empty if the field is missing.
+
+    Raises TraceError if the value is no object.
+    """
     if name not in fields:
         return {}
     value = fields.raw(name)
@@ -459,7 +462,7 @@ class Expected:
     """A line in the model's terms.
 
     - ``seen``: the known values of the state after the line.
-    - ``kept``: the scalars that the line declares unchanged since the previous line; empty without ``changes``.
+    - ``kept``: the scalars that did not change since the previous line. Only a line with ``changes`` shows them.
     - ``numbers``: the action instances that the line can mean. If there are none, ``absent`` is the reason.
     - ``whole``: the state after the line, if the line gives the whole state.
     - ``all_changes``: True if the line gives every change of the whole state.
@@ -556,7 +559,10 @@ class LineReader:
         return self._meant(name, tuple(sorted(chosen)))
 
     def _choice(self, action: Action, parameter: str, value: Any, place: Place) -> str:
-        """The key of a parameter's value, by which instances are looked up. Raises TraceError."""
+        """The key of a parameter's value, by which instances are looked up.
+
+        Raises TraceError if the parameter has no such value.
+        """
         if (action.name, parameter) not in self._domains:
             self._domains[action.name, parameter] = _domain(self.model, action, parameter)
         keys, of_sets = self._domains[action.name, parameter]

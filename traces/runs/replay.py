@@ -55,8 +55,9 @@ def steps_of(
 ) -> Iterator[tuple[int, Scalars]]:
     """Yield the number of each enabled instance in ``numbers``, with the state after its step.
 
-    Steps beyond a bound are pruned; ``cut`` collects the names of these bounds. A step that leaves the state's types
-    without a named bound is also pruned (``OF_THE_TYPES``), because no run reaches the state before the step.
+    Steps beyond a bound are pruned; ``cut`` collects the names of these bounds. If a step leaves the types of the
+    state without reaching a named bound, it is pruned as ``OF_THE_TYPES``: no run of the model reaches a state with
+    such a step.
     """
     enabled = interpreter.enabled_of(numbers)(state)
     for number, is_enabled in zip(numbers, enabled, strict=True):
@@ -73,7 +74,10 @@ def steps_of(
 
 
 class Carrier:
-    """Computes the states that fit a line from those that fit the previous line, at most ``limit`` at a time."""
+    """Computes the states that fit a line. It starts from the states that fit the previous line.
+
+    At most ``limit`` states may fit a line; more are an error.
+    """
 
     def __init__(self, interpreter: Interpreter, hidden_steps: int, limit: int) -> None:
         self.interpreter, self.hidden_steps, self.limit = interpreter, hidden_steps, limit
@@ -83,7 +87,8 @@ class Carrier:
     def advance(self, states: Iterable[Scalars], expected: Expected) -> Advance:
         """All states that fit a line, given all states that fit the previous line.
 
-        Raises TraceError if there are more than ``limit`` states or steps, also before the line's own step.
+        Raises TraceError if there are more than ``limit`` of these states, of the states before the line's own step,
+        or of the steps between both.
         """
         found = Advance()
         found.before = self._after_hidden(states, expected, found.cut)
@@ -231,10 +236,11 @@ KEPT_STATES = 100_000
 
 @dataclass(frozen=True)
 class Taken:
-    """A replayed line, and the states that fit the line.
+    """A replayed line, and the states that fit the line (``after``).
 
-    ``expected`` is None for the start. If no step explains the line, ``unexplained`` is the reason, else empty;
-    ``after`` then has the recorded state, if the line gives the whole state.
+    ``expected`` is None for the start. ``unexplained`` is empty if a step explains the line; otherwise it is the
+    reason why none does. In that case ``after`` has only the recorded state, or nothing if the line does not give the
+    whole state.
     """
 
     line: int
@@ -346,7 +352,10 @@ class RunHistory:
 def _from_start(
     came: Mapping[Reached, tuple[Reached, int] | None], reached: Reached, last: int
 ) -> tuple[Scalars, list[int]]:
-    """The start of the path to ``reached``, and the path's instance numbers with ``last`` appended."""
+    """Trace the path to ``reached`` back to its start. Returns the state at the start, and the path's instance numbers.
+
+    The number ``last`` of the step after ``reached`` is appended.
+    """
     numbers = [last]
     while (step := came[reached]) is not None:
         reached, number = step

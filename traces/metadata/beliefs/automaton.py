@@ -112,8 +112,8 @@ class Automaton:
     ) -> tuple[BeliefState, Binding]:
         """The belief state and the binding of a partition with this recorded state and these possible settings.
 
-        ``tags`` are the possible sets of rules (None: all), ``offline`` the replicas in offline log directories. Raises
-        CannotFollow.
+        ``tags`` are the possible sets of rules (None: all), ``offline`` the replicas in offline log directories.
+        Raises CannotFollow if no state of the model has this recorded state.
         """
         observed, brokers = in_slots(state)
         observed = replace(observed, offline=tuple(sorted(brokers.index(broker) for broker in offline)))
@@ -159,7 +159,8 @@ class Automaton:
     ) -> tuple[Transition, Brokers]:
         """The transition by the observations of one batch, in order, and the brokers of its spans' slots.
 
-        ``is_last``: the controller that wrote the batch wrote nothing after it. Raises CannotFollow.
+        ``is_last``: the controller that wrote the batch wrote nothing after it. Raises CannotFollow if the model
+        cannot represent the partition after an observation.
         """
         full = self._transitions >= MAX_TRANSITIONS or self._symbols >= MAX_SYMBOLS
         if full or len(self.beliefs) >= MAX_BELIEFS:
@@ -199,7 +200,7 @@ class Automaton:
         return found
 
     def _of(self, content: Any, *more: Any) -> Symbol | None:
-        """The symbol of a content, one object for equal contents; None if the content is None."""
+        """The symbol of a content together with ``more``: one object for equal values. None if the content is None."""
         if content is None:
             return None
         key = (content, more)
@@ -209,7 +210,10 @@ class Automaton:
         return found
 
     def _new_brokers(self, binding: Binding, observations: Sequence[Observation]) -> Brokers:
-        """The brokers that a change adds to the partition, if it is the only observation. They get the next slots."""
+        """The brokers that a change adds to the partition; they get the next slots.
+
+        Empty if the change is not the only observation, or if it adds no broker.
+        """
         observation = observations[0]
         if len(observations) > 1 or not isinstance(observation, Change) or observation.raw in binding.symbols:
             return ()
@@ -343,7 +347,8 @@ class Explanation:
     def _alternatives(self, index: int) -> list[tuple[int, Observation, Change | None]]:
         """The possible readings of the observation at an index.
 
-        Each has the number of observations that it takes, the decision, and its record.
+        Each reading has the number of observations that it covers, the observation that is the decision, and the
+        record that this decision writes (None: no record).
         """
         observation = self.observations[index]
         if isinstance(observation, Change):
@@ -405,7 +410,11 @@ class Explanation:
     def _evidence(
         self, here: _Boundary, observation: Observation, record: Change | None, records: int = 1
     ) -> tuple[BeliefState, Brokers, list[Evidence]]:
-        """The belief state with slots for new brokers, the brokers of its slots, and possible evidence."""
+        """The possible evidence that an observation gives, in slots.
+
+        Returns the belief state, which gets slots for brokers that are new; the brokers of its slots; and the
+        evidence.
+        """
         belief, brokers = self._belief(here), here.brokers
         written = None if record is None else self.grounds.record(record.raw)
         concerned = {*named(written)} if written else set()

@@ -92,10 +92,11 @@ def named(record: Mapping[str, Any]) -> Iterable[int]:
 def merged(
     before: Observed, record: Mapping[str, Any], slots: Mapping[int, int], placed: Placed | None = None
 ) -> Observed:
-    """The partition after a change record. The leader epoch grows if the record has a leader.
+    """The partition after a change record. If the record has a leader, the leader epoch grows.
 
     ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition. Unlike
-    the model's ``merge``, this function is the same under all rules; the model's results are compared with its result.
+    the model's ``merge``, this function is the same under all rules; the model's results are compared with its
+    result.
     """
     changed: dict[str, Any] = {"bumped": "leader" in record}
     repeated = []
@@ -244,10 +245,10 @@ class BeliefState:
 class Span:
     """A part of a transition: the position of its last observation, and the belief state after it.
 
-    ``order`` has the old slot of each new slot; brokers that are new to the partition follow the slots before the
-    transition. ``changes`` is the number of the partition's records in the span; ``bumps`` of them set a leader.
-    ``findings`` are properties that stop holding, each with True if that is certain. ``before`` and ``candidates`` are
-    set if nothing explains the observation.
+    ``order`` has, for each slot after the transition, its slot before. A broker that is new to the partition counts
+    as if its slot had followed all others. ``changes`` is the number of the partition's records in the span;
+    ``bumps`` of them set a leader. ``findings`` are properties that stop holding, each with True if that is certain.
+    ``before`` and ``candidates`` are set if nothing explains the observation.
     """
 
     last: int
@@ -337,9 +338,10 @@ class BeliefStates:
         first: int,
         tags: Iterable[int] | None = None,
     ) -> BeliefState:
-        """The belief state of a partition with each possible combination of settings and sets of rules.
+        """The belief state of a partition: a model state for each possible combination of settings and sets of rules.
 
-        Members of the ISR and ELR are assumed to hold every committed record. ``tags`` None: all sets of rules.
+        ``flags`` are those of the slots' brokers, and ``first`` is as in ``TopicSettings``. ``tags`` are the possible
+        sets of rules, None for all. Members of the ISR and ELR are assumed to hold every committed record.
         """
         tags = tuple(range(len(self.rules)) if tags is None else sorted(tags))
         key = (observed, tuple(flags), tuple(min_isr), tuple(unclean), first, tags)

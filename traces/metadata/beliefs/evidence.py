@@ -153,7 +153,10 @@ class ControllerStepper(Stepper):
     def renumbered(
         self, before: ControllerStepper, state: Scalars, order: Sequence[int], partition: Mapping[str, Any]
     ) -> Scalars:
-        """A state of ``before`` with the old slots in ``order``, and with its partition replaced by ``partition``."""
+        """Convert a state of the stepper ``before``: its slots are renumbered, and its partition is replaced.
+
+        ``order`` has the old slot of each new slot. ``partition`` is the new partition as plain values.
+        """
         scalars: list[int] = []
         for name, type_ in before.protocol.state.fields.items():
             own = state[before._places[name]]
@@ -183,7 +186,7 @@ class ControllerStepper(Stepper):
         return frozenset(p.name for p, holds in zip(PROPERTIES, self._holds(state), strict=True) if not holds)
 
     def _property(self, stated: Invariant, protocol: Controller, s: State) -> Any:
-        """The value of a property in a state; True if the rules lack or do not promise it."""
+        """The value of a property in a state; True if the rules lack the property's rule, or do not promise it."""
         exists = stated.rule is None or stated.rule in self.rules
         promised = exists and (stated in CONDITIONS or is_promised(stated, self.rules))
         return stated.function(protocol, s) if promised else True
@@ -428,7 +431,10 @@ broker lists other log directories."""
 
 
 def may_cause(actions: ControllerStepper, hypothesis: Hypothesis, evidence: Evidence) -> bool:
-    """True if the action can cause the evidence. If ``change_min_isr`` clears ELRs, the setting needs a record."""
+    """True if the action can cause the evidence.
+
+    If the rules make ``change_min_isr`` clear ELRs, only a record of min.insync.replicas is evidence of this action.
+    """
     if hypothesis.action == "change_min_isr" and "min_isr_change_clears_elr" in actions.rules:
         return evidence.of_min_isr
     return True

@@ -66,7 +66,10 @@ def _updated(beliefs: BeliefStates, belief: BeliefState, evidence: Evidence) -> 
 
 
 def _expected(actions: ControllerStepper, belief: BeliefState, evidence: Evidence) -> frozenset[Scalars]:
-    """The possible scalars of the partition after evidence. LastKnownElr has up to two readings."""
+    """The possible scalars of the partition after evidence.
+
+    There are two if LastKnownElr can be read in two ways: as a member, or as the last known leader.
+    """
     after = after_evidence(belief.observed, evidence)
     if after.repeated or after.misplaced:
         return frozenset()
@@ -170,7 +173,7 @@ def _distance(near: NearMiss) -> int:
 
 
 def after_failover(beliefs: BeliefStates, belief: BeliefState) -> BeliefState:
-    """The belief state under a new controller, which may lack each index entry that belongs to no ELR member."""
+    """The belief state under a new controller. Its index may lack the entries of brokers outside the ELR."""
 
     def make() -> BeliefState:
         states: set[Tagged] = set()
@@ -213,7 +216,7 @@ def _gone_astray(beliefs: BeliefStates, entries: int) -> int:
 
 
 def concerned(beliefs: BeliefStates, belief: BeliefState) -> Slots:
-    """The slots that a field of the partition names, or that have entries in the controller's index."""
+    """The slots that a field of the partition names, then those with possible entries in the controller's index."""
     used = belief.observed.used()
     if not belief.is_indexed_astray:
         return used
@@ -224,7 +227,7 @@ def concerned(beliefs: BeliefStates, belief: BeliefState) -> Slots:
 def with_astray(
     beliefs: BeliefStates, belief: BeliefState, slot: int, numbers: frozenset[int]
 ) -> BeliefState:
-    """The belief state of a topic's first partition, after a slot may have got more index entries.
+    """The belief state of a topic's first partition after the broker of ``slot`` may have got more index entries.
 
     ``numbers`` are the possible numbers of additional entries.
     """
