@@ -66,7 +66,7 @@ def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
 
 @invariant("595.6, B6")
 def hwm_is_committed(m: Quorum, s: State) -> Truth:
-    """Every record below a member's HWM is committed and in the member's log: its state machine applies the record.
+    """Every record below a member's HWM is committed and in the member's log, because its state machine applies it.
 
     Every record that a consumer has read is committed, too.
     """
@@ -99,8 +99,8 @@ def one_leader_per_epoch(m: Quorum, s: State) -> Truth:
 def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
     """No member's HWM moves back while its process runs.
 
-    A new leader forgets its HWM until it can commit in its epoch; its next HWM is not smaller. A replica that receives
-    a smaller HWM stops with an error.
+    A new leader forgets its HWM until it can commit in its epoch. The HWM that it then learns is not below the
+    forgotten one. A replica stops with an error if it receives an HWM below its own.
     """
     return all_of(
         implies(
@@ -132,7 +132,10 @@ def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
 
 @invariant("595.2")
 def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
-    """No response makes a member truncate below its HWM. Such a member would stop with an error."""
+    """No response makes a member truncate below its HWM.
+
+    A member that receives such a response would stop with an error.
+    """
     return all_of(
         implies(
             s.responses[f].is_some
@@ -163,7 +166,7 @@ def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
     """A fetch is parked only while the leader's HWM is not greater than the HWM in the fetch.
 
     Otherwise the sender learns of the leader's HWM up to 500 ms later, when the park timer fires. The property applies
-    if both members have version 18, and the sender knew at the time of the fetch that the version is finalised.
+    if sender and leader have version 18, and the sender knew at the time of the fetch that the version is finalised.
     """
     return all_of(
         implies(
@@ -274,7 +277,7 @@ INVARIANTS = (
 def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Truth:
     """A fetch carries its sender's HWM if and only if the sender knows that version 18 is finalised.
 
-    Members of older versions and consumers need not send it.
+    Exception: members of older versions and consumers leave out the HWM even if they know.
     """
     kept = []
     for f in m.member:
@@ -341,7 +344,10 @@ def older_leaders_ignore_the_hwm_field(m: Quorum, before: State, after: State) -
 
 @step_property("1166.4", rule="timer_answers_as_parked")
 def timers_answer_with_the_hwm_at_parking(m: Quorum, before: State, after: State) -> Truth:
-    """A parked fetch stores its leader's HWM; the park timer answers with that HWM and without a record."""
+    """A parked fetch keeps the HWM that its leader had at parking.
+
+    The park timer answers the fetch with this HWM and without a record.
+    """
     kept = []
     for f in m.member:
         old, new, sent = before.parked[f], after.parked[f], after.responses[f].value
@@ -403,7 +409,7 @@ def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
 def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
     """Infinitely often every replica knows its leader's HWM, if both have version 18.
 
-    The park timer need not end a fetch for this.
+    This holds although the park timer never ends a fetch.
     """
     return _all_know(m, s, both_support)
 
@@ -611,7 +617,7 @@ def a_member_learns_the_version(m: Quorum, before: State, after: State) -> Truth
 
 @reachable("K25", rule="empty_drain_completes")
 def an_empty_drain_answers_a_fetch(m: Quorum, before: State, after: State) -> Truth:
-    """A leader answers a parked fetch before the fetch's timer ends, and no member changes."""
+    """A leader answers a parked fetch before the fetch's timer ends, and no member's state changes."""
     return (before.members == after.members) & any_of(
         before.parked[f].is_some
         & after.parked[f].is_none

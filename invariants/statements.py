@@ -169,7 +169,7 @@ def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
 
 @statement("B8")
 def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
-    """At most one broker believes that it leads in a leader epoch.
+    """In each leader epoch, at most one broker believes that it leads.
 
     ``leaders``: for each broker, whether it believes that it leads, and its leader epoch.
     """

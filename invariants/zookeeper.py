@@ -90,7 +90,7 @@ def epochs_never_go_back(m: ZooKeeperMode, s: State) -> Truth:
 
 @statements.one_leader_per_epoch.seen("ZK3")
 def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
-    """At most one broker believes that it leads in a leader epoch."""
+    """In each leader epoch, at most one broker believes that it leads."""
     return statements.one_leader_per_epoch(
         [(m.leads(b, s.brokers[b]), s.brokers[b].leader_epoch) for b in m.broker]
     )
@@ -256,7 +256,7 @@ def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
 
 @step_property("380.3", needs="controlled_shutdowns")
 def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The active controller grants a ControlledShutdown whose broker epoch is not below the epoch that it knows.
+    """The active controller grants a ControlledShutdown unless its broker epoch is below the one known for the broker.
 
     It also grants a request of a version without a broker epoch.
     """

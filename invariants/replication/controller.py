@@ -206,7 +206,7 @@ def recovering_leader_is_alone(m: Controller, s: State) -> Truth:
 
 @statements.leader_completeness.seen("966.6", rule="leftover_elr_elects")
 def leader_completeness(m: Controller, s: State) -> Truth:
-    """Checks that the leader is in ``complete`` while the ELR is on, also after changes of the ELR's level.
+    """Checks that the leader is in ``complete`` while the ELR is on, even after the ELR has been turned off and on.
 
     An unclean leader's log becomes the committed one, so such a leader is complete.
     """
@@ -280,17 +280,17 @@ EXPLORED = (
 
 
 def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True while a broker is in controlled shutdown. Only then is its fencing fair, because the broker stops.
+    """True while a broker is in controlled shutdown: it will stop, so fairness requires that it is fenced.
 
-    Any other fencing is a fault.
+    Fencing any other broker is a fault, and no fairness requires it.
     """
     return s.registrations[broker].in_controlled_shutdown
 
 
 def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True while a broker's registration is fair: it has shut down, or the controller failed at its registration.
+    """True while fairness requires that a broker registers: it has shut down, or the controller failed to register it.
 
-    Any other registration follows a crash.
+    Any other registration follows a crash, and no fairness requires it.
     """
     registration = s.registrations[broker]
     stopped = registration.fenced & registration.in_controlled_shutdown
@@ -430,7 +430,7 @@ def a_balanced_request_elects_a_leader(m: Controller, before: State, after: Stat
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
 def an_aggressive_request_ignores_a_complete_log(m: Controller, before: State, after: State) -> Truth:
-    """A LONGEST_LOG_AGGRESSIVE election elects a replica that lacks committed records; another broker has them all."""
+    """A LONGEST_LOG_AGGRESSIVE election elects a replica that lacks committed records, while another has them all."""
     by_any_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE)
     return by_any_log & ~before.complete.is_empty & ~before.complete.has(after.partition.leader)
 
@@ -449,7 +449,7 @@ def a_log_directory_fails(m: Controller, before: State, after: State) -> Truth:
 
 @reachable("858.1", rule="offline_directory_check")
 def an_assignment_advances_the_partition_epoch(m: Controller, before: State, after: State) -> Truth:
-    """The partition epoch advances, and no other field of the partition changes: a replica gets another directory."""
+    """A replica gets another directory: the partition epoch advances, and no other field of the partition changes."""
     p, then = before.partition, after.partition
     same = p.replace(partition_epoch=then.partition_epoch) == then
     return (p.partition_epoch != then.partition_epoch) & same

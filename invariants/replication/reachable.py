@@ -89,9 +89,9 @@ def two_followers_join_together(m: Replication, before: State, after: State) -> 
 def _wins_over_a_longer_log(
     m: Replication, before: State, after: State, is_it: Callable[[StructValue, StructValue], Truth]
 ) -> Truth:
-    """True if a recovery elects a replica although another has a longer log that satisfies ``is_it``.
+    """True if a recovery elects a replica although a replica for which ``is_it`` holds has a longer log.
 
-    ``is_it`` takes the registration and the log info of the replica with the longer log.
+    ``is_it`` is a function of the registration and the log info of the replica with the longer log.
     """
     old, new = before.partition, after.partition
     by_log = all_of(after.log_infos[b].is_none for b in m.broker)
@@ -205,7 +205,7 @@ def a_record_is_appended_under_min_isr(m: Replication, before: State, after: Sta
 
 @reachable("B8, F1", needs="late_proposals")
 def a_proposal_arrives_late(m: Replication, before: State, after: State) -> Truth:
-    """An AlterPartition that its leader has abandoned arrives."""
+    """An AlterPartition arrives after its leader has abandoned it."""
     return any_of(before.late_proposals[b].is_some & after.late_proposals[b].is_none for b in m.broker)
 
 
@@ -223,7 +223,7 @@ def a_proposal_ends_by_known_metadata(m: Replication, before: State, after: Stat
 
 @reachable("F1", needs="late_fetches")
 def a_fetch_arrives_late(m: Replication, before: State, after: State) -> Truth:
-    """A fetch that its sender has abandoned arrives late."""
+    """A fetch arrives late, after its sender has abandoned it."""
 
     def arrives(f: Number) -> Truth:
         late, new = before.late_fetches[f], after.fetch_requests[f]

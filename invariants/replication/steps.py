@@ -362,7 +362,7 @@ def min_isr_changes_clear_the_elr(m: Controller, before: State, after: State) ->
 def reassignments_complete_when_they_can(m: Controller, before: State, after: State) -> Truth:
     """A reassignment completes in the first step in which all added replicas and enough members are in the ISR.
 
-    The removed replicas then leave replicas, ISR and ELR. Only an operator changes the target.
+    The removed replicas then leave the replica list, the ISR and the ELR. Only an operator changes the target.
     """
     p, then = before.partition, after.partition
     old, new = m.assigned(p), m.assigned(then)
@@ -405,8 +405,8 @@ def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, 
 def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Truth:
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
-    A leader becomes RECOVERING exactly if it was elected from outside ISR and ELR. The ELR is then empty, unless an
-    operator allows unclean elections.
+    A leader becomes RECOVERING if and only if it was elected from outside ISR and ELR. After such an election the ELR
+    is empty, unless the strategy is Aggressive or unclean election is enabled.
     """
     p, then = before.partition, after.partition
     kept = []

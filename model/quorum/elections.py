@@ -142,9 +142,9 @@ def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructVa
 def started(q: Cluster, s: State, m: Number) -> StructValue:
     """595.8. A restarted member, with the epoch, leader and vote of its quorum-state file.
 
-    A former leader of this epoch keeps its vote, and does not lead. Another voter that voted for itself in this epoch
-    is a candidate, even if it lost the election or followed another leader: it forgets the leader. If the rule
-    ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
+    The elected leader of this epoch keeps its vote, and does not lead. Any other voter that voted for itself in this
+    epoch becomes a candidate again and forgets the leader, even if it lost the election or followed another leader. If
+    the rule ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
     """
     member = s.members[m]
     voted = member.voted if q.on("vote_is_kept") else None

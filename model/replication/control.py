@@ -303,9 +303,10 @@ def change_recovery_flag(m: Cluster, s: State) -> None:
 
 
 def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
-    """Clear the partition's ELR fields, if a rule requires it when the ELR is turned ``on`` or off.
+    """Clear the partition's ELR fields, if a rule requires this when the ELR is turned on or off.
 
-    With ``level_changes_with_leader`` the partition must have a leader. The caller changes the version or the flag.
+    ``on`` is true if the ELR is on afterwards. With ``level_changes_with_leader`` the partition must have a leader. The
+    caller changes the version or the flag.
     """
     require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
     begins = on & ~features.has_elr(m, s)

@@ -28,11 +28,11 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetValue) -> StructValue:
-    """The partition without the failed brokers in the ISR; if the leader failed, with a new leader.
+    """The partition after brokers failed: the ISR loses them and, if the leader failed, an ISR member becomes leader.
 
-    If all ISR members failed, the ISR is the former leader alone; without a former leader it is unchanged. The new
-    leader is an ISR member in ``electable`` (live and not shutting down). If there is no such member, the partition has
-    no leader.
+    If all ISR members failed, the ISR becomes the former leader alone; it stays unchanged if there was no leader. The
+    new leader is an ISR member in ``electable`` (live and not shutting down). If there is no such member, the partition
+    has no leader.
     """
     leaderless = p.leader.is_some & failed.has(p.leader)
     leader = where(leaderless, m.first(p.isr & electable), p.leader)

@@ -171,7 +171,7 @@ def preferred_leads(partition: StructValue) -> Truth:
 
 
 def election_error(election: Number, nothing_changed: Truth) -> Number:
-    """966.17. The error of an election request whose checks passed: set if the election changed nothing."""
+    """966.17. The error in the answer to an election request whose checks passed; none if anything changed."""
     failed = where(
         election == ElectionType.PREFERRED,
         Error.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -238,7 +238,7 @@ def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) ->
 
 
 def recover(now: ControllerContext, winner: Number) -> StructValue:
-    """966.14. The record that makes ``winner`` leader after a comparison of logs; empty if it is not a live replica.
+    """966.14. The record that makes ``winner`` leader after a comparison of logs; empty unless it is a live replica.
 
     Metadata does not contain the logs, so the winner is an argument: any live replica can have the best log.
     """

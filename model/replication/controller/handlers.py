@@ -180,7 +180,7 @@ def _distinct(request: StructValue) -> Truth:
 
 
 def alter_partition_error(request: StructValue, record: StructValue) -> Number:
-    """B8. The error of an AlterPartition that was carried out: set if the change moved leadership from the sender.
+    """B8. The error of an AlterPartition that was carried out; none unless the change took leadership from the sender.
 
     This happens if the ISR change completes a reassignment that removes the leader.
     """
@@ -308,8 +308,8 @@ def reassigned(now: ControllerContext, target: SeqValue) -> StructValue:
     """966.9. The record that starts a reassignment, and completes it if possible.
 
     Removed replicas stay until the added ones are in the ISR; otherwise their copies would be lost first.
-    The new replica list is the target, followed by the removed replicas. If the target removes no replica, the
-    partition keeps its removing replicas; if it adds none, its adding replicas.
+    The new replica list is the target, followed by the removed replicas. If the target removes no replica, the set of
+    removing replicas stays as it is. If the target adds none, the set of adding replicas stays.
     """
     t, partition = now.t, now.partition
     current, wanted = members_of(partition.replicas, t.brokers), members_of(target, t.brokers)
@@ -354,7 +354,7 @@ def cancellation_checks(now: ControllerContext) -> Checks:
 def cancelled(now: ControllerContext) -> StructValue:
     """966.9. The record of a cancellation: adding replicas leave the replica list and the ISR; removing replicas stay.
 
-    If the ISR would be empty, the first replica joins it, whatever records it holds. With
+    If this would empty the ISR, the first replica becomes its only member, whatever records that replica holds. With
     ``reassignment_needs_min_isr`` off, committed records can be lost that way.
     """
     t, partition = now.t, now.partition

@@ -319,9 +319,9 @@ def last_known_leader(
 ) -> OptionValue:
     """966.11. The last known leader: set to the leader when the ISR becomes empty, cleared when a leader is elected.
 
-    With ``last_known_leader_kept`` off, a partition without a leader sets NO_LEADER when its last ISR member leaves,
-    and so forgets the previous value. With ``last_known_leader_by_leader`` the last known leader is set when the
-    record's leader field is written as none.
+    With ``last_known_leader_kept`` off, the last known leader becomes NO_LEADER if the last ISR member leaves while
+    there is no leader; its previous value is lost. With ``last_known_leader_by_leader`` the last known leader is set
+    when the record's leader field is written as none.
     966.18: while the ELR is off, the result is none or, without ``elr_off_forgets_last_known`` (Kafka), unchanged.
     """
     before = partition.last_known_leader

@@ -177,8 +177,8 @@ def on_heartbeat(
 ) -> StructValue:
     """841.5, 966.5. The partition's record for a heartbeat that takes a broker from state ``current`` to ``next``.
 
-    A broker that enters controlled shutdown leaves the ISR like a fenced broker. The record is empty if the state
-    stays.
+    A broker that enters controlled shutdown leaves the ISR like a fenced broker. The record is empty if both states are
+    equal.
     """
     leaving, unfencing = on_fencing(now, broker), on_unfencing(now, broker)
     stays, comes_back = current == next, next == BrokerState.UNFENCED
@@ -330,7 +330,7 @@ def registration_after(
 def session_of_registration(t: ControllerTypes, now_ms: Number, record_offset: Number) -> StructValue:
     """A broker's session after it registered: the controller knows only the offset of the registration record.
 
-    With ``fenced_broker_has_session`` the session starts with the first heartbeat.
+    The session starts with the registration or, with ``fenced_broker_has_session``, only with the first heartbeat.
     """
     contact = t.session.fields["last_contact_ms"]
     assert isinstance(contact, Option)
@@ -389,9 +389,9 @@ def any_session_expired(
 
 
 def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number) -> StructValue:
-    """A broker's session after the periodic check fenced the broker: its last contact is now.
+    """A broker's session after the periodic check fenced the broker: the time of the last contact is set to now.
 
-    With ``fenced_broker_has_session`` the session has ended.
+    With ``fenced_broker_has_session`` there is no last contact instead: the session has ended.
     """
     contact = session.last_contact_ms.type
     over = t.on("fenced_broker_has_session")
@@ -519,7 +519,7 @@ def session_after_heartbeat(
 ) -> StructValue:
     """A broker's session after a heartbeat; ``last_offset`` is the end of the metadata log.
 
-    If the registration ``changes``, the controller forgets the broker's metadata offset.
+    If the heartbeat changes the registration (``changes``), the controller forgets the broker's metadata offset.
     """
     option = session.metadata_offset.type
     shutdown = session.controlled_shutdown_offset
