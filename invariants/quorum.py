@@ -233,8 +233,8 @@ def answers_bring_news(m: Quorum, s: State) -> Truth:
 def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> Truth:
     """A leader that a majority of the voters follows, itself included, keeps leading unless it restarts.
 
-    A voter that was cut off and returns must not depose the leader. Some scenarios violate the property: a voter that
-    has just started, or has not fetched from the leader yet, grants a pre-vote.
+    A voter that was cut off and returns must not depose the leader. Some scenarios violate the property, because a
+    voter grants a pre-vote if it has just started, or has not fetched from the leader yet.
     """
     return all_of(
         implies(
@@ -477,7 +477,7 @@ _Compared = Callable[[SeqValue, SeqValue], Truth]
 
 
 def _a_voter_votes(m: Quorum, before: State, after: State, compared: _Compared) -> Truth:
-    """True if a voter votes for a candidate in this step, and ``compared`` holds for their two logs."""
+    """True if a voter votes for a candidate in this step, and ``compared`` holds for their logs, the voter's first."""
     return any_of(
         _votes(m, before, after, voter, candidate)
         & compared(before.members[voter].log, before.members[candidate].log)

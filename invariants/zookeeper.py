@@ -70,7 +70,7 @@ def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
 def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
     """The active controller considers a broker shutting down only if its current generation requested the shutdown.
 
-    The controller does not elect a broker that shuts down until the broker has failed and returned.
+    Until such a broker has failed and returned, the controller does not elect it.
     """
     me = s.controllers[s.zookeeper.controller]
     return all_of(

@@ -178,9 +178,10 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
 def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
     """A leader that can commit a record holds all committed records up to that record's offset.
 
-    A leader also holds all committed records, if it can commit and none of the replicas it waits for has moved to a
-    later epoch, or if some electable broker has not moved to a later epoch. In the current leader epoch, each committed
-    record is before the leader's LESO, or the leader committed it.
+    A leader holds all committed records in two cases:
+    - It can commit, and no replica that it waits for has moved to a later epoch.
+    - Some electable broker has not moved to a later epoch.
+    In the current leader epoch, each committed record is before the leader's LESO, or the leader committed it.
     """
     held = []
     for quorum in quorums(m, s):
@@ -230,7 +231,7 @@ def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State
     """While no log is lost, every replica that a leader waits for holds the records below the leader's HWM.
 
     The replica keeps these records, because it truncates only to the log of another leader that holds them, too. The
-    other leader is a later one, or an earlier one that a replica that is waited for still follows.
+    other leader is a later one, or one of an earlier epoch that some replica in the maximal ISR has not passed.
     """
     held, whole = [], nothing_is_lost(m, s)
     for leader in m.broker:

@@ -40,7 +40,7 @@ from highwater.model.replication.controller.types import (
 
 
 def _comes_back(m: Controller, s: State, broker: Number) -> Truth:
-    """True if a broker can be fenced, register after a crash, and be unfenced without a failing decision."""
+    """True if the controller can fence a broker, register it after a crash, and unfence it, without failing."""
     now = m.context(s)
     decisions = (
         registrations.fence(now, broker).record,
@@ -216,7 +216,7 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 
 @invariant("B8", rule="unassigned_candidate_fails")
 def every_broker_comes_back(m: Controller, s: State) -> Truth:
-    """Every broker can be fenced, register and be unfenced without a failing decision.
+    """The controller can fence, register and unfence every broker without failing.
 
     Otherwise the controller resigns at each attempt, and so does the next controller.
     """

@@ -101,7 +101,10 @@ def registrations_are_the_brokers(m: Replication, s: State) -> Truth:
 
 @helper("B8, 966.3")
 def isr_has_its_leader(m: Replication, s: State) -> Truth:
-    """A leader is in the ISR, and a non-empty ISR has a leader. The replica list is constant in these scenarios."""
+    """A leader is in the ISR, and a non-empty ISR has a leader.
+
+    No replica is being added or removed, because these scenarios have no reassignment. Each replica is listed once.
+    """
     p = s.partition
     led = where(p.leader.is_some, p.isr.has(p.leader), p.isr.is_empty)
     return led & p.adding.is_empty & p.removing.is_empty & (size(replicas(m, s)) == p.replicas.length)
@@ -129,8 +132,8 @@ def views_are_former_states(m: Replication, s: State) -> Truth:
     """A running broker's view was once the controller's state; views with equal epochs contain equal decisions.
 
     Configuration and replicas do not change in these scenarios, so a partition epoch determines the whole decision. A
-    leader epoch determines the leader: two brokers in the same leader epoch know the same leader, and so does the
-    controller if it is in that epoch.
+    leader epoch determines the leader: brokers in the same leader epoch know the same leader. So does the controller,
+    if it is in that epoch.
     """
     p, known = s.partition, []
     for b in m.broker:

@@ -29,7 +29,7 @@ def favours_availability(m: Controller, s: State) -> Truth:
 
 
 def is_requested(m: Controller, before: State, after: State, *kinds: Number) -> Truth:
-    """966.17. True if the step is an election of one of the types ``kinds`` that an operator requested."""
+    """966.17. True if the step carries out an operator's election request of one of the types ``kinds``."""
     if not m.p.recovery_requests:
         return as_bool(False)
     asked = any_of(after.requested.value.kind == kind for kind in kinds)
@@ -138,7 +138,7 @@ def completed_reassignments_leave_min_isr_members(m: Controller, before: State, 
 
 @step_property("966.11", rule="last_known_leader_kept")
 def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
-    """Without a leader, the last known leader stays set, unless it is cleared together with ELR and last known ELR."""
+    """A partition without a leader keeps its last known leader, unless a step empties ELR and last known ELR, too."""
     old, new = before.partition, after.partition
     nobody = old.leader.is_none & new.leader.is_none
     cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none

@@ -93,7 +93,7 @@ def refuse_hidden(owners: Iterable[type | ModuleType], kinds: tuple[type[Named],
 
 
 def _inside(value: object) -> Iterator[object]:
-    """The function that a decorator's result wraps, and the variables of its closure."""
+    """The objects inside a decorator's result: the function that it wraps, and the values of closure variables."""
     yield from (getattr(value, name, None) for name in ("fget", "func", "__func__", "__wrapped__"))
     for cell in value.__closure__ or () if isinstance(value, FunctionType) else ():
         try:
@@ -122,7 +122,8 @@ def check_domains(name: str, domains: Mapping[str, object], where: str | None) -
 def check_domain(domain: Type | Iterable[object], what: str) -> list[object]:
     """The values of a domain. Raises LanguageError unless it is a type or a list, with at most ``LIMIT`` values.
 
-    A text is one value, an iterator can be read only once, and a Python set has no order.
+    Three kinds of domain are refused: a text, which is a single value; an iterator, which can be read only once; and a
+    Python set, which has no order. ``what`` names the domain in the message.
     """
     if isinstance(domain, (str, bytes, set, frozenset, Iterator)):
         raise fail(f"{what} {domain!r}: write a type, a list or a tuple")
@@ -143,7 +144,10 @@ def too_many(what: str, where: str | None = None) -> LanguageError:
 
 @lru_cache(maxsize=512)
 def _source(code: CodeType) -> tuple[ast.AST, int]:
-    """The syntax tree of a function's source, and the number to add to its lines; empty if there is no source."""
+    """The syntax tree of a function's source, and the offset from its line numbers to those of the file.
+
+    An empty tree and 0 if there is no source.
+    """
     try:
         lines, first = inspect.getsourcelines(code)
         return ast.parse(textwrap.dedent("".join(lines))), first - 1

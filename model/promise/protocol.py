@@ -89,7 +89,7 @@ class Promise(Protocol):
         self.append(s, run, b)
 
     def append(self, s: State, run: SeqValue, b: Number) -> None:
-        """Append records to the committed log in the order of their writes.
+        """Append the records ``run`` to the committed log, in the order of their writes.
 
         The broker ``b`` then shows the whole log.
         """

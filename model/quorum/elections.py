@@ -93,8 +93,8 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     """A member learns the leader of an epoch, from BeginQuorumEpoch or from another member's response.
 
     Precondition: the epoch is later than the member's epoch, or it is the member's epoch and the member knows no leader
-    in it. The member then follows the elected leader, and fetches parked with the member end. Until this step
-    a former leader leads, and members fetch from it.
+    in it. The member then follows the elected leader, and fetches parked with the member end. A former leader leads
+    until this step, and members fetch from it until then.
     """
     me, leader = s.members[m], s.elected[epoch]
     require("another member was elected in the epoch", leader.is_some & ~leader.is_(m))
@@ -143,8 +143,8 @@ def started(q: Cluster, s: State, m: Number) -> StructValue:
     """595.8. A restarted member, with the epoch, leader and vote of its quorum-state file.
 
     The elected leader of this epoch keeps its vote, and does not lead. Any other voter that voted for itself in this
-    epoch becomes a candidate again and forgets the leader, even if it lost the election or followed another leader. If
-    the rule ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
+    epoch becomes a candidate again and forgets the leader. This holds even if it lost the election or followed another
+    leader. If the rule ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
     """
     member = s.members[m]
     voted = member.voted if q.on("vote_is_kept") else None
@@ -282,8 +282,9 @@ def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
 def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructValue) -> Truth:
     """True if voter ``v`` grants the request ``asks`` of candidate ``c``: a vote or pre-vote in the voter's epoch.
 
-    A pre-vote does not bind: a voter can grant several pre-votes, also after its vote. A voter in contact with a leader
-    denies pre-votes. A voter votes for one candidate in an epoch, and for none while it leads or follows a leader.
+    A pre-vote does not bind: a voter can grant several pre-votes, even after it has voted. A voter in contact with a
+    leader denies pre-votes. A voter votes for one candidate in an epoch, and for none while it leads or follows a
+    leader.
     """
     up_to_date = under(
         "up_to_date_vote", is_not_behind(asks.last_epoch.is_some, asks.last_epoch.value, asks.offset, voter)

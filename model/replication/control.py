@@ -391,7 +391,7 @@ def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
 
 
 def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
-    """The partition after a record. With K11 a guard disables the action if building the record throws.
+    """The partition after this record. With K11 a guard disables the action if building the record throws.
 
     If no rule depends on the order of replicas, the replicas are sorted, so that states do not differ by this order
     alone.

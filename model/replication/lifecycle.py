@@ -168,7 +168,7 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 @action("841.5, 966.12", says="broker {b} flushes its log and stops", b="broker")
 def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
-    """The controller grants the shutdown of a broker that leads nothing, and fences it; the broker stops.
+    """The controller grants the shutdown of a broker that leads nothing, and fences the broker, which then stops.
 
     966.12: the broker flushes its log and then writes the CleanShutdownFile, which vouches for the disk.
     """
@@ -280,7 +280,10 @@ def crash(m: Cluster, s: State, b: Number, remains: StructValue) -> None:
 
 
 def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
-    """The broker after its process has ended: epoch, log and HWM checkpoint stay; view and leader state are lost."""
+    """The broker after its process has ended, with this status.
+
+    Epoch, log and HWM checkpoint stay; view and leader state are lost.
+    """
     return m.broker_type.zero().replace(
         status=status, epoch=broker.epoch, log=broker.log, flushed=broker.flushed, hwm=broker.hwm
     )

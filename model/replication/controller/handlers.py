@@ -1,4 +1,4 @@
-"""The controller's handlers: for each request its checks in order, the record that it appends, and its answer.
+"""The controller's handlers: each has a request's checks in order, the record that is appended, and the answer.
 
 A handler is a pure function of the context and the request. Explorations call it in an action; the replay of recorded
 operations calls it on plain values. Requests about brokers are in ``registrations``.
@@ -265,14 +265,20 @@ def new_partition_checks(
 
 
 def reassign(now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True) -> Handled:
-    """966.9, 860.1. The controller handles a request to reassign the partition to the replicas ``target``."""
+    """966.9, 860.1. The controller handles a request to reassign the partition to the replicas ``target``.
+
+    ``factor_may_change`` is true if the request allows another number of replicas.
+    """
     return Handled(reassignment_checks(now, target, factor_may_change), now.decided(reassigned, target))
 
 
 def reassignment_checks(
     now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True
 ) -> Checks:
-    """B8, 860.1. The checks of the replicas to which a partition is reassigned."""
+    """B8, 860.1. The checks of the replicas to which a partition is reassigned.
+
+    ``factor_may_change`` is true if the request allows another number of replicas.
+    """
     t, registrations = now.t, now.registrations
     checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
@@ -436,7 +442,8 @@ def feature_checks(
 ) -> Checks:
     """584.1. The checks of a feature's new level.
 
-    ``supported`` is true if the controllers and every broker support the level.
+    ``upgrade`` is the type of change that the request names. ``supported`` is true if the controllers and every broker
+    support the new level.
     """
     checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_UPDATE_VERSION
     checks.check("every broker supports the level", supported, wrong, rule="finalized_features_check")
@@ -472,12 +479,18 @@ def min_isr_checks(
 
 
 def writes_cluster_min_isr(t: ControllerTypes, level: Number, cluster_has_one: Truth) -> Truth:
-    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version also writes the cluster's min ISR."""
+    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version also writes the cluster's min ISR.
+
+    This happens if the new level is above 0, and the cluster has no min ISR.
+    """
     return _makes_safe(t, level) & ~cluster_has_one
 
 
 def removes_broker_min_isr(t: ControllerTypes, level: Number, broker_has_one: Truth) -> Truth:
-    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version removes a broker's min ISR."""
+    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version removes a broker's min ISR.
+
+    This happens if the new level is above 0, and the broker has its own min ISR.
+    """
     return _makes_safe(t, level) & broker_has_one
 
 

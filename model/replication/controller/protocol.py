@@ -358,7 +358,7 @@ class Controller(ControllerBase):
     def change_first_partition(self, s: State, count: int) -> None:
         """The operator changes the number of replicas of the topic's first partition.
 
-        The number is initially 0: this partition is then the first.
+        The number 0, with which every run starts, means that this partition is the first.
         """
         require("another number", s.first_partition_replicas != count)
         s.next.first_partition_replicas = count

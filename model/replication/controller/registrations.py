@@ -1,7 +1,7 @@
 """Brokers at the controller: registrations, sessions and heartbeats, and their effects on a partition.
 
-A broker registers, is fenced or unfenced, shuts down, or is removed. The batch that changes its registration also
-changes the partitions that have a replica on it.
+A broker registers, is fenced or unfenced, shuts down, or is removed. The batch that changes a broker's registration
+also changes the partitions that have a replica on that broker.
 """
 
 from __future__ import annotations
@@ -194,10 +194,11 @@ def on_heartbeat(
 
 
 def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> tuple[Number, Number]:
-    """A broker's number of index entries for a partition after an ELR change, and the number that go astray.
+    """A broker's entries for a partition in the index of ELR members: how many remain, and how many go astray.
 
-    When a member leaves, Kafka removes all entries of the partition from an array, but shortens the array by one only.
-    Each further slot keeps its initial value, which stands for partition 0 of the topic: these entries go astray.
+    ``was_member`` and ``is_member``: whether the broker is in the ELR before and after a change. When a member leaves,
+    Kafka removes all entries of the partition from an array, but shortens the array by one only. Each further slot
+    keeps its initial value, which stands for partition 0 of the topic: these entries go astray.
     """
     leaves = was_member & ~is_member
     astray = where(leaves & (entries > 1), entries - 1, 0)
@@ -206,7 +207,10 @@ def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> t
 
 
 def elr_index_visits(t: ControllerTypes, entries: Number, is_member: Truth) -> Number:
-    """How often the controller changes a partition because of a broker in its ELR: once for each index entry."""
+    """How often the controller changes a partition because of a broker in its ELR: once for each index entry.
+
+    Without the rule ``cleared_elr_stays_indexed`` there is one entry if the broker is in the ELR, else none.
+    """
     if t.on("cleared_elr_stays_indexed"):
         return entries
     return where(is_member, 1, 0)
