@@ -108,8 +108,8 @@ def enough_are_electable(electable: SetValue, min_isr: Number) -> Truth:
 def consumers_read_consistently(shown: Sequence[Truth], same: Sequence[Truth]) -> Truth:
     """Consumers read consistently: no leader removes or changes a record below an HWM that a leader has had.
 
-    ``shown``: for each offset, whether a leader serves a record there. ``same``: for each offset, whether it is the
-    record first served there.
+    ``shown``: for each offset, whether a leader serves a record there. ``same``: for each offset, whether this record
+    is the one that was served there first.
     """
     return all_of(implies(there, as_before) for there, as_before in zip(shown, same, strict=True))
 

@@ -43,8 +43,8 @@ def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Tr
 def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
     """A broker's HWM checkpoint contains every partition of the broker.
 
-    A restarted process reads a missing HWM as 0. As a leader it then takes back records that consumers read. As a
-    follower, before KIP-101, it truncates its whole log.
+    A restarted process reads a missing HWM as 0. If it then leads, it hides records that consumers have read. If it
+    follows, before KIP-101, it truncates its whole log.
     """
     if m.p.partitions == 1:
         return as_bool(True)
@@ -324,8 +324,8 @@ def _is_live(m: ZooKeeperMode, s: State, b: Number) -> Truth:
 def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
     """Every live broker with a replica eventually knows ZooKeeper's leader and leader epoch, and its replica runs.
 
-    The broker's replica of a second partition runs, too. A broker without requests from its controller serves no
-    client and does not fetch.
+    A broker that gets no requests from the controller serves no client and does not fetch. If there is a second
+    partition, the broker's replica of that partition runs, too.
     """
     p = s.zookeeper.partition
     return all_of(

@@ -111,8 +111,8 @@ def consumers_read_consistently(m: Replication, s: State) -> Truth:
 def told_end_never_falls(m: Replication, s: State) -> Truth:
     """No leader gives consumers a smaller end of the log than an earlier leader gave.
 
-    The property checks the current leader in its epoch, because consumers that know the current leader do not fetch
-    from former ones. It ignores lost records, which other properties check.
+    Only the current leader is checked, in its epoch: consumers that know this leader do not fetch from former ones.
+    Other properties check for lost records.
     """
     return all_of(
         implies(
@@ -265,8 +265,8 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
     """When a leader may acknowledge an acks=all record, at least min ISR brokers hold it, unless a crash lost records.
 
-    A reassignment can remove a replica with its copy, and can leave a single replica with min ISR 1. So after a
-    reassignment one copy is enough.
+    After a reassignment one copy is enough: a reassignment can remove a replica with its copy, and can leave a single
+    replica, for which the min ISR is 1.
     """
     unspent = (s.budgets.lossy_crashes == m.p.lossy_crashes) & (s.budgets.disk_losses == m.p.disk_losses)
 

@@ -1,7 +1,7 @@
 """Helper invariants that make the invariants inductive, by protocol.
 
 An invariant can hold in every reachable state, and still fail after a step from an unreachable state. A helper
-invariant excludes such states. It is proved together with the invariants, so nothing is assumed. ``knowledge``,
+invariant excludes such states. No helper is assumed: helpers are proved together with the invariants. ``knowledge``,
 ``histories`` and ``commits`` have the helper invariants of the message-level protocol.
 """
 

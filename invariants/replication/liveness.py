@@ -1,6 +1,6 @@
 """Liveness of replication once faults have stopped, and the fair actions that each property needs.
 
-Budgets bound the faults, and no fairness includes faults, so an infinite run has a last fault. Each property names
+Budgets bound the faults, and fairness never requires a fault, so an infinite run has a last fault. Each property names
 the smallest set of fair actions that suffices; the page on liveness shows the effect of leaving one out.
 """
 

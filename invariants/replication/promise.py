@@ -33,10 +33,10 @@ def tolerated(m: Replication) -> dict[str, int]:
 def is_void(m: Replication, s: State) -> Truth:
     """P1. True if the promise no longer applies: too many brokers lost data, or an election can have been unclean.
 
-    Too many brokers are at least the smallest min ISR of the scenario (``tolerated``).
-    A leader from outside ISR and ELR requires an unclean shutdown. The state does not record which election elected
-    such a leader. So after the first unclean shutdown the promise is void if the configuration allows unclean
-    elections, or if an operator has requested an election that may be unclean.
+    Too many means at least as many as the smallest min ISR of the scenario (``tolerated``). An unclean election is
+    possible only after an unclean shutdown. The state does not record whether an election was unclean. So after the
+    first unclean shutdown the promise is void in two cases: the configuration allows unclean elections, or an operator
+    has requested an election that may be unclean.
     """
     lost = spent(m, s, "lossy_crashes", "disk_losses")
     failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0

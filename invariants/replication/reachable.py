@@ -28,7 +28,8 @@ def _proposed(
 ) -> Truth:
     """True if a leader proposes that at least ``least`` followers join (``joins``) or leave the ISR.
 
-    Each of these followers must satisfy ``about``, a condition on the leader and on its fetch state of the follower.
+    Each of these followers must satisfy ``about``, a condition on the leader and on the leader's fetch state of the
+    follower.
     """
     found = []
     for leader in m.broker:

@@ -111,7 +111,7 @@ def answers_of_other_epochs_change_no_log(m: Replication, before: State, after: 
 
 @step_property("K2", rule="stale_fetch_check")
 def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State, after: State) -> Truth:
-    """A leader ignores a fetch with a lower broker epoch than its metadata has for the follower.
+    """A leader ignores a fetch with a lower broker epoch than the leader's metadata has for the follower.
 
     The property excludes the fetches of ``old_fetcher``, which have no broker epoch (version 14).
     """
@@ -244,8 +244,8 @@ def requested_elections_replace_no_leader(m: Replication, before: State, after: 
 def remembered_only_while_due(m: Replication, before: State, after: State) -> Truth:
     """ELR and last known ELR are empty unless the ISR is under min ISR; with a leader there is no last known leader.
 
-    This holds after each partition change. While the ELR is off, the change empties all three, because their values
-    would be stale once the ELR is on again.
+    This holds after each partition change. While the ELR is off, a partition change clears the ELR, the last known ELR
+    and the last known leader. They would be stale once the ELR is on again.
     """
     old, new = before.partition, after.partition
     on = m.has_elr(before)
@@ -272,7 +272,8 @@ def proposals_stand_as_they_were_made(m: Replication, before: State, after: Stat
 def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: State) -> Truth:
     """A replica that replays metadata keeps its log and HWM; a broker that is no longer a replica loses both.
 
-    A leader's HWM may advance. A follower finds missing and surplus records by its fetches (B3).
+    Exception: a leader's HWM may advance. A new follower does not truncate yet: its fetches find missing and surplus
+    records (B3).
     """
     kept = []
     for b in m.broker:

@@ -126,7 +126,7 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
 def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
     """After a reassignment that removed replicas, the ISR has min.insync.replicas members or every replica.
 
-    All added replicas that remain are in the ISR, too.
+    The replicas that the reassignment added, and did not remove again, are in the ISR, too.
     """
     old, new = before.partition, after.partition
     was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
@@ -207,8 +207,9 @@ def _uncleanly(m: Controller, before: State, after: State) -> Truth:
 def electable_replicas_are_elected_first(m: Controller, before: State, after: State) -> Truth:
     """While ISR or ELR has a member, no other replica is elected, unless an operator allows or requests it.
 
-    A broker that registers in the step does not count, because it may have lost its log. A Balanced recovery also
-    waits until every last known ELR member is live. LONGEST_LOG_BALANCED elects a live member and need not wait.
+    A broker that registers in the step does not count as a member, because it may have lost its log. A Balanced
+    recovery also waits until every last known ELR member is live. LONGEST_LOG_BALANCED elects a live member and need
+    not wait.
     """
     old = before.partition
     registers = m.t.brokers.of(lambda b: before.registrations[b].epoch != after.registrations[b].epoch)
@@ -387,10 +388,10 @@ def reassignments_complete_when_they_can(m: Controller, before: State, after: St
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """A cancelled reassignment removes its adding replicas from the ISR, and leaves at least min ISR members in it.
+    """A cancellation removes the adding replicas from the ISR, and leaves at least min ISR members in it.
 
-    The replication factor may change: a reassignment that replaced an earlier one can add fewer replicas than it
-    removes.
+    A cancellation may change the replication factor: a reassignment that replaced an earlier one can add fewer replicas
+    than it removes.
     """
     p, then = before.partition, after.partition
     going = ~p.adding.is_empty | ~p.removing.is_empty

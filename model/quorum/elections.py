@@ -38,7 +38,7 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
     Precondition: the candidate does not lead, and its log is not behind the log of any voter of this majority. Any two
     majorities share a member, so one voter of this majority holds every committed record.
     The new leader forgets its HWM. It appends a record of its own epoch, because its HWM advances only past such a
-    record. Fetches that are parked with members of the majority end.
+    record. The election ends all fetches that members of the majority have parked.
     """
     voters = [v for v in q.voter if electorate.has(v)]
     require("the candidate votes for itself", electorate.has(candidate))
@@ -93,8 +93,8 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     """A member learns the leader of an epoch, from BeginQuorumEpoch or from another member's response.
 
     Precondition: the epoch is later than the member's epoch, or it is the member's epoch and the member knows no leader
-    in it. The member then follows the elected leader, and fetches parked with the member end. A former leader leads
-    until this step, and members fetch from it until then.
+    in it. The member then follows the elected leader. If the member was a leader, it leads until this step, and the
+    step ends the fetches that it has parked.
     """
     me, leader = s.members[m], s.elected[epoch]
     require("another member was elected in the epoch", leader.is_some & ~leader.is_(m))
@@ -108,8 +108,9 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
 def restart(q: Cluster, s: State, m: Number) -> None:
     """A member restarts: it keeps its log and epoch, forgets its HWM, and does not lead.
 
-    The member's own fetch and vote requests are lost with their responses, and fetches parked with the member end.
-    The HWM is not on disk. The member learns it from the response to its next fetch, unless the leader parks the fetch.
+    The member's own fetch and vote requests are lost with their responses. The restart also ends the fetches that the
+    member has parked. The HWM is not on disk. The member learns it from the response to its next fetch, unless the
+    leader parks the fetch.
     """
     me = s.members[m]
     spend(s, "restarts")

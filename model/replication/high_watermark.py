@@ -65,9 +65,9 @@ def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
 def tells_end(m: Cluster, leader: StructValue) -> Truth:
     """207.1. True if a leader may answer consumers with its HWM as the end of the log.
 
-    A new leader's HWM may be below the end that the previous leader gave. A follower learns the HWM one response later,
-    and a checkpoint after a crash is older. Once the HWM has reached the LESO, all records that earlier leaders
-    committed are below the HWM.
+    A new leader's HWM may be below the end that the previous leader gave: a follower learns the HWM one response late,
+    and after a crash a broker starts with an older checkpoint. Once the HWM has reached the LESO, all records that
+    earlier leaders committed are below the HWM.
     """
     return under("end_waits_for_epoch_start", end_is_told(leader.hwm, leader.leso))
 

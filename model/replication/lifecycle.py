@@ -44,8 +44,8 @@ def crash_broker(m: Cluster, s: State, b: Number) -> None:
 def crash_and_lose(m: Cluster, s: State, b: Number, keep: int) -> None:
     """A broker's machine fails, and an unflushed suffix of its log is lost.
 
-    The first ``keep`` records remain. The others can be committed: they survive on other replicas while fewer than min
-    ISR brokers lose data.
+    The first ``keep`` records remain. Lost records can be committed ones: these survive on other replicas while fewer
+    than min ISR brokers lose data.
     """
     spend(s, "lossy_crashes")
     broker = s.brokers[b]

@@ -174,7 +174,7 @@ def forget_proposal(broker: StructValue, news: ReplayedMetadata) -> StructValue:
 def deletes_log(m: Cluster, b: Number, news: ReplayedMetadata) -> Truth:
     """966.9. True if a broker, running or on restart, learns that it is no longer a replica.
 
-    While a reassignment is still removing the broker, the broker can be elected, and the reassignment can be
+    A broker that a reassignment is still removing keeps its log: it can be elected, and the reassignment can be
     cancelled. If the broker is added again later, it starts with an empty log. The leader ignores the broker's old
     fetches, because the removal ended the leader epoch (B8).
     """

@@ -247,7 +247,7 @@ class Truncation(Protocol):
 
     @action("B8", says="the controller takes replica {replica} out of the ISR", replica="replica")
     def controller_shrink_isr(self, s: State, replica: Number) -> None:
-        """The controller removes from the ISR a broker that failed or shuts down; a leader loses its leadership.
+        """The controller removes from the ISR a broker that failed or shuts down; the broker also loses its leadership.
 
         Precondition: the replica leads or is in the ISR. A leader that is the last ISR member stays in the ISR, because
         no replica could be elected cleanly from an empty ISR. As in the published specification, the last ISR member of

@@ -80,9 +80,9 @@ def elect(t: ControllerTypes, election: Number, partition: StructValue, among: E
     3. the first candidate in replica order,
     4. uncleanly, the first acceptable replica in replica order (UNCLEAN only),
     5. uncleanly, the last known leader.
-    With ``last_known_leader_first`` (K1), 5 comes before 4. With ``unclean_recovery``, neither is elected. The first
-    three lose nothing; the last two trade records for availability. With the rule
-    ``clean_election_picks_any``, 3 prefers ``t.picked``; with ``unclean_election_picks_any``, 4 does.
+    With ``last_known_leader_first`` (K1), 5 comes before 4. With ``unclean_recovery``, the election stops after 3. The
+    first three lose nothing; the last two trade records for availability. With the rule ``clean_election_picks_any``, 3
+    prefers ``t.picked``; with ``unclean_election_picks_any``, 4 does.
     """
     node = t.partition.fields["leader"]
     assert isinstance(node, Option)

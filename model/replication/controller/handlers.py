@@ -466,9 +466,9 @@ def min_isr_checks(
     """KIP-966 in Kafka 4.2. The checks of a change of min.insync.replicas.
 
     ``removes``: the change removes the value. ``valid``: the value is a number above 0.
-    The controller computes the ELR from the value, and the leader advances the HWM by it. If one broker had its own
-    value, controller and leader could use different values. The ELR could then have members that lack committed
-    records.
+    The controller computes the ELR from the value, and the leader decides by it whether the HWM may advance. If one
+    broker had its own value, controller and leader could use different values. The ELR could then have members that
+    lack committed records.
     """
     checks, wrong, one_for_all = Checks(Error.NONE, on=t.on), Error.INVALID_CONFIG, "min_isr_is_the_clusters"
     removes_the_clusters = removes & (resource == Resource.CLUSTER)

@@ -39,7 +39,7 @@ class RequestedChange:
 
     ``acceptable``: brokers that may lead, if they differ from the currently acceptable brokers. ``unclean_shutdown``:
     brokers that register after an unclean shutdown. ``assigns``: a replica gets another log directory. ``reorders``:
-    the ISR's members change their order; no rule reads the order, but the record has it.
+    the members of the ISR get another order, which no rule reads, but which the record contains.
     """
 
     election: Number = ElectionType.ONLINE

@@ -161,8 +161,8 @@ def on_registration(
 ) -> StructValue:
     """966.5, 966.12. The partition's record for a registration, applied before the registration is stored.
 
-    A registered broker can be unfenced and elected from the ELR, so it must leave the ELR first. A clean restart acts
-    like a fencing; another registration of the same incarnation changes nothing.
+    Once registered, a broker can be unfenced and elected from the ELR. So after an unclean shutdown it must leave the
+    ELR first. A clean restart acts like a fencing; another registration of the same incarnation changes nothing.
     """
     cleanly = on_fencing(now, broker)
     uncleanly = cleanly if treats_as_fenced(now.t) else on_unclean_registration(now, broker)
