@@ -493,7 +493,7 @@ def _have_records(own: SeqValue, other: SeqValue) -> Truth:
 
 @reachable("595.7")
 def a_voter_votes_for_an_equal_log(m: Quorum, before: State, after: State) -> Truth:
-    """A voter votes for a candidate whose log has the same last epoch and the same end as its own."""
+    """A voter votes for a candidate whose log has the same last epoch and the same end as the voter's log."""
 
     def is_equal(own: SeqValue, other: SeqValue) -> Truth:
         same = (own.last.epoch == other.last.epoch) & (own.length == other.length)
@@ -504,7 +504,7 @@ def a_voter_votes_for_an_equal_log(m: Quorum, before: State, after: State) -> Tr
 
 @reachable("595.7")
 def a_voter_votes_for_a_longer_log(m: Quorum, before: State, after: State) -> Truth:
-    """A voter votes for a candidate whose log has the same last epoch as its own and is longer."""
+    """A voter votes for a candidate whose log is longer than the voter's log, and has the same last epoch."""
 
     def is_longer(own: SeqValue, other: SeqValue) -> Truth:
         longer = (own.last.epoch == other.last.epoch) & (own.length < other.length)

@@ -71,7 +71,7 @@ def statement(source: str, /) -> Callable[[Callable[..., Truth]], Statement]:
 def leader_completeness(leads: Truth, holds: Truth) -> Truth:
     """The leader holds every committed record.
 
-    A record that it lacks is lost, because followers truncate to the leader's log.
+    A record that the leader lacks is lost, because followers truncate to the leader's log.
     """
     return implies(leads, holds)
 
@@ -182,7 +182,7 @@ def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
 
 @statement("B4")
 def hwm_never_moves_back(before: Number, after: Number) -> Truth:
-    """A replica's HWM never decreases while it runs in one role, leader or follower."""
+    """A replica's HWM never decreases while the replica runs in one role, leader or follower."""
     return after >= before
 
 
@@ -200,7 +200,7 @@ def leader_answers_in_its_epoch(asked: Number, leads: Number) -> Truth:
 
 @statement("903.2, 903.4")
 def stale_epochs_are_refused(sent: Number, known: Number) -> Truth:
-    """No broker or controller uses a message with an earlier broker epoch than it knows for that broker.
+    """No broker or controller uses a message with an earlier broker epoch than it knows for the broker in question.
 
     ``sent`` is the epoch in the message, ``known`` the epoch that the receiver knows.
     """

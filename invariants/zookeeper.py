@@ -53,7 +53,7 @@ def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.2")
 def isr_members_keep_their_log(m: ZooKeeperMode, s: State) -> Truth:
-    """No late StopReplica deletes the log of an ISR member. Such a member could be elected with an empty log."""
+    """No late StopReplica deletes the log of an ISR member. Otherwise the member could be elected with an empty log."""
     isr = s.zookeeper.partition.isr
     return all_of(
         implies(isr.has(b) & (m.p.removals > s.budgets.removals), ~s.brokers[b].deleted) for b in m.broker
@@ -123,7 +123,7 @@ def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("ZK2, ZK4")
 def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
-    """No broker is in a later leader epoch than ZooKeeper's partition; in the same epoch it has the same leader."""
+    """No broker is in a later leader epoch than ZooKeeper's partition; in the same epoch both have the same leader."""
     p = s.zookeeper.partition
     return all_of(
         implies(
@@ -227,7 +227,7 @@ def live_leaders_lead_on(m: ZooKeeperMode, before: State, after: State) -> Truth
 
 @step_property("ZK3")
 def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A replica that joins the ISR fetches in the leader's epoch; otherwise it may lack committed records.
+    """A replica joins the ISR only if it fetches in the leader's epoch; otherwise it may lack committed records.
 
     The leader has a session, because ZooKeeper accepts no write without one.
     """

@@ -53,7 +53,8 @@ def _comes_back(m: Controller, s: State, broker: Number) -> Truth:
 def _goes_on(m: Controller, s: State) -> Truth:
     """True if no leader's AlterPartition and no periodic task can make the controller fail.
 
-    The AlterPartitions considered propose all acceptable replicas, or the leader alone.
+    Two AlterPartitions are considered: one that proposes all acceptable replicas, and one that proposes the leader
+    alone.
     """
     now, partition = m.context(s), s.partition
     acceptable = m.t.acceptable(partition, s.registrations)
@@ -185,7 +186,7 @@ def last_known_leader_is_a_broker(m: Controller, s: State) -> Truth:
 
 @invariant("966.9")
 def reassignment_within_replicas(m: Controller, s: State) -> Truth:
-    """During a reassignment, adding and removing replicas are replicas of the partition."""
+    """During a reassignment, the replicas that are being added or removed are replicas of the partition."""
     p = s.partition
     going_on = ~p.adding.is_empty | ~p.removing.is_empty
     return implies(going_on, (p.adding | p.removing) <= m.assigned(p))
@@ -225,7 +226,7 @@ def every_broker_comes_back(m: Controller, s: State) -> Truth:
 
 @invariant("B8", rule="unassigned_candidate_fails")
 def the_controller_goes_on(m: Controller, s: State) -> Truth:
-    """No repeated AlterPartition and no periodic task makes the controller fail."""
+    """No AlterPartition that a leader repeats, and no periodic task, makes the controller fail."""
     return _goes_on(m, s)
 
 
@@ -365,7 +366,7 @@ def _ends(before: State, after: State) -> Truth:
 
 @reachable("966.9")
 def a_reassignment_completes_before_all_catch_up(m: Controller, before: State, after: State) -> Truth:
-    """A reassignment that removes a replica completes while a replica that stays is outside the ISR."""
+    """A reassignment that removes a replica completes, although a replica that stays is outside the ISR."""
     p, then = before.partition, after.partition
     completes = _ends(before, after) & (m.assigned(then) == m.assigned(p) - p.removing)
     return completes & ~p.removing.is_empty & ~(m.assigned(then) <= then.isr)
@@ -373,7 +374,7 @@ def a_reassignment_completes_before_all_catch_up(m: Controller, before: State, a
 
 @reachable("966.9")
 def a_reassignment_that_only_removes_is_cancelled(m: Controller, before: State, after: State) -> Truth:
-    """A reassignment that adds no replica ends, and the replica that it removes stays."""
+    """A reassignment that only removes replicas is cancelled: it ends, and all replicas stay."""
     p, then = before.partition, after.partition
     return _ends(before, after) & p.adding.is_empty & (m.assigned(then) == m.assigned(p))
 

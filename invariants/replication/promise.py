@@ -18,7 +18,8 @@ from highwater.model.replication.cluster import committed_at_start
 def tolerated(m: Replication) -> dict[str, int]:
     """The parameters of the protocol ``promise`` for this scenario.
 
-    Its min ISR is the smallest that the scenario allows: an operator may lower min ISR or the replica count.
+    The min ISR of the promise is the smallest that the scenario allows: an operator may lower min ISR or the replica
+    count.
     """
     changes = m.p.min_isr_changes or m.p.reassignments
     return {

@@ -118,7 +118,7 @@ def a_recovery_elects_over_a_fenced_longer_log(m: Replication, before: State, af
 
 @reachable("966.13", rule="clean_election_picks_any")
 def a_later_isr_member_is_elected(m: Replication, before: State, after: State) -> Truth:
-    """The controller elects an ISR member while an active ISR member comes before it in the order of brokers."""
+    """The controller elects an ISR member although another active ISR member precedes it in the order of brokers."""
     p, then = before.partition, after.partition
     able = then.isr & m.t.active(after.registrations)
     later = [then.leader.is_(b) & any_of(able.has(x) for x in m.broker if int(x) < int(b)) for b in m.broker]
@@ -263,7 +263,7 @@ def _is_refused(m: Replication, before: State, after: State, about: _Fetch) -> T
 
 
 def _leads_it(m: Replication, f: Number, fetch: StructValue, broker: StructValue) -> Truth:
-    """True if the fetch's recipient believes that it leads, and its view has sender ``f`` as a replica."""
+    """True if the fetch's recipient believes that it leads, and knows the sender ``f`` as a replica."""
     return m.leads(fetch.leader, broker) & broker.view.replicas.has(f)
 
 
@@ -317,7 +317,7 @@ def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: St
 
 @reachable("K2")
 def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after: State) -> Truth:
-    """A leader updates a replica's fetch state by a fetch that was sent before the replica registered again."""
+    """A leader updates a replica's fetch state from a fetch that was sent before the replica registered again."""
 
     def counts(f: Number) -> Truth:
         request, fetch = before.fetch_requests[f], before.fetch_requests[f].value

@@ -103,7 +103,7 @@ def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Trut
 
 @step_property("841.2, 903.4")
 def only_active_brokers_join_the_isr(m: Controller, before: State, after: State) -> Truth:
-    """A broker that joins the ISR is a replica, unfenced and not shutting down after the step."""
+    """A broker joins the ISR only if it is a replica, unfenced and not shutting down after the step."""
     joining = after.partition.isr - before.partition.isr
     return implies(~joining.is_empty, (joining <= m.active(after)) & (joining <= m.assigned(after.partition)))
 
@@ -248,7 +248,7 @@ def strategy_none_recovers_no_replica(m: Controller, before: State, after: State
 
 @step_property("966.17", rule="unclean_recovery", needs="recovery_requests")
 def designated_replicas_lead(m: Controller, before: State, after: State) -> Truth:
-    """A DESIGNATION elects the replica that the operator named, only in a partition without a leader."""
+    """A DESIGNATION elects the replica that the operator named, and only in a partition without a leader."""
     designated = is_requested(m, before, after, RecoveryRequest.DESIGNATION)
     named = after.partition.leader.is_(after.requested.value.leader)
     return implies(designated, before.partition.leader.is_none & named)

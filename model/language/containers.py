@@ -371,7 +371,7 @@ class SeqValue(Value):
         )
 
     def _changed(self, word: str, after: SeqValue) -> SeqValue:
-        """Return ``after``. The mutant, named by ``word``, returns this sequence unchanged instead."""
+        """Return ``after``. With mutants, one mutant (named by ``word``) returns this sequence unchanged instead."""
         return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
 
     def _with_length(self, length: Number, element: Any) -> SeqValue:

@@ -279,9 +279,9 @@ class Cluster(Protocol):
         ]
 
     def no_ballot(self, voted: int | None) -> dict[str, Any]:
-        """The initial vote fields of a member. ``voted`` is the member that got its vote; None: it has not voted.
+        """The initial vote fields of a member. ``voted`` is the member that it voted for; None if it has not voted.
 
-        With the parameter ``settled``, a member without a vote has heard from the leader.
+        With the parameter ``settled``, a member that has not voted has heard from the leader.
         """
         heard = self.p.settled and voted is None
         return {"ballot": "none", "granted": [], "voted": voted, "heard": heard}

@@ -158,7 +158,7 @@ def started(q: Cluster, s: State, m: Number) -> StructValue:
 
 
 def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool = True) -> None:
-    """If the condition holds, end the fetches that are parked with ``members``, which no longer lead."""
+    """If the condition holds, end the fetches that ``members`` have parked, because these no longer lead."""
     for f in q.member:
         parked = s.parked[f]
         here = any_of(parked.value.leader == m for m in members)

@@ -26,7 +26,7 @@ from highwater.model.replication.logs import end_is_told, gate_is_open
 
 
 def advance_hwm(m: Cluster, s: State, b: Number, broker: StructValue) -> None:
-    """Store a broker after an action. If it leads, advance its HWM as far as allowed, and commit what is below."""
+    """Store a broker after an action. If it leads, advance its HWM as far as allowed, and commit the records below."""
     store_with_hwm(m, s, b, broker, advanced_hwm(m, b, broker))
 
 

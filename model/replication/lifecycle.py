@@ -210,7 +210,7 @@ def stop_before_registration(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="the disk of broker {b} is replaced while the broker is down", b="broker")
 def replace_disk(m: Cluster, s: State, b: Number) -> None:
-    """An empty log directory replaces the directory with the replica while the broker is down (966.12).
+    """While a broker is down, an empty log directory replaces the one that has the replica (966.12).
 
     Another log directory of the broker still has its CleanShutdownFile.
     """
@@ -292,7 +292,7 @@ def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
 def forget_messages(m: Cluster, s: State, b: Number) -> None:
     """Drop the responses and metadata in flight to a broker whose process has ended.
 
-    The requests that the broker sent still arrive. The requests of producers that wait at it fail.
+    The requests that the broker sent still arrive. The requests of producers that wait at the broker fail.
     """
     s.next.fetch_responses[b] = None
     s.next.alter_responses[b] = None

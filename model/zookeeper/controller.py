@@ -240,7 +240,8 @@ def add_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
 def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, deletes: bool) -> None:
     """Write the ``changed`` partition in the next leader epoch, and send it to the live replicas.
 
-    ``b`` is the broker whose replica is added or removed. With ``deletes`` it gets a StopReplica if it is live.
+    ``b`` is the broker whose replica is added or removed. With ``deletes`` this broker gets a StopReplica, if it is
+    live.
     """
     me = s.controllers[c]
     require("the controller is active", me.active & may_write(m, s, c))

@@ -209,8 +209,8 @@ def elected(now: ControllerContext, election: Number) -> StructValue:
 def maybe_elect_unclean_leader(now: ControllerContext) -> Handled:
     """966.15, 966.16. The periodic task elects a leader uncleanly where the topic allows it and there is no leader.
 
-    An operator may have enabled unclean election after the partition lost its leader. No broker event triggers an
-    election then.
+    The task is needed if an operator enables unclean election after the partition lost its leader. No broker event
+    triggers an election then.
     """
     due = now.partition.leader.is_none & now.unclean_election
     return unchecked(now.decided(_elected_if, ElectionType.UNCLEAN, due))

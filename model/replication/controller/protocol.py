@@ -69,10 +69,7 @@ class Controller(ControllerBase):
         self.carry_out(s, replace(self.decision(s, handled.record), joining=joining))
 
     def _proposal(self, s: State, isr: SetValue, stale: OptionValue) -> StructValue:
-        """The leader's AlterPartition for this ISR.
-
-        The member ``stale``, if any, has its previous broker epoch in it.
-        """
+        """The leader's AlterPartition for this ISR, with the previous broker epoch of the member ``stale``, if any."""
         t, partition, leader = self.t, s.partition, s.partition.leader.value
         members, proposed = ascending(isr, t.replicas), t.proposed_isr.zero()
         for position in range(t.replicas.maximum):
