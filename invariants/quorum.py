@@ -277,7 +277,7 @@ INVARIANTS = (
 def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Truth:
     """A fetch carries its sender's HWM if and only if the sender knows that version 18 is finalised.
 
-    Exception: members of older versions and consumers leave out the HWM even if they know.
+    Exception: members of older versions and consumers may leave out the HWM although they know.
     """
     kept = []
     for f in m.member:

@@ -138,7 +138,7 @@ def fetches_tell_the_log(m: Replication, s: State) -> Truth:
 
     Unless the sender has crashed, its log still has that record. While the sender is in the fetch's leader epoch, its
     log has not grown since. If that record has the fetch's leader epoch, the leader of this epoch also has the record
-    while it leads. A response in flight starts at the end of its receiver's log.
+    while it leads. A response that a follower can use starts at the end of the follower's log.
     """
     told = []
     for f in m.broker:

@@ -48,7 +48,10 @@ def is_void(m: Replication, s: State) -> Truth:
 
 
 def committed_and_there(m: Replication, s: State) -> SeqValue:
-    """B4. The committed records that the controller's leader still has; all committed records if it does not run."""
+    """B4. The committed records that the controller's leader still has.
+
+    All committed records if there is no such leader, or if the leader does not run.
+    """
     there = s.committed.length
     for b in m.broker:
         same = [log_rules.same_record(s.brokers[b].log, s.committed, o) for o in m.offsets]

@@ -54,7 +54,7 @@ def check_names(owner: str, properties: Iterable[Named]) -> None:
 def takes(function: object, what: str, *given: str, domains: Iterable[str] = ()) -> None:
     """Raises LanguageError if a function cannot be called with the arguments ``given`` and a value for each domain.
 
-    Also refuses comparisons by ``is``. ``what`` says what the function is, for the message, such as "a refinement".
+    Also refuses comparisons by ``is``. ``what`` is the function's role in the message, such as "a refinement".
     """
     if not callable(function) or isinstance(function, type):
         raise fail(f"{what} is a function of ({', '.join(given)}), not {function!r}")

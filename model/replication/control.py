@@ -357,9 +357,10 @@ def replace_controller(m: Cluster, s: State) -> None:
 def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
     """The former controller handles a broker's AlterPartition by its own, stale state (B8).
 
-    If a check fails, it sends the error immediately. It never acknowledges a change, because a change must be in the
-    metadata log first. Otherwise the leader could drop from its ISR a member that the active controller elects. The
-    former controller answers one request: a leader without an answer looks for the active controller.
+    If a check fails, the former controller sends the error immediately. It never acknowledges a change, because a
+    change must be in the metadata log first. Otherwise the leader could drop from its ISR a member that the active
+    controller elects. The former controller answers one request: a leader without an answer looks for the active
+    controller.
     """
     require("a former controller can answer", m.p.former_controller)
     require("there is one", s.former.is_some)

@@ -238,9 +238,10 @@ def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) ->
 
 
 def recover(now: ControllerContext, winner: Number) -> StructValue:
-    """966.14. The record that makes ``winner`` leader after a comparison of logs; empty unless it is a live replica.
+    """966.14. The record that makes ``winner`` leader after a comparison of logs.
 
-    Metadata does not contain the logs, so the winner is an argument: any live replica can have the best log.
+    The record is empty if the winner is not a live replica. Metadata does not contain the logs, so the winner is an
+    argument: any live replica can have the best log.
     """
     t, partition = now.t, now.partition
     alone, nobody = t.brokers.zero().with_(winner), t.brokers.zero()

@@ -160,7 +160,7 @@ def reassignment_completes(
 ) -> Truth:
     """966.9. True if a reassignment in progress can complete under the ISR of ``target``.
 
-    All adding replicas are in the ISR, and at least min ISR members of the ISR are not being removed. With
+    All adding replicas are in the ISR, and at least min ISR of its members are not being removed. With
     ``reassignment_needs_min_isr`` off, it is true if every remaining replica is in the ISR, and there is at least one.
     A reassignment to one replica then leaves one copy of records that more replicas acknowledged.
     """
