@@ -23,7 +23,7 @@ METADATA_LOG, BROKER_LOGS, REQUEST_LOGS = "metadata log", "broker logs", "reques
 
 @dataclass(frozen=True)
 class Stated:
-    """The properties of a protocol (states, steps and runs), reachability goals, and helpers for inductive proofs."""
+    """All that is stated about a protocol: its properties, reachability goals, and helpers for inductive proofs."""
 
     invariants: tuple[Invariant, ...] = ()
     step_properties: tuple[StepProperty, ...] = ()

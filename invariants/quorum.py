@@ -66,7 +66,7 @@ def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
 
 @invariant("595.6, B6")
 def hwm_is_committed(m: Quorum, s: State) -> Truth:
-    """Every record below a member's HWM is committed and in the member's log: its state machine applies the record.
+    """Every record below a member's HWM is committed and in the member's log, because its state machine applies it.
 
     Every record that a consumer has read is committed, too.
     """
@@ -99,8 +99,8 @@ def one_leader_per_epoch(m: Quorum, s: State) -> Truth:
 def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
     """No member's HWM moves back while its process runs.
 
-    A new leader forgets its HWM until it can commit in its epoch; its next HWM is not smaller. A replica that receives
-    a smaller HWM stops with an error.
+    A new leader forgets its HWM until it can commit in its epoch. The HWM that it then learns is not below the
+    forgotten one. A replica stops with an error if it receives an HWM below its own.
     """
     return all_of(
         implies(
@@ -132,7 +132,10 @@ def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
 
 @invariant("595.2")
 def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
-    """No response makes a member truncate below its HWM. Such a member would stop with an error."""
+    """No response makes a member truncate below its HWM.
+
+    A member that receives such a response would stop with an error.
+    """
     return all_of(
         implies(
             s.responses[f].is_some
@@ -163,7 +166,7 @@ def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
     """A fetch is parked only while the leader's HWM is not greater than the HWM in the fetch.
 
     Otherwise the sender learns of the leader's HWM up to 500 ms later, when the park timer fires. The property applies
-    if both members have version 18, and the sender knew at the time of the fetch that the version is finalised.
+    if sender and leader have version 18, and the sender knew at the time of the fetch that the version is finalised.
     """
     return all_of(
         implies(
@@ -230,8 +233,8 @@ def answers_bring_news(m: Quorum, s: State) -> Truth:
 def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> Truth:
     """A leader that a majority of the voters follows, itself included, keeps leading unless it restarts.
 
-    A voter that was cut off and returns must not depose the leader. Some scenarios violate the property: a voter that
-    has just started, or has not fetched from the leader yet, grants a pre-vote.
+    A voter that was cut off and returns must not depose the leader. Some scenarios violate the property, because a
+    voter grants a pre-vote if it has just started, or has not fetched from the leader yet.
     """
     return all_of(
         implies(
@@ -274,7 +277,7 @@ INVARIANTS = (
 def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Truth:
     """A fetch carries its sender's HWM if and only if the sender knows that version 18 is finalised.
 
-    Members of older versions and consumers need not send it.
+    Exception: members of older versions and consumers may leave out the HWM although they know.
     """
     kept = []
     for f in m.member:
@@ -341,7 +344,10 @@ def older_leaders_ignore_the_hwm_field(m: Quorum, before: State, after: State) -
 
 @step_property("1166.4", rule="timer_answers_as_parked")
 def timers_answer_with_the_hwm_at_parking(m: Quorum, before: State, after: State) -> Truth:
-    """A parked fetch stores its leader's HWM; the park timer answers with that HWM and without a record."""
+    """A parked fetch keeps the HWM that its leader had at parking.
+
+    The park timer answers the fetch with this HWM and without a record.
+    """
     kept = []
     for f in m.member:
         old, new, sent = before.parked[f], after.parked[f], after.responses[f].value
@@ -403,7 +409,7 @@ def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
 def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
     """Infinitely often every replica knows its leader's HWM, if both have version 18.
 
-    The park timer need not end a fetch for this.
+    This holds although the park timer never ends a fetch.
     """
     return _all_know(m, s, both_support)
 
@@ -471,7 +477,7 @@ _Compared = Callable[[SeqValue, SeqValue], Truth]
 
 
 def _a_voter_votes(m: Quorum, before: State, after: State, compared: _Compared) -> Truth:
-    """True if a voter votes for a candidate in this step, and ``compared`` holds for their two logs."""
+    """True if a voter votes for a candidate in this step, and ``compared`` holds for their logs, the voter's first."""
     return any_of(
         _votes(m, before, after, voter, candidate)
         & compared(before.members[voter].log, before.members[candidate].log)
@@ -487,7 +493,7 @@ def _have_records(own: SeqValue, other: SeqValue) -> Truth:
 
 @reachable("595.7")
 def a_voter_votes_for_an_equal_log(m: Quorum, before: State, after: State) -> Truth:
-    """A voter votes for a candidate whose log has the same last epoch and the same end as its own."""
+    """A voter votes for a candidate whose log has the same last epoch and the same end as the voter's log."""
 
     def is_equal(own: SeqValue, other: SeqValue) -> Truth:
         same = (own.last.epoch == other.last.epoch) & (own.length == other.length)
@@ -498,7 +504,7 @@ def a_voter_votes_for_an_equal_log(m: Quorum, before: State, after: State) -> Tr
 
 @reachable("595.7")
 def a_voter_votes_for_a_longer_log(m: Quorum, before: State, after: State) -> Truth:
-    """A voter votes for a candidate whose log has the same last epoch as its own and is longer."""
+    """A voter votes for a candidate whose log is longer than the voter's log, and has the same last epoch."""
 
     def is_longer(own: SeqValue, other: SeqValue) -> Truth:
         longer = (own.last.epoch == other.last.epoch) & (own.length < other.length)
@@ -611,7 +617,7 @@ def a_member_learns_the_version(m: Quorum, before: State, after: State) -> Truth
 
 @reachable("K25", rule="empty_drain_completes")
 def an_empty_drain_answers_a_fetch(m: Quorum, before: State, after: State) -> Truth:
-    """A leader answers a parked fetch before the fetch's timer ends, and no member changes."""
+    """A leader answers a parked fetch before the fetch's timer ends, and no member's state changes."""
     return (before.members == after.members) & any_of(
         before.parked[f].is_some
         & after.parked[f].is_none

@@ -71,7 +71,7 @@ def statement(source: str, /) -> Callable[[Callable[..., Truth]], Statement]:
 def leader_completeness(leads: Truth, holds: Truth) -> Truth:
     """The leader holds every committed record.
 
-    A record that it lacks is lost, because followers truncate to the leader's log.
+    A record that the leader lacks is lost, because followers truncate to the leader's log.
     """
     return implies(leads, holds)
 
@@ -108,8 +108,8 @@ def enough_are_electable(electable: SetValue, min_isr: Number) -> Truth:
 def consumers_read_consistently(shown: Sequence[Truth], same: Sequence[Truth]) -> Truth:
     """Consumers read consistently: no leader removes or changes a record below an HWM that a leader has had.
 
-    ``shown``: for each offset, whether a leader serves a record there. ``same``: for each offset, whether it is the
-    record first served there.
+    ``shown``: for each offset, whether a leader serves a record there. ``same``: for each offset, whether this record
+    is the one that was served there first.
     """
     return all_of(implies(there, as_before) for there, as_before in zip(shown, same, strict=True))
 
@@ -169,7 +169,7 @@ def elr_only_under_min_isr(partition: StructValue, min_isr: Number) -> Truth:
 
 @statement("B8")
 def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
-    """At most one broker believes that it leads in a leader epoch.
+    """In each leader epoch, at most one broker believes that it leads.
 
     ``leaders``: for each broker, whether it believes that it leads, and its leader epoch.
     """
@@ -182,7 +182,7 @@ def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
 
 @statement("B4")
 def hwm_never_moves_back(before: Number, after: Number) -> Truth:
-    """A replica's HWM never decreases while it runs in one role, leader or follower."""
+    """A replica's HWM never decreases while the replica runs in one role, leader or follower."""
     return after >= before
 
 
@@ -200,7 +200,7 @@ def leader_answers_in_its_epoch(asked: Number, leads: Number) -> Truth:
 
 @statement("903.2, 903.4")
 def stale_epochs_are_refused(sent: Number, known: Number) -> Truth:
-    """No broker or controller uses a message with an earlier broker epoch than it knows for that broker.
+    """No broker or controller uses a message with an earlier broker epoch than it knows for the broker in question.
 
     ``sent`` is the epoch in the message, ``known`` the epoch that the receiver knows.
     """

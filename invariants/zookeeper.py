@@ -43,8 +43,8 @@ def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Tr
 def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
     """A broker's HWM checkpoint contains every partition of the broker.
 
-    A restarted process reads a missing HWM as 0. As a leader it then takes back records that consumers read. As a
-    follower, before KIP-101, it truncates its whole log.
+    A restarted process reads a missing HWM as 0. If it then leads, it hides records that consumers have read. If it
+    follows, before KIP-101, it truncates its whole log.
     """
     if m.p.partitions == 1:
         return as_bool(True)
@@ -53,7 +53,7 @@ def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.2")
 def isr_members_keep_their_log(m: ZooKeeperMode, s: State) -> Truth:
-    """No late StopReplica deletes the log of an ISR member. Such a member could be elected with an empty log."""
+    """No late StopReplica deletes the log of an ISR member. Otherwise the member could be elected with an empty log."""
     isr = s.zookeeper.partition.isr
     return all_of(
         implies(isr.has(b) & (m.p.removals > s.budgets.removals), ~s.brokers[b].deleted) for b in m.broker
@@ -70,7 +70,7 @@ def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
 def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
     """The active controller considers a broker shutting down only if its current generation requested the shutdown.
 
-    The controller does not elect a broker that shuts down until the broker has failed and returned.
+    Until such a broker has failed and returned, the controller does not elect it.
     """
     me = s.controllers[s.zookeeper.controller]
     return all_of(
@@ -90,7 +90,7 @@ def epochs_never_go_back(m: ZooKeeperMode, s: State) -> Truth:
 
 @statements.one_leader_per_epoch.seen("ZK3")
 def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
-    """At most one broker believes that it leads in a leader epoch."""
+    """In each leader epoch, at most one broker believes that it leads."""
     return statements.one_leader_per_epoch(
         [(m.leads(b, s.brokers[b]), s.brokers[b].leader_epoch) for b in m.broker]
     )
@@ -123,7 +123,7 @@ def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("ZK2, ZK4")
 def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
-    """No broker is in a later leader epoch than ZooKeeper's partition; in the same epoch it has the same leader."""
+    """No broker is in a later leader epoch than ZooKeeper's partition; in the same epoch both have the same leader."""
     p = s.zookeeper.partition
     return all_of(
         implies(
@@ -227,7 +227,7 @@ def live_leaders_lead_on(m: ZooKeeperMode, before: State, after: State) -> Truth
 
 @step_property("ZK3")
 def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A replica that joins the ISR fetches in the leader's epoch; otherwise it may lack committed records.
+    """A replica joins the ISR only if it fetches in the leader's epoch; otherwise it may lack committed records.
 
     The leader has a session, because ZooKeeper accepts no write without one.
     """
@@ -256,7 +256,7 @@ def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
 
 @step_property("380.3", needs="controlled_shutdowns")
 def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The active controller grants a ControlledShutdown whose broker epoch is not below the epoch that it knows.
+    """The active controller grants a ControlledShutdown unless its broker epoch is below the one known for the broker.
 
     It also grants a request of a version without a broker epoch.
     """
@@ -324,8 +324,8 @@ def _is_live(m: ZooKeeperMode, s: State, b: Number) -> Truth:
 def live_brokers_hear_what_was_decided(m: ZooKeeperMode, s: State) -> Truth:
     """Every live broker with a replica eventually knows ZooKeeper's leader and leader epoch, and its replica runs.
 
-    The broker's replica of a second partition runs, too. A broker without requests from its controller serves no
-    client and does not fetch.
+    A broker that gets no requests from the controller serves no client and does not fetch. If there is a second
+    partition, the broker's replica of that partition runs, too.
     """
     p = s.zookeeper.partition
     return all_of(

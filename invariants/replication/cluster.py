@@ -82,7 +82,7 @@ def acknowledged_records_survive(m: Replication, s: State) -> Truth:
 
 @invariant("B3, B4")
 def logs_match_below_hwm(m: Replication, s: State) -> Truth:
-    """Two replicas hold the same records below the smaller of their HWMs."""
+    """Any two replicas hold the same records below the smaller of their HWMs."""
     return all_of(
         implies(
             (s.brokers[a].hwm > o) & (s.brokers[b].hwm > o),
@@ -111,8 +111,8 @@ def consumers_read_consistently(m: Replication, s: State) -> Truth:
 def told_end_never_falls(m: Replication, s: State) -> Truth:
     """No leader gives consumers a smaller end of the log than an earlier leader gave.
 
-    The property checks the current leader in its epoch, because consumers that know the current leader do not fetch
-    from former ones. It ignores lost records, which other properties check.
+    Only the current leader is checked, in its epoch: consumers that know this leader do not fetch from former ones.
+    Other properties check for lost records.
     """
     return all_of(
         implies(
@@ -200,10 +200,12 @@ def has_whole_elr(m: Replication, s: State) -> Truth:
 
 @statements.enough_are_electable.seen(rule="eligible_leader_replicas")
 def enough_are_electable(m: Replication, s: State) -> Truth:
-    """Checks ISR and ELR as the controller reads them. Each registration after an unclean shutdown excuses one member.
+    """Checks ISR and ELR as the controller reads them. After unclean shutdowns fewer members are enough.
 
-    The property applies only if the initial ISR has min.insync.replicas members and unclean election is disabled. It
-    applies while ``has_whole_elr`` holds, until an operator changes min.insync.replicas or requests an election.
+    Each registration after an unclean shutdown lowers the required number by one. The property applies if
+    - the initial ISR has min.insync.replicas members, and unclean election is disabled;
+    - ``has_whole_elr`` holds; and
+    - no operator has changed min.insync.replicas or requested an election.
     Replicas that a reassignment adds do not count for min ISR.
     """
     unspent = all_of(
@@ -243,7 +245,7 @@ def elr_within_replicas(m: Replication, s: State) -> Truth:
 
 @invariant("966.1, 966.6")
 def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth:
-    """While the current leader's HWM may advance, it waits for all electable brokers.
+    """While the current leader's HWM may advance, the leader waits for all electable brokers.
 
     Otherwise a record could be committed that an electable broker lacks.
     """
@@ -263,8 +265,8 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
     """When a leader may acknowledge an acks=all record, at least min ISR brokers hold it, unless a crash lost records.
 
-    A reassignment can remove a replica with its copy, and can leave a single replica with min ISR 1. So after a
-    reassignment one copy is enough.
+    After a reassignment one copy is enough: a reassignment can remove a replica with its copy, and can leave a single
+    replica, for which the min ISR is 1.
     """
     unspent = (s.budgets.lossy_crashes == m.p.lossy_crashes) & (s.budgets.disk_losses == m.p.disk_losses)
 

@@ -30,8 +30,8 @@ from highwater.model.replication.logs import gate_is_open, same_record
 class WaitedFor:
     """The replicas that a leader waits for before it commits, now or after the AlterPartition response in flight.
 
-    ``commits`` is false if broker ``leader`` does not lead, if the HWM may not advance (966.1), or if the entry's
-    response is not in flight.
+    ``commits`` is false if broker ``leader`` does not lead, or if the HWM may not advance (966.1). For the replicas
+    after a response it is also false if no such response is in flight.
     """
 
     leader: Number
@@ -90,7 +90,7 @@ def can_commit(
 ) -> Truth:
     """True if a leader has committed its record at ``offset`` or still can.
 
-    ``without``: a replica whose later fetches do not count.
+    ``without`` is a replica that must already have fetched the record: its fetches from now on do not count.
     """
     able = [quorum.commits, s.brokers[quorum.leader].log.length > offset]
     for f in m.broker:
@@ -114,8 +114,8 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
 def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
     """A leader that can commit waits for all electable brokers, or for a replica that has moved to a later epoch.
 
-    An electable broker that the leader does not wait for has also moved to a later epoch. It joined a later leader's
-    ISR after a fetch in that epoch.
+    In the second case the leader need not wait for an electable broker that has also moved to a later epoch. Such a
+    broker has fetched in that epoch, and has then joined the ISR of that epoch's leader.
     """
     waits = []
     for quorum in quorums(m, s):
@@ -138,8 +138,8 @@ def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
 def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
     """An electable broker holds every record that a leader can commit without a further fetch of that broker.
 
-    A later leader holds the record, too. While no log is lost, so does every broker that has fetched the record. If an
-    electable broker, or one that has fetched the record, truncates its log, it keeps the record.
+    The same holds for a later leader and, while no log is lost, for every broker that has fetched the record. An
+    electable broker that truncates its log keeps these records, and so does a broker that has fetched them.
     """
     held = []
     for quorum in quorums(m, s):
@@ -176,11 +176,12 @@ def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4, B5")
 def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
-    """A leader that can commit a record holds all records committed before it.
+    """A leader that can commit a record holds all committed records up to that record's offset.
 
-    A leader also holds all committed records in two cases: no replica that it waits for has moved to a later epoch, or
-    some electable broker has not. In the current leader epoch, each committed record is before the leader's LESO, or
-    the leader committed it.
+    A leader holds all committed records in two cases:
+    - It can commit, and no replica that it waits for has moved to a later epoch.
+    - Some electable broker has not moved to a later epoch.
+    In the current leader epoch, each committed record is before the leader's LESO, or the leader committed it.
     """
     held = []
     for quorum in quorums(m, s):
@@ -207,7 +208,10 @@ def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4")
 def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
-    """A record below some broker's HWM is committed, also after the broker has handled the fetch response in flight."""
+    """Every record below a broker's HWM is committed.
+
+    The same holds for the HWM that the broker will have after it has handled the fetch response in flight.
+    """
     held = []
     for b in m.broker:
         broker, answer = s.brokers[b], s.fetch_responses[b].value
@@ -224,10 +228,10 @@ def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
 
 @helper("B4, B6")
 def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Truth:
-    """While no log is lost, all replicas that a leader waits for hold and keep the records below its HWM.
+    """While no log is lost, every replica that a leader waits for holds the records below the leader's HWM.
 
-    The replicas truncate only to the log of a leader that holds these records, too. That leader is a later one, or an
-    earlier one that some of the replicas still follow.
+    The replica keeps these records, because it truncates only to the log of another leader that holds them, too. The
+    other leader is a later one, or one of an earlier epoch that some replica in the maximal ISR has not passed.
     """
     held, whole = [], nothing_is_lost(m, s)
     for leader in m.broker:

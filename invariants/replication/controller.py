@@ -40,7 +40,7 @@ from highwater.model.replication.controller.types import (
 
 
 def _comes_back(m: Controller, s: State, broker: Number) -> Truth:
-    """True if a broker can be fenced, register after a crash, and be unfenced without a failing decision."""
+    """True if the controller can fence a broker, register it after a crash, and unfence it, without failing."""
     now = m.context(s)
     decisions = (
         registrations.fence(now, broker).record,
@@ -53,7 +53,8 @@ def _comes_back(m: Controller, s: State, broker: Number) -> Truth:
 def _goes_on(m: Controller, s: State) -> Truth:
     """True if no leader's AlterPartition and no periodic task can make the controller fail.
 
-    The AlterPartitions considered propose all acceptable replicas, or the leader alone.
+    Two AlterPartitions are considered: one that proposes all acceptable replicas, and one that proposes the leader
+    alone.
     """
     now, partition = m.context(s), s.partition
     acceptable = m.t.acceptable(partition, s.registrations)
@@ -185,7 +186,7 @@ def last_known_leader_is_a_broker(m: Controller, s: State) -> Truth:
 
 @invariant("966.9")
 def reassignment_within_replicas(m: Controller, s: State) -> Truth:
-    """During a reassignment, adding and removing replicas are replicas of the partition."""
+    """During a reassignment, the replicas that are being added or removed are replicas of the partition."""
     p = s.partition
     going_on = ~p.adding.is_empty | ~p.removing.is_empty
     return implies(going_on, (p.adding | p.removing) <= m.assigned(p))
@@ -206,7 +207,7 @@ def recovering_leader_is_alone(m: Controller, s: State) -> Truth:
 
 @statements.leader_completeness.seen("966.6", rule="leftover_elr_elects")
 def leader_completeness(m: Controller, s: State) -> Truth:
-    """Checks that the leader is in ``complete`` while the ELR is on, also after changes of the ELR's level.
+    """Checks that the leader is in ``complete`` while the ELR is on, even after the ELR has been turned off and on.
 
     An unclean leader's log becomes the committed one, so such a leader is complete.
     """
@@ -216,7 +217,7 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 
 @invariant("B8", rule="unassigned_candidate_fails")
 def every_broker_comes_back(m: Controller, s: State) -> Truth:
-    """Every broker can be fenced, register and be unfenced without a failing decision.
+    """The controller can fence, register and unfence every broker without failing.
 
     Otherwise the controller resigns at each attempt, and so does the next controller.
     """
@@ -225,7 +226,7 @@ def every_broker_comes_back(m: Controller, s: State) -> Truth:
 
 @invariant("B8", rule="unassigned_candidate_fails")
 def the_controller_goes_on(m: Controller, s: State) -> Truth:
-    """No repeated AlterPartition and no periodic task makes the controller fail."""
+    """No AlterPartition that a leader repeats, and no periodic task, makes the controller fail."""
     return _goes_on(m, s)
 
 
@@ -280,17 +281,17 @@ EXPLORED = (
 
 
 def broker_is_shutting_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True while a broker is in controlled shutdown. Only then is its fencing fair, because the broker stops.
+    """True while a broker is in controlled shutdown: it will stop, so fairness requires that it is fenced.
 
-    Any other fencing is a fault.
+    Fencing any other broker is a fault, and no fairness requires it.
     """
     return s.registrations[broker].in_controlled_shutdown
 
 
 def broker_has_shut_down(m: Controller, s: State, broker: Number) -> Truth:
-    """True while a broker's registration is fair: it has shut down, or the controller failed at its registration.
+    """True while fairness requires that a broker registers: it has shut down, or the controller failed to register it.
 
-    Any other registration follows a crash.
+    Any other registration follows a crash, and no fairness requires it.
     """
     registration = s.registrations[broker]
     stopped = registration.fenced & registration.in_controlled_shutdown
@@ -365,7 +366,7 @@ def _ends(before: State, after: State) -> Truth:
 
 @reachable("966.9")
 def a_reassignment_completes_before_all_catch_up(m: Controller, before: State, after: State) -> Truth:
-    """A reassignment that removes a replica completes while a replica that stays is outside the ISR."""
+    """A reassignment that removes a replica completes, although a replica that stays is outside the ISR."""
     p, then = before.partition, after.partition
     completes = _ends(before, after) & (m.assigned(then) == m.assigned(p) - p.removing)
     return completes & ~p.removing.is_empty & ~(m.assigned(then) <= then.isr)
@@ -373,7 +374,7 @@ def a_reassignment_completes_before_all_catch_up(m: Controller, before: State, a
 
 @reachable("966.9")
 def a_reassignment_that_only_removes_is_cancelled(m: Controller, before: State, after: State) -> Truth:
-    """A reassignment that adds no replica ends, and the replica that it removes stays."""
+    """A reassignment that only removes replicas is cancelled: it ends, and all replicas stay."""
     p, then = before.partition, after.partition
     return _ends(before, after) & p.adding.is_empty & (m.assigned(then) == m.assigned(p))
 
@@ -430,7 +431,7 @@ def a_balanced_request_elects_a_leader(m: Controller, before: State, after: Stat
 
 @reachable("966.17", rule="unclean_recovery", needs="recovery_requests")
 def an_aggressive_request_ignores_a_complete_log(m: Controller, before: State, after: State) -> Truth:
-    """A LONGEST_LOG_AGGRESSIVE election elects a replica that lacks committed records; another broker has them all."""
+    """A LONGEST_LOG_AGGRESSIVE election elects a replica that lacks committed records, while another has them all."""
     by_any_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_AGGRESSIVE)
     return by_any_log & ~before.complete.is_empty & ~before.complete.has(after.partition.leader)
 
@@ -449,7 +450,7 @@ def a_log_directory_fails(m: Controller, before: State, after: State) -> Truth:
 
 @reachable("858.1", rule="offline_directory_check")
 def an_assignment_advances_the_partition_epoch(m: Controller, before: State, after: State) -> Truth:
-    """The partition epoch advances, and no other field of the partition changes: a replica gets another directory."""
+    """A replica gets another directory: the partition epoch advances, and no other field of the partition changes."""
     p, then = before.partition, after.partition
     same = p.replace(partition_epoch=then.partition_epoch) == then
     return (p.partition_epoch != then.partition_epoch) & same

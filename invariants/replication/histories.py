@@ -62,7 +62,7 @@ def begins_with(m: Replication, log: SeqValue, other: SeqValue, length: Number) 
 
 @helper("B1, B2")
 def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
-    """Leader epochs do not decrease along a log, and do not exceed the broker's leader epoch."""
+    """Leader epochs do not decrease along a broker's log, and do not exceed the broker's own leader epoch."""
     kept = []
     for b in m.broker:
         log = history(m, s, b)
@@ -76,7 +76,7 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
 
 @helper("B3")
 def histories_match(m: Replication, s: State) -> Truth:
-    """If two logs have records of one leader epoch at offsets i and j, the logs agree up to and including min(i, j).
+    """Two logs agree up to offset min(i, j), included, if their records at offsets i and j have the same leader epoch.
 
     So the records with the same leader epoch as a follower's last record are at the same offsets in the leader's log.
     """
@@ -134,11 +134,11 @@ def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Trut
 
 @helper("B2, 903.1")
 def fetches_tell_the_log(m: Replication, s: State) -> Truth:
-    """A fetch in flight has its sender's LEO and last epoch at the time of sending.
+    """A fetch in flight has the LEO of its sender, and the epoch of the sender's last record, as both were at sending.
 
-    The sender's log still has the record that was last then, unless the sender crashed. In the fetch's leader epoch the
-    sender's log has not grown, and a response starts at the log's end. A record of the fetch's epoch came from the
-    epoch's leader, which has the record while it leads.
+    Unless the sender has crashed, its log still has that record. While the sender is in the fetch's leader epoch, its
+    log has not grown since. If that record has the fetch's leader epoch, the leader of this epoch also has the record
+    while it leads. A response that a follower can use starts at the end of the follower's log.
     """
     told = []
     for f in m.broker:
@@ -167,8 +167,8 @@ def fetches_tell_the_log(m: Replication, s: State) -> Truth:
 def a_follower_has_what_it_fetched(m: Replication, s: State) -> Truth:
     """The log of a follower that has fetched in the leader's epoch is a prefix of the leader's log.
 
-    The follower's log reaches its fetch offset, and the follower truncates no more in this epoch. This applies to the
-    incarnation that fetched, and to an ISR member that stopped cleanly.
+    The follower's log reaches the offset of the last fetch that the leader knows, and is not truncated again in this
+    epoch. This applies to the incarnation that fetched, and to an ISR member that stopped cleanly.
     """
     held = []
     for leader in m.broker:

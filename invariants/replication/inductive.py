@@ -1,7 +1,7 @@
 """Helper invariants that make the invariants inductive, by protocol.
 
 An invariant can hold in every reachable state, and still fail after a step from an unreachable state. A helper
-invariant excludes such states. It is proved together with the invariants, so nothing is assumed. ``knowledge``,
+invariant excludes such states. No helper is assumed: helpers are proved together with the invariants. ``knowledge``,
 ``histories`` and ``commits`` have the helper invariants of the message-level protocol.
 """
 
@@ -19,7 +19,8 @@ from highwater.model.replication.controller import Controller
 def brokers_are_registered(m: Controller, s: State) -> Truth:
     """Every broker has a registration: registrations are replaced, never removed.
 
-    Otherwise a broker without a registration could be unfenced and elected, and would not be active.
+    From a state in which a broker has none, steps could unfence and elect the broker. The leader would then not be
+    active.
     """
     return all_of(s.registrations[b].registered for b in m.broker)
 
@@ -35,7 +36,7 @@ def somebody_leads_the_isr(m: Controller, s: State) -> Truth:
 
 @invariant("B8, 966.9")
 def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
-    """Each replica is listed once. At least one replica is not adding, and at least one is not removing.
+    """Each replica is listed once. At least one replica is not being added, and at least one is not being removed.
 
     So a cancelled or completed reassignment leaves at least one replica.
     """

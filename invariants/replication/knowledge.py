@@ -28,7 +28,7 @@ CRASHES = ("crashes", "lossy_crashes", "disk_losses")
 
 
 def spent(m: Replication, s: State, *budgets: str) -> Number:
-    """The number of faults that have happened so far, over these budgets."""
+    """The number of faults so far that these budgets limit."""
     left: Number = sum(getattr(s.budgets, name) for name in budgets)
     return sum(getattr(m.p, name) for name in budgets) - left
 
@@ -60,13 +60,13 @@ def replicas(m: Replication, s: State) -> SetValue:
 
 
 def reached(m: Replication, s: State, b: Number) -> Number:
-    """The leader epoch in which a broker acts; while the broker is down, the smallest in which it can start."""
+    """The leader epoch in which a broker acts or, while the broker is down, the smallest one in which it can start."""
     broker = s.brokers[b]
     return where(m.is_up(broker), broker.view.leader_epoch, s.partition.leader_epoch)
 
 
 def acceptable(s: State, b: Number) -> Truth:
-    """True if the AlterPartition of broker ``b`` passes all checks, except the checks of proposed members."""
+    """True if the AlterPartition of broker ``b`` passes all checks that do not concern the proposed members."""
     sent, p = s.alter_requests[b], s.partition
     return (
         sent.is_some
@@ -101,7 +101,10 @@ def registrations_are_the_brokers(m: Replication, s: State) -> Truth:
 
 @helper("B8, 966.3")
 def isr_has_its_leader(m: Replication, s: State) -> Truth:
-    """A leader is in the ISR, and a non-empty ISR has a leader. The replica list is constant in these scenarios."""
+    """A leader is in the ISR, and a non-empty ISR has a leader.
+
+    No replica is being added or removed, because these scenarios have no reassignment. Each replica is listed once.
+    """
     p = s.partition
     led = where(p.leader.is_some, p.isr.has(p.leader), p.isr.is_empty)
     return led & p.adding.is_empty & p.removing.is_empty & (size(replicas(m, s)) == p.replicas.length)
@@ -112,8 +115,8 @@ def enough_are_remembered(m: Replication, s: State) -> Truth:
     """ISR, ELR and last known ELR together have at least min ISR members.
 
     Before the first unclean shutdown, ISR and ELR alone have at least min ISR members. Both statements apply only if
-    the initial ISR has min.insync.replicas members. At most as many brokers are down after an unclean shutdown as
-    crashes and early stops have happened.
+    the initial ISR has min.insync.replicas members. The number of brokers that are down after an unclean shutdown does
+    not exceed the number of crashes and early stops so far.
     """
     p, needed = s.partition, m.min_isr(s)
     ended = spent(m, s, *CRASHES, "early_stops")
@@ -126,10 +129,11 @@ def enough_are_remembered(m: Replication, s: State) -> Truth:
 
 @helper("B8")
 def views_are_former_states(m: Replication, s: State) -> Truth:
-    """A running broker's view was once the controller's state; equal epochs mean equal decisions.
+    """A running broker's view was once the controller's state; views with equal epochs contain equal decisions.
 
-    Configuration and replicas do not change in these scenarios. The partition epoch determines the whole decision. The
-    leader epoch determines the leader, for any two brokers and the controller.
+    Configuration and replicas do not change in these scenarios, so a partition epoch determines the whole decision. A
+    leader epoch determines the leader: brokers in the same leader epoch know the same leader. So does the controller,
+    if it is in that epoch.
     """
     p, known = s.partition, []
     for b in m.broker:
@@ -184,7 +188,7 @@ def only_leaders_have_followers(m: Replication, s: State) -> Truth:
 def fetches_are_not_from_the_future(m: Replication, s: State) -> Truth:
     """A fetch in flight has a leader epoch that its sender has reached, and goes to the leader of that epoch.
 
-    A response to a follower is in flight only if no fetch of the follower is, and only while its process runs.
+    A response to a follower is in flight only while the follower's process runs and has no fetch in flight.
     """
     known = []
     for f in m.broker:

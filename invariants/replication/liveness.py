@@ -1,6 +1,6 @@
 """Liveness of replication once faults have stopped, and the fair actions that each property needs.
 
-Budgets bound the faults, and no fairness includes faults, so an infinite run has a last fault. Each property names
+Budgets bound the faults, and fairness never requires a fault, so an infinite run has a last fault. Each property names
 the smallest set of fair actions that suffices; the page on liveness shows the effect of leaving one out.
 """
 
@@ -14,9 +14,9 @@ from highwater.model.replication.isr import is_eligible
 
 
 def broker_is_down(m: Replication, s: State, b: Number) -> Truth:
-    """True while a broker is down. Only then is its fencing fair, because its session ends.
+    """True while a broker is down: its session ends, so fairness requires that it is fenced.
 
-    Fencing a running broker is a fault.
+    Fencing a running broker is a fault, and no fairness requires it.
     """
     return ~m.is_up(s.brokers[b])
 
@@ -61,7 +61,7 @@ def proposals_are_settled(m: Replication, s: State) -> Truth:
 def proposals_come_to_rest(m: Replication, s: State) -> Truth:
     """Infinitely often no leader has an AlterPartition to send: no leader repeats a rejected proposal forever.
 
-    The property assumes no heartbeats: a follower may stay fenced although its fetches reach the leader.
+    Heartbeats are not assumed to be fair. So a follower may stay fenced forever although its fetches reach the leader.
     """
 
     def may_join(b: Number, f: Number) -> Truth:
@@ -123,7 +123,7 @@ def acknowledged_writes_reach_all_replicas(m: Replication, s: State) -> Truth:
 
 @always_eventually("966.9", fair=weak("unfence_broker") + _REPLAY + _FETCH + _ALTER + weak("propose_expand"))
 def reassignments_complete(m: Replication, s: State) -> Truth:
-    """A reassignment eventually ends: no replica is adding or removing."""
+    """A reassignment eventually ends: no replica is being added or removed."""
     return s.partition.adding.is_empty & s.partition.removing.is_empty
 
 

@@ -40,7 +40,7 @@ def leader_completeness(m: Controller, s: State) -> Truth:
 
 @invariant("966.13")
 def somebody_is_electable(m: Controller, s: State) -> Truth:
-    """The ISR has a member, or the ELR has one that is a replica, so the partition can have a leader without loss.
+    """The ISR has a member, or an ELR member is a replica, so the partition can have a leader without loss.
 
     Otherwise the partition waits for an unclean election, an unclean recovery, or its last known leader. The controller
     elects only replicas; after a reassignment the ELR can have other brokers.
@@ -116,7 +116,8 @@ OF_REQUESTS = (
 def is_promised(found: Invariant, rules: Set[str]) -> bool:
     """True if a version of Kafka with these rules guarantees the property.
 
-    A property whose rules are all of KIP-966 is guaranteed only with the ELR; any other property always.
+    If all rule numbers of a property are from KIP-966, only a version with the ELR guarantees it. Every version
+    guarantees the other properties.
     """
     by_kip_966 = all(re.match(r"\s*966\.", part) for part in found.source.split(","))
     return not by_kip_966 or "eligible_leader_replicas" in rules

@@ -18,7 +18,8 @@ from highwater.model.replication.cluster import committed_at_start
 def tolerated(m: Replication) -> dict[str, int]:
     """The parameters of the protocol ``promise`` for this scenario.
 
-    Its min ISR is the smallest that the scenario allows: an operator may lower min ISR or the replica count.
+    The min ISR of the promise is the smallest that the scenario allows: an operator may lower min ISR or the replica
+    count.
     """
     changes = m.p.min_isr_changes or m.p.reassignments
     return {
@@ -33,10 +34,10 @@ def tolerated(m: Replication) -> dict[str, int]:
 def is_void(m: Replication, s: State) -> Truth:
     """P1. True if the promise no longer applies: too many brokers lost data, or an election can have been unclean.
 
-    Too many brokers are at least the smallest min ISR of the scenario (``tolerated``).
-    A leader from outside ISR and ELR requires an unclean shutdown. The state does not record which election elected
-    such a leader. So after the first unclean shutdown the promise is void if the configuration allows unclean
-    elections, or if an operator has requested an election that may be unclean.
+    Too many means at least as many as the smallest min ISR of the scenario (``tolerated``). An unclean election is
+    possible only after an unclean shutdown. The state does not record whether an election was unclean. So after the
+    first unclean shutdown the promise is void in two cases: the configuration allows unclean elections, or an operator
+    has requested an election that may be unclean.
     """
     lost = spent(m, s, "lossy_crashes", "disk_losses")
     failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0
@@ -47,7 +48,10 @@ def is_void(m: Replication, s: State) -> Truth:
 
 
 def committed_and_there(m: Replication, s: State) -> SeqValue:
-    """B4. The committed records that the controller's leader still has, if it runs; else all committed records."""
+    """B4. The committed records that the controller's leader still has.
+
+    All committed records if there is no such leader, or if the leader does not run.
+    """
     there = s.committed.length
     for b in m.broker:
         same = [log_rules.same_record(s.brokers[b].log, s.committed, o) for o in m.offsets]

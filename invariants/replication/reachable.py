@@ -28,7 +28,8 @@ def _proposed(
 ) -> Truth:
     """True if a leader proposes that at least ``least`` followers join (``joins``) or leave the ISR.
 
-    Each of these followers must satisfy ``about``, a condition on the leader and on its fetch state of the follower.
+    Each of these followers must satisfy ``about``, a condition on the leader and on the leader's fetch state of the
+    follower.
     """
     found = []
     for leader in m.broker:
@@ -89,9 +90,9 @@ def two_followers_join_together(m: Replication, before: State, after: State) -> 
 def _wins_over_a_longer_log(
     m: Replication, before: State, after: State, is_it: Callable[[StructValue, StructValue], Truth]
 ) -> Truth:
-    """True if a recovery elects a replica although another has a longer log that satisfies ``is_it``.
+    """True if a recovery elects a replica although a replica for which ``is_it`` holds has a longer log.
 
-    ``is_it`` takes the registration and the log info of the replica with the longer log.
+    ``is_it`` is a function of the registration and the log info of the replica with the longer log.
     """
     old, new = before.partition, after.partition
     by_log = all_of(after.log_infos[b].is_none for b in m.broker)
@@ -117,7 +118,7 @@ def a_recovery_elects_over_a_fenced_longer_log(m: Replication, before: State, af
 
 @reachable("966.13", rule="clean_election_picks_any")
 def a_later_isr_member_is_elected(m: Replication, before: State, after: State) -> Truth:
-    """The controller elects an ISR member while an active ISR member comes before it in the order of brokers."""
+    """The controller elects an ISR member although another active ISR member precedes it in the order of brokers."""
     p, then = before.partition, after.partition
     able = then.isr & m.t.active(after.registrations)
     later = [then.leader.is_(b) & any_of(able.has(x) for x in m.broker if int(x) < int(b)) for b in m.broker]
@@ -205,7 +206,7 @@ def a_record_is_appended_under_min_isr(m: Replication, before: State, after: Sta
 
 @reachable("B8, F1", needs="late_proposals")
 def a_proposal_arrives_late(m: Replication, before: State, after: State) -> Truth:
-    """An AlterPartition that its leader has abandoned arrives."""
+    """An AlterPartition arrives after its leader has abandoned it."""
     return any_of(before.late_proposals[b].is_some & after.late_proposals[b].is_none for b in m.broker)
 
 
@@ -223,7 +224,7 @@ def a_proposal_ends_by_known_metadata(m: Replication, before: State, after: Stat
 
 @reachable("F1", needs="late_fetches")
 def a_fetch_arrives_late(m: Replication, before: State, after: State) -> Truth:
-    """A fetch that its sender has abandoned arrives late."""
+    """A fetch arrives late, after its sender has abandoned it."""
 
     def arrives(f: Number) -> Truth:
         late, new = before.late_fetches[f], after.fetch_requests[f]
@@ -262,7 +263,7 @@ def _is_refused(m: Replication, before: State, after: State, about: _Fetch) -> T
 
 
 def _leads_it(m: Replication, f: Number, fetch: StructValue, broker: StructValue) -> Truth:
-    """True if the fetch's recipient believes that it leads, and its view has sender ``f`` as a replica."""
+    """True if the fetch's recipient believes that it leads, and knows the sender ``f`` as a replica."""
     return m.leads(fetch.leader, broker) & broker.view.replicas.has(f)
 
 
@@ -316,7 +317,7 @@ def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: St
 
 @reachable("K2")
 def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after: State) -> Truth:
-    """A leader updates a replica's fetch state by a fetch that was sent before the replica registered again."""
+    """A leader updates a replica's fetch state from a fetch that was sent before the replica registered again."""
 
     def counts(f: Number) -> Truth:
         request, fetch = before.fetch_requests[f], before.fetch_requests[f].value

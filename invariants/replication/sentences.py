@@ -73,8 +73,8 @@ def former_replicas_keep_no_log(m: Replication, s: State) -> Truth:
 def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: State) -> Truth:
     """A follower truncates to an offset at which its log and the leader's can agree, and no further than necessary.
 
-    The leader epoch of the record before that offset is at most the epoch in the response. The leader lacks each
-    truncated record.
+    The last record that the follower keeps has at most the epoch in the response. The leader's log has none of the
+    truncated records.
     """
     kept = []
     for f in m.broker:
@@ -111,7 +111,7 @@ def answers_of_other_epochs_change_no_log(m: Replication, before: State, after: 
 
 @step_property("K2", rule="stale_fetch_check")
 def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State, after: State) -> Truth:
-    """A leader ignores a fetch with a lower broker epoch than its metadata has for the follower.
+    """A leader ignores a fetch with a lower broker epoch than the leader's metadata has for the follower.
 
     The property excludes the fetches of ``old_fetcher``, which have no broker epoch (version 14).
     """
@@ -160,11 +160,11 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
 
 @step_property("966.14", rule="unclean_recovery", needs="recovery")
 def recovery_elects_the_best_log(m: Replication, before: State, after: State) -> Truth:
-    """No running replica whose log a recovery compares or waits for has a better log than the elected leader.
+    """A recovery elects a leader whose log is at least as good as every log that the recovery compares or waits for.
 
-    Balanced waits for the last known ELR, and LONGEST_LOG_BALANCED compares only members of the last known ELR. A
-    replica whose log is compared is unfenced and knows the current leader epoch. A better log ends in a later leader
-    epoch or, with equal epochs, is longer.
+    A better log ends in a later leader epoch or, with equal epochs, is longer. Balanced waits for the last known ELR,
+    and LONGEST_LOG_BALANCED compares only members of the last known ELR. The property ignores replicas that do not run,
+    are fenced, or do not know the current leader epoch.
     """
     asked = _is_requested(before, after)
     balanced = where(asked, not m.p.risky_elections, not m.p.unclean_election)
@@ -244,8 +244,8 @@ def requested_elections_replace_no_leader(m: Replication, before: State, after: 
 def remembered_only_while_due(m: Replication, before: State, after: State) -> Truth:
     """ELR and last known ELR are empty unless the ISR is under min ISR; with a leader there is no last known leader.
 
-    This holds after each partition change. While the ELR is off, the change empties all three, because their values
-    would be stale once the ELR is on again.
+    This holds after each partition change. While the ELR is off, a partition change clears the ELR, the last known ELR
+    and the last known leader. They would be stale once the ELR is on again.
     """
     old, new = before.partition, after.partition
     on = m.has_elr(before)
@@ -257,7 +257,7 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
 
 @step_property("B7, 903.3")
 def proposals_stand_as_they_were_made(m: Replication, before: State, after: State) -> Truth:
-    """While a leader's proposal is pending, neither its ISR nor its broker epochs change."""
+    """While a leader's proposal is pending, neither the proposed ISR nor the broker epochs in the proposal change."""
     kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
@@ -272,7 +272,8 @@ def proposals_stand_as_they_were_made(m: Replication, before: State, after: Stat
 def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: State) -> Truth:
     """A replica that replays metadata keeps its log and HWM; a broker that is no longer a replica loses both.
 
-    A leader's HWM may advance. A follower finds missing and surplus records by its fetches (B3).
+    Exception: a leader's HWM may advance. A new follower does not truncate yet: its fetches find missing and surplus
+    records (B3).
     """
     kept = []
     for b in m.broker:
@@ -324,7 +325,7 @@ def last_known_leaders_led_last(m: Replication, before: State, after: State) -> 
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
     The last known ELR gains only ELR members whose brokers register. A leader becomes RECOVERING only if it was elected
-    from outside ISR and ELR. A new partition epoch changes at least one other field.
+    from outside ISR and ELR. A step that changes the partition epoch also changes another field of the partition.
     """
     p, then = before.partition, after.partition
     kept = []

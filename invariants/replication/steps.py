@@ -29,7 +29,7 @@ def favours_availability(m: Controller, s: State) -> Truth:
 
 
 def is_requested(m: Controller, before: State, after: State, *kinds: Number) -> Truth:
-    """966.17. True if the step is an election of one of the types ``kinds`` that an operator requested."""
+    """966.17. True if the step carries out an operator's election request of one of the types ``kinds``."""
     if not m.p.recovery_requests:
         return as_bool(False)
     asked = any_of(after.requested.value.kind == kind for kind in kinds)
@@ -103,7 +103,7 @@ def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Trut
 
 @step_property("841.2, 903.4")
 def only_active_brokers_join_the_isr(m: Controller, before: State, after: State) -> Truth:
-    """A broker that joins the ISR is a replica, unfenced and not shutting down after the step."""
+    """A broker joins the ISR only if it is a replica, unfenced and not shutting down after the step."""
     joining = after.partition.isr - before.partition.isr
     return implies(~joining.is_empty, (joining <= m.active(after)) & (joining <= m.assigned(after.partition)))
 
@@ -126,7 +126,7 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
 def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
     """After a reassignment that removed replicas, the ISR has min.insync.replicas members or every replica.
 
-    All added replicas that remain are in the ISR, too.
+    The replicas that the reassignment added, and did not remove again, are in the ISR, too.
     """
     old, new = before.partition, after.partition
     was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
@@ -138,7 +138,7 @@ def completed_reassignments_leave_min_isr_members(m: Controller, before: State, 
 
 @step_property("966.11", rule="last_known_leader_kept")
 def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
-    """Without a leader, the last known leader stays set, unless it is cleared together with ELR and last known ELR."""
+    """A partition without a leader keeps its last known leader, unless a step empties ELR and last known ELR, too."""
     old, new = before.partition, after.partition
     nobody = old.leader.is_none & new.leader.is_none
     cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
@@ -207,8 +207,9 @@ def _uncleanly(m: Controller, before: State, after: State) -> Truth:
 def electable_replicas_are_elected_first(m: Controller, before: State, after: State) -> Truth:
     """While ISR or ELR has a member, no other replica is elected, unless an operator allows or requests it.
 
-    A broker that registers in the step does not count, because it may have lost its log. A Balanced recovery also
-    waits until every last known ELR member is live. LONGEST_LOG_BALANCED elects a live member and need not wait.
+    A broker that registers in the step does not count as a member, because it may have lost its log. A Balanced
+    recovery also waits until every last known ELR member is live. LONGEST_LOG_BALANCED elects a live member and need
+    not wait.
     """
     old = before.partition
     registers = m.t.brokers.of(lambda b: before.registrations[b].epoch != after.registrations[b].epoch)
@@ -247,7 +248,7 @@ def strategy_none_recovers_no_replica(m: Controller, before: State, after: State
 
 @step_property("966.17", rule="unclean_recovery", needs="recovery_requests")
 def designated_replicas_lead(m: Controller, before: State, after: State) -> Truth:
-    """A DESIGNATION elects the replica that the operator named, only in a partition without a leader."""
+    """A DESIGNATION elects the replica that the operator named, and only in a partition without a leader."""
     designated = is_requested(m, before, after, RecoveryRequest.DESIGNATION)
     named = after.partition.leader.is_(after.requested.value.leader)
     return implies(designated, before.partition.leader.is_none & named)
@@ -362,7 +363,7 @@ def min_isr_changes_clear_the_elr(m: Controller, before: State, after: State) ->
 def reassignments_complete_when_they_can(m: Controller, before: State, after: State) -> Truth:
     """A reassignment completes in the first step in which all added replicas and enough members are in the ISR.
 
-    The removed replicas then leave replicas, ISR and ELR. Only an operator changes the target.
+    The removed replicas then leave the replica list, the ISR and the ELR. Only an operator changes the target.
     """
     p, then = before.partition, after.partition
     old, new = m.assigned(p), m.assigned(then)
@@ -387,10 +388,10 @@ def reassignments_complete_when_they_can(m: Controller, before: State, after: St
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
 def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """A cancelled reassignment removes its adding replicas from the ISR, and leaves at least min ISR members in it.
+    """A cancellation removes the adding replicas from the ISR, and leaves at least min ISR members in it.
 
-    The replication factor may change: a reassignment that replaced an earlier one can add fewer replicas than it
-    removes.
+    A cancellation may change the replication factor: a reassignment that replaced an earlier one can add fewer replicas
+    than it removes.
     """
     p, then = before.partition, after.partition
     going = ~p.adding.is_empty | ~p.removing.is_empty
@@ -405,8 +406,8 @@ def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, 
 def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Truth:
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
-    A leader becomes RECOVERING exactly if it was elected from outside ISR and ELR. The ELR is then empty, unless an
-    operator allows unclean elections.
+    A leader becomes RECOVERING if and only if it was elected from outside ISR and ELR. After such an election the ELR
+    is empty, unless the strategy is Aggressive or unclean election is enabled.
     """
     p, then = before.partition, after.partition
     kept = []

@@ -28,9 +28,9 @@ def _of_both(stated: Invariant) -> Invariant:
 
 
 def _of_one(stated: Liveness, place: int) -> Liveness:
-    """The liveness property of one partition, checked for the partition ``place``.
+    """The liveness property ``stated`` for one partition: the first if ``place`` is 0, the second if it is 1.
 
-    A single property for both partitions would state that both reach their goals at the same time.
+    One property for both partitions would require that both reach their goals at the same time.
     """
 
     @wraps(stated.function)

@@ -51,7 +51,7 @@ INVARIANTS = (weak_isr, strong_isr)
 
 @step_property("B3, B4")
 def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> Truth:
-    """A replica that truncates its log, or starts to follow, has no HWM past its log end.
+    """After a replica truncates its log, or starts to follow, its HWM is not past its log end.
 
     A replica with an HWM past its log would promise consumers records that it does not have.
     """
@@ -85,7 +85,7 @@ def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after:
 
 @step_property("B5, 320.4")
 def replicas_join_the_isr_caught_up(m: Truncation, before: State, after: State) -> Truth:
-    """A replica that joins the ISR follows the leader and has reached the leader's HWM.
+    """A replica joins the ISR only if it follows the leader and has reached the leader's HWM.
 
     With the rule ``fenced_join`` the replica also follows in the leader's epoch.
     """

@@ -23,7 +23,7 @@ RULE = "fenced_truncation"
 
 
 def _epoch_below(s: State, replica: Number, epoch: int) -> Truth:
-    """True if the replica knows no leader epoch, or an epoch below this one."""
+    """True if the replica's leader epoch is below ``epoch``, or if the replica knows no leader epoch."""
     known = s.replicas[replica].leader_epoch
     return known.is_none | (known.value < epoch)
 
@@ -63,9 +63,9 @@ class _Isr:
     def nothing_committed_from(self, m: Truncation, s: State, first: int) -> Truth:
         """True if the ISRs show that no epoch from ``first`` to the last one below ``epoch`` has committed a record.
 
-        An epoch has committed nothing if an ISR member has not reached the epoch, because its leader commits only with
-        all members. If nothing is committed from a later epoch on, a member of the first ISR of that later epoch shows
-        it as well.
+        A leader commits only records that all ISR members have fetched in its epoch. So a member of this ISR that has
+        not reached an epoch shows that nothing was committed in that epoch. If nothing was committed from a later epoch
+        on, a member of that later epoch's first ISR shows the same.
         """
         known: dict[int, Truth] = {}
         for epoch in reversed(range(first, self.epoch)):
@@ -98,10 +98,10 @@ def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
 
 @invariant("B8", rule=RULE)
 def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
-    """In each request of the controller the leader is in the ISR; the last request has the controller's leader.
+    """In each request of the controller the leader is in the ISR; the last request names the controller's leader.
 
-    Until the leader takes the last request, the request also has the controller's ISR. Then the leader's own ISR
-    equals the controller's.
+    Until that leader takes the request, the request also has the controller's current ISR. From then on the leader's
+    own ISR equals the controller's.
     """
     q, last = s.quorum, s.quorum.leader_epoch
     in_isr = [implies(q.leader.is_some, q.isr.has(q.leader.value))]
@@ -207,7 +207,7 @@ def a_follower_has_a_prefix(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
-    """No HWM is past the log end, and no HWM passes more records of the true leader's epoch than the leader's HWM."""
+    """No HWM is past the log end, or passes a record of the true leader's epoch before the leader's HWM does."""
     within = all_of(s.replicas[r].hwm <= s.logs[r].length for r in m.replica)
     behind = all_of(
         implies(
@@ -228,10 +228,10 @@ def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
 
 @invariant("B7, B8", rule=RULE)
 def later_isrs_are_within(m: Truncation, s: State) -> Truth:
-    """An ISR includes every later ISR while none of its members has reached a later epoch.
+    """While no member of an ISR has reached a later epoch, the ISR includes every later ISR.
 
     This applies to a leader's own ISR, and to the first ISR of an epoch until the epoch's leader has taken it. Only the
-    leader of the last epoch adds members, and that leader is a member itself.
+    leader of the last epoch adds members, and that leader is a member of the earlier ISR.
     """
     within = []
     for epoch in m.epoch:
@@ -273,8 +273,8 @@ def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
 def leaders_hold_what_is_committed(m: Truncation, s: State) -> Truth:
     """A leader holds every record committed up to its epoch.
 
-    It also holds the records below the HWM of each replica in a later epoch that has committed nothing. A follower
-    truncates only to the log of such a leader, so it truncates no committed record.
+    If nothing has been committed in the epochs after its own, it also holds the records below the HWM of each replica
+    in those epochs. A follower truncates only to the log of such a leader, so it truncates no committed record.
     """
     held = []
     for r in m.replica:

@@ -162,7 +162,7 @@ class ArrayValue(Value):
     type: Array
 
     def __getitem__(self, index: object) -> Any:
-        """The element at an index, which can be symbolic; the element type's zero outside the array.
+        """The element at an index, which can be symbolic; the element type's zero if the index is outside the array.
 
         Raises LanguageError if the index is outside the array in every state.
         """
@@ -371,7 +371,7 @@ class SeqValue(Value):
         )
 
     def _changed(self, word: str, after: SeqValue) -> SeqValue:
-        """Return ``after``. The mutant, named by ``word``, returns this sequence unchanged instead."""
+        """Return ``after``. With mutants, one mutant (named by ``word``) returns this sequence unchanged instead."""
         return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
 
     def _with_length(self, length: Number, element: Any) -> SeqValue:
@@ -452,7 +452,7 @@ def _known_position(position: int, count: int, type: Type) -> None:
 
 
 def members(index: Index | Enum, condition: Any, within: Set) -> SetValue:
-    """The set of all index values ``i`` for which ``condition(i)`` holds; its type is ``within``."""
+    """The set, of type ``within``, of all index values ``i`` for which ``condition(i)`` holds."""
     nodes = graph.const(0, BITS)
     empty = nodes
     for i in index:

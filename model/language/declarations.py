@@ -22,7 +22,7 @@ RESERVED = ("deadlock", "invariants", "step_properties", "liveness", "helpers", 
 
 
 class Named(Protocol):
-    """An action or a property."""
+    """A declaration with a name and a function: an action or a property."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ def check_names(owner: str, properties: Iterable[Named]) -> None:
 def takes(function: object, what: str, *given: str, domains: Iterable[str] = ()) -> None:
     """Raises LanguageError if a function cannot be called with the arguments ``given`` and a value for each domain.
 
-    Also refuses comparisons by ``is``. ``what`` is the role of the function.
+    Also refuses comparisons by ``is``. ``what`` is the function's role in the message, such as "a refinement".
     """
     if not callable(function) or isinstance(function, type):
         raise fail(f"{what} is a function of ({', '.join(given)}), not {function!r}")
@@ -70,7 +70,8 @@ def takes(function: object, what: str, *given: str, domains: Iterable[str] = ())
 def refuse_hidden(owners: Iterable[type | ModuleType], kinds: tuple[type[Named], ...]) -> None:
     """Raises LanguageError if a decorator hides an action or a property (one of ``kinds``) of a class or module.
 
-    Also refuses a method that replaces an action of a base class and is no action: the base's action would stay.
+    Also refuses a method with the name of a base class's action if the method is not marked as an action. It would not
+    replace the base's action.
     """
     for owner, (name, value) in ((each, item) for each in owners for item in vars(each).items()):
         if isinstance(value, (Type, *kinds)):
@@ -92,7 +93,7 @@ def refuse_hidden(owners: Iterable[type | ModuleType], kinds: tuple[type[Named],
 
 
 def _inside(value: object) -> Iterator[object]:
-    """The function that a decorator's result wraps, and the variables of its closure."""
+    """The objects inside a decorator's result: the function that it wraps, and the values of closure variables."""
     yield from (getattr(value, name, None) for name in ("fget", "func", "__func__", "__wrapped__"))
     for cell in value.__closure__ or () if isinstance(value, FunctionType) else ():
         try:
@@ -105,7 +106,10 @@ def _inside(value: object) -> Iterator[object]:
 
 
 def check_domains(name: str, domains: Mapping[str, object], where: str | None) -> None:
-    """Raises LanguageError at ``where`` if the domain of a parameter of ``name`` is no attribute's name."""
+    """Raises LanguageError at ``where`` if one of the ``domains`` is not text, the name of an attribute.
+
+    ``domains`` belong to the parameters of the action or property ``name``.
+    """
     for parameter, domain in domains.items():
         if not isinstance(domain, str):
             raise LanguageError(
@@ -118,7 +122,8 @@ def check_domains(name: str, domains: Mapping[str, object], where: str | None) -
 def check_domain(domain: Type | Iterable[object], what: str) -> list[object]:
     """The values of a domain. Raises LanguageError unless it is a type or a list, with at most ``LIMIT`` values.
 
-    A text is one value, an iterator can be read only once, and a Python set has no order.
+    Three kinds of domain are refused: a text, which is a single value; an iterator, which can be read only once; and a
+    Python set, which has no order. ``what`` names the domain in the message.
     """
     if isinstance(domain, (str, bytes, set, frozenset, Iterator)):
         raise fail(f"{what} {domain!r}: write a type, a list or a tuple")
@@ -130,7 +135,7 @@ def check_domain(domain: Type | Iterable[object], what: str) -> list[object]:
 
 
 def too_many(what: str, where: str | None = None) -> LanguageError:
-    """Make an error about a count above ``LIMIT``, for the caller to raise."""
+    """Make an error about a count above ``LIMIT``, for the caller to raise. ``what`` names what is counted."""
     return LanguageError(f"{what} (the maximum is {LIMIT:,}); make it smaller", where or place())
 
 
@@ -139,7 +144,10 @@ def too_many(what: str, where: str | None = None) -> LanguageError:
 
 @lru_cache(maxsize=512)
 def _source(code: CodeType) -> tuple[ast.AST, int]:
-    """The syntax tree of a function's source, and the number to add to its lines; empty if there is no source."""
+    """The syntax tree of a function's source, and the offset from its line numbers to those of the file.
+
+    An empty tree and 0 if there is no source.
+    """
     try:
         lines, first = inspect.getsourcelines(code)
         return ast.parse(textwrap.dedent("".join(lines))), first - 1
@@ -150,7 +158,8 @@ def _source(code: CodeType) -> tuple[ast.AST, int]:
 def refuse_exits(code: CodeType, line: int) -> None:
     """Raises LanguageError if a statement leaves the ``with`` block that begins at this line of a function.
 
-    The function runs once for all states. After ``return`` in ``with when(c):`` nothing follows in any state.
+    Tracing runs the function once for all states. So a ``return`` in ``with when(c):`` skips the code after the block
+    in every state, even if ``c`` does not hold there.
     """
     for word, left, block in _exits(code):
         if line in block:
@@ -190,9 +199,9 @@ _IDENTITY = {number for name, number in dis.opmap.items() if name == "IS_OP" or 
 def refuse_identity(function: Callable[..., object]) -> None:
     """Raises LanguageError if a function of (protocol, state, …) compares values by ``is``.
 
-    Python compares objects by ``is`` without calling any method, so the result would be constant. The check reads the
-    source of this function only. It finds fields, local variables that are set to fields, and two parameters or loop
-    variables.
+    Python evaluates ``is`` without calling a method of the objects, so the result would be the same in all states. The
+    check reads the source of this function only. It finds comparisons of a field, of a local variable that is set to a
+    field, and of two parameters or loop variables.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or code.co_argcount < 2 or not _asks(code):

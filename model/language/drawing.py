@@ -86,9 +86,10 @@ class Sign:
 
 @dataclass(frozen=True)
 class Band:
-    """A chart that shows the role of each value of ``index`` in every state of a run: the first sign that applies.
+    """A chart that shows the role of each value of ``index`` in every state of a run.
 
-    Pages draw the first band of a drawing on the lanes, the second band beside the lanes, and no further bands.
+    The role is the name of the first sign that applies. Pages draw the first band of a drawing on the lanes, the second
+    band beside the lanes, and no further bands.
     """
 
     title: str

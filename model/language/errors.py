@@ -28,7 +28,7 @@ class LanguageError(HighwaterError):
 
 
 class BoundError(LanguageError):
-    """A step or a function call is an error: for example, a value leaves a type without a bound, or a divisor is 0."""
+    """A step or a function call has no valid result: for example, it leaves a type without a bound, or divides by 0."""
 
 
 class NoSuchAttribute(LanguageError, AttributeError):

@@ -77,7 +77,7 @@ class InitialFamily:
         return prod(len(part.choices) for part in self.parts)
 
     def nearest(self, state: Scalars) -> Scalars:
-        """The state of this family whose free parts have their values in ``state``.
+        """The state of this family whose free parts have the same values as in ``state``.
 
         A part whose value in ``state`` is not possible has its first possible value. The result equals ``state`` if and
         only if the family contains ``state``.

@@ -119,7 +119,7 @@ class Interpreter:
         return before != after and not values_of([self.model.step_condition(name)], (*before, *after))[0]
 
     def step_premises(self, before: Scalars, number: int, after: Scalars) -> list[bool]:
-        """For each step property, True if the instance can violate it and the step satisfies its premise."""
+        """For each step property, True if steps of the instance can violate it and this step satisfies its premise."""
         properties = self.model.step_properties
         if not any(number in p.asked for p in properties):
             return [False] * len(properties)

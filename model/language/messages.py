@@ -239,7 +239,7 @@ class Messages(Struct):
         return super().lift(plain)
 
     def read(self, message: object, fields: Mapping[str, object]) -> tuple[MessageKind, dict[str, Value]]:
-        """The kind and the field values that the arguments of a call such as ``has(message, **fields)`` name.
+        """The message kind and the field values in the arguments of a call such as ``has(message, **fields)``.
 
         ``message`` is the name of a kind, or a symbolic message without ``fields``. Raises LanguageError if the kind or
         a field is unknown.

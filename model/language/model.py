@@ -274,7 +274,7 @@ class Model:
 
     @cached_property
     def judged_in_place(self) -> list[tuple[JudgedSteps, ...]]:
-        """For each instance, its step properties that are not large, as conditions on the state before the step."""
+        """For each instance, its step properties as in ``judged``, without large ones (``is_large``)."""
         return judged(self, large=False)
 
     @property

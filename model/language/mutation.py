@@ -228,7 +228,7 @@ def compared(sign: str, said: Nodes, a: Nodes, b: Nodes, *, ordered: bool) -> No
 def joined(word: str, said: Nodes, parts: Nodes, join: Callable[[Nodes], Node], depth: int = 2) -> Nodes:
     """The result ``said`` of ``join`` on the conditions ``parts``; each mutant drops one condition.
 
-    ``word`` names the operation in the mutants. A single condition has no mutants.
+    ``word`` names the operation in the mutants. A single condition has no mutants. ``binary`` explains ``depth``.
     """
     if active is None:
         return said
@@ -262,7 +262,10 @@ def replaced(after: Nodes, before: Nodes, places: Mapping[str, slice]) -> Nodes:
 
 
 def changed(sign: str, said: Nodes, before: Nodes, depth: int = 2) -> Nodes:
-    """The result ``said`` of method ``sign``, a changed copy of a value; its mutant returns ``before``."""
+    """The result ``said`` of the method named ``sign``, which makes a changed copy of a value.
+
+    The mutant returns ``before``, the unchanged value. ``binary`` explains ``depth``.
+    """
     return offered("operation", said, {f"{sign}: dropped": lambda: before}, depth + 1)
 
 

@@ -54,9 +54,10 @@ def refines(
 ) -> Callable[[Callable[[Any, Any], Mapped]], Refinement]:
     """Mark a mapping, a function of (protocol, state) to the abstract state's fields, as a refinement.
 
-    ``parameters`` and ``rules`` map the concrete protocol to the abstract protocol's parameters and rules that are on.
-    By default they are copied by name from the concrete protocol; a parameter missing there has its default, and a
-    missing rule is on. The refinement exists if ``rule`` is on. Raises LanguageError if ``abstract`` is not a protocol.
+    ``parameters`` and ``rules`` are functions of the concrete protocol: they return the abstract protocol's parameters,
+    and its rules that are on. By default the concrete protocol's are copied by name; a parameter missing there has its
+    default, and a missing rule is on. The refinement exists if ``rule`` is on. Raises LanguageError if ``abstract`` is
+    not a protocol.
     """
     if not (isinstance(abstract, type) and issubclass(abstract, Protocol)):
         raise fail(f"@refines names the protocol that is implemented, a class, and not {abstract!r}")
@@ -105,7 +106,7 @@ class Implementation:
         return tuple(int(value) for value in self._state(state))
 
     def left(self, mapped: Scalars) -> list[str]:
-        """For each scalar of an abstract state that is outside its type, its path and interval as text."""
+        """The scalars of an abstract state that are outside their types: a text with path and interval for each."""
         found = zip(self.model.leaves, mapped, strict=True)
         return [
             f"{leaf.path} leaves {leaf.low}..{leaf.high}"

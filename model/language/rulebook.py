@@ -59,8 +59,9 @@ class TomlTables:
     def read(self, kind: type[_T], what: str, plain: object, **given: object) -> _T:
         """Read a table as a dataclass whose fields are texts and lists of texts.
 
-        Each run of white space in a text becomes one space. ``given`` sets fields that the table must not have. Raises
-        LanguageError if a field is unknown, missing or empty, or has the wrong type; ``what`` names the table.
+        Each run of white space in a text becomes one space. ``given`` sets fields of the dataclass that the table
+        itself must not have. Raises LanguageError if a field is unknown, missing or empty, or has the wrong type;
+        ``what`` names the table.
         """
         if not isinstance(plain, dict):
             raise self.wrong(f"{what} is a table")
@@ -303,7 +304,8 @@ class AuditedSentence:
     * ``how``: how the model simplifies the sentence, or why the model leaves it out.
     * ``at``: the functions of the model that implement the sentence.
     * ``switches``: the rules without which the sentence does not hold.
-    * ``noticed``: properties and scenarios that detect a mistake in these functions, besides a switched-off rule.
+    * ``noticed``: properties and scenarios that detect a mistake in these functions, in addition to those that detect
+      that a rule of ``switches`` is off.
     """
 
     proposal: str

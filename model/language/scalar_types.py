@@ -88,8 +88,8 @@ class NumberType(Type):
 class IntType(NumberType):
     """The type of whole numbers from ``low`` to ``high`` inclusive. ``bound`` names the bound where steps are pruned.
 
-    With ``names``, a number from 0 on is a value of the index ``names``, and a number below 0 is none. Symmetry
-    reduction renames the numbers with the index values.
+    ``names`` is an index: a number from 0 on then stands for a value of this index, and a negative number for none.
+    Symmetry reduction renames the numbers with the index values.
     """
 
     low: int

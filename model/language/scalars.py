@@ -649,9 +649,10 @@ def _joined(
     items: Iterable[Truth | bool],
     wrong: dict[str, Callable[[Iterable[Node]], Node]],
 ) -> Truth:
-    """Join conditions by ``all_of`` or ``any_of``, with mutants.
+    """Join conditions by ``all_of`` or ``any_of``, with mutants that are named after the operation ``word``.
 
-    If the conditions are a list, each mutant drops one condition. Otherwise the mutants use the functions in ``wrong``.
+    If the conditions are a list, each mutant drops one condition. Otherwise each mutant joins the conditions by a
+    function in ``wrong``.
     """
     nodes = tuple([as_bool(i).node for i in items])
     said: tuple[Node, ...] = (join(nodes),)

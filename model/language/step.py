@@ -64,7 +64,7 @@ class TracedStep:
         return tuple(name for name, holds in zip(self.guards, results, strict=True) if not holds)
 
     def after(self, state: Sequence[int]) -> Scalars:
-        """The state after the step, without a check of guards or bounds."""
+        """The state after the step. Guards and bounds are not checked."""
         return self._written(state, self._values("writes", self._writes, state))
 
     def result(self, state: Sequence[int]) -> tuple[list[Check], Scalars]:
@@ -106,10 +106,10 @@ class TracedStep:
 class Stepper:
     """Takes single steps of a protocol.
 
-    * ``types``: for an attribute of the protocol that lists parameter values, a type with the same values. Use it for
-      long lists.
-    * ``inputs``: for an action, a parameter with very many values. The action is traced once for all values of this
-      parameter.
+    * ``types``: maps the protocol's attribute that lists parameter values to a type with the same values. The type
+      replaces the list, which is useful for long lists.
+    * ``inputs``: maps an action to its parameter with very many values. The action is traced once for all values of
+      this parameter.
     """
 
     def __init__(

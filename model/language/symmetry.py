@@ -177,9 +177,10 @@ def _mapped(node: Node, order: Sequence[int]) -> Node:
 def asymmetry(model: Model, samples: int = 200, seed: int = 0) -> str | None:
     """The reason why the protocol or a property is not symmetric; None if a random walk finds no asymmetry.
 
-    The walk visits ``samples`` states. If no step is possible, it restarts in an initial state: the first one, if
-    there are too many to list. A renamed state must have the renamed successors, and satisfy the same properties.
-    Renaming may change which states are initial.
+    The walk visits ``samples`` states and compares each with its renamings. The successors of the renamed state must be
+    the renamed successors, and both states must satisfy the same properties. If no step is possible, the walk restarts
+    in a random initial state, or in the first one if there are too many to list. The renaming of an initial state need
+    not be initial.
     """
     interpreter = Interpreter(model)
     maps = []

@@ -63,7 +63,7 @@ class WriteTarget:
     """True if the write adds to the current value (sent messages), so that one step can have several such writes."""
 
     def meets(self, other: WriteTarget) -> Node:
-        """The condition that both writes reach the same scalar. Their paths must have the same fields."""
+        """The condition that both writes reach the same scalar. Precondition: their paths have the same fields."""
         same = [graph.eq(a, b) for a, b in zip(self.positions, other.positions, strict=False)]
         both = [self.when, other.when, *same]
         return graph.FALSE if contradict(both) else graph.all_(both)
@@ -257,7 +257,10 @@ def bound_checks(trace: Trace, leaves: list[Leaf]) -> list[Check]:
 
 
 def _defined(trace: Trace, checks: list[Check], guarded: set[Node]) -> list[Check]:
-    """The checks, false where undefined, and one check for all divisions by zero in guards, writes and checks."""
+    """The checks, each false where it is undefined, and one more check for all divisions by zero in the trace.
+
+    The trace's guards, writes and checks can divide.
+    """
     guards = [g.node for g in trace.guards]
     needed = [c.node for c in checks] + [w.node for w in trace.writes.values()]
     unknown = undefined_any(guards)
@@ -347,8 +350,8 @@ def _branch(trace: Trace, condition: values.Truth, word: str, key: object) -> It
 def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
     """Choose one value of a type or of a list: the action has a step for each value.
 
-    Reports show the choice under ``name``, beside the action's parameters. Raises LanguageError if another choice has
-    the name, if there is no value to choose, inside ``with when(…)``, or outside an action.
+    Reports show the choice under ``name``, beside the action's parameters. Raises LanguageError inside ``with when(…)``
+    and outside an action, if another choice has this name, or if there is no value to choose.
     """
     trace = current("one_of()")
     if not trace.ends_early:

@@ -89,7 +89,7 @@ class Promise(Protocol):
         self.append(s, run, b)
 
     def append(self, s: State, run: SeqValue, b: Number) -> None:
-        """Append records to the committed log in the order of their writes.
+        """Append the records ``run`` to the committed log, in the order of their writes.
 
         The broker ``b`` then shows the whole log.
         """
@@ -108,7 +108,10 @@ class Promise(Protocol):
 
     @action("B6", says="consumers read {n} records from broker {b}", n="lengths", b="broker")
     def read(self, s: State, n: int, b: Number) -> None:
-        """A broker shows consumers the first ``n`` committed records; ``n`` is 0 if, for example, it does not lead."""
+        """A broker shows consumers the first ``n`` committed records.
+
+        For example, ``n`` is 0 if the broker does not lead.
+        """
         require("so many are committed", s.log.length >= n)
         s.next.shown[b] = s.log.truncate(n)
 
@@ -123,7 +126,7 @@ class Promise(Protocol):
 
     @action("P1", says="more is lost than may be")
     def lose(self, s: State) -> None:
-        """Committed records are lost, also acknowledged records.
+        """Committed records are lost, including acknowledged ones.
 
         After this step the log is empty, and Kafka promises nothing about it.
         """

@@ -5,7 +5,7 @@ The model leaves out:
 * changes of the membership, snapshots, unflushed logs, and downgrades of the finalised Fetch version;
 * BeginQuorumEpoch as a message: a member learns of a leader at any time after its election, or never;
 * votes as messages, unless the rule ``votes_travel`` is on (``elections.py``). Without the rule a majority votes in one
-  step, at the moment of the last vote that the election needs. A failed election then looks like a slow member.
+  step, at the moment of the last vote that the election needs. Failed elections then have no steps of their own.
 
 A response carries at most one record. A member has one fetch in flight in an epoch: it sends the next fetch after the
 previous response or its loss. An error ends a fetch and has no other effect. A parked fetch ends when its leader no
@@ -279,9 +279,9 @@ class Cluster(Protocol):
         ]
 
     def no_ballot(self, voted: int | None) -> dict[str, Any]:
-        """The initial vote fields of a member. ``voted`` is the member that got its vote; None: it has not voted.
+        """The initial vote fields of a member. ``voted`` is the member that it voted for; None if it has not voted.
 
-        With the parameter ``settled``, a member without a vote has heard from the leader.
+        With the parameter ``settled``, a member that has not voted has heard from the leader.
         """
         heard = self.p.settled and voted is None
         return {"ballot": "none", "granted": [], "voted": voted, "heard": heard}

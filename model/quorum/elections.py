@@ -38,7 +38,7 @@ def elect(q: Cluster, s: State, candidate: Number, electorate: SetValue) -> None
     Precondition: the candidate does not lead, and its log is not behind the log of any voter of this majority. Any two
     majorities share a member, so one voter of this majority holds every committed record.
     The new leader forgets its HWM. It appends a record of its own epoch, because its HWM advances only past such a
-    record. Fetches that are parked with members of the majority end.
+    record. The election ends all fetches that members of the majority have parked.
     """
     voters = [v for v in q.voter if electorate.has(v)]
     require("the candidate votes for itself", electorate.has(candidate))
@@ -93,8 +93,8 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
     """A member learns the leader of an epoch, from BeginQuorumEpoch or from another member's response.
 
     Precondition: the epoch is later than the member's epoch, or it is the member's epoch and the member knows no leader
-    in it. The member then follows the elected leader, and fetches parked with the member end. Until this step
-    a former leader leads, and members fetch from it.
+    in it. The member then follows the elected leader. If the member was a leader, it leads until this step, and the
+    step ends the fetches that it has parked.
     """
     me, leader = s.members[m], s.elected[epoch]
     require("another member was elected in the epoch", leader.is_some & ~leader.is_(m))
@@ -108,8 +108,9 @@ def learn(q: Cluster, s: State, m: Number, epoch: Number) -> None:
 def restart(q: Cluster, s: State, m: Number) -> None:
     """A member restarts: it keeps its log and epoch, forgets its HWM, and does not lead.
 
-    The member's own fetch and vote requests are lost with their responses, and fetches parked with the member end.
-    The HWM is not on disk. The member learns it from the response to its next fetch, unless the leader parks the fetch.
+    The member's own fetch and vote requests are lost with their responses. The restart also ends the fetches that the
+    member has parked. The HWM is not on disk. The member learns it from the response to its next fetch, unless the
+    leader parks the fetch.
     """
     me = s.members[m]
     spend(s, "restarts")
@@ -142,9 +143,9 @@ def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructVa
 def started(q: Cluster, s: State, m: Number) -> StructValue:
     """595.8. A restarted member, with the epoch, leader and vote of its quorum-state file.
 
-    A former leader of this epoch keeps its vote, and does not lead. Another voter that voted for itself in this epoch
-    is a candidate, even if it lost the election or followed another leader: it forgets the leader. If the rule
-    ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
+    The elected leader of this epoch keeps its vote, and does not lead. Any other voter that voted for itself in this
+    epoch becomes a candidate again and forgets the leader. This holds even if it lost the election or followed another
+    leader. If the rule ``vote_is_kept`` is off, the member forgets its vote and is no candidate.
     """
     member = s.members[m]
     voted = member.voted if q.on("vote_is_kept") else None
@@ -157,7 +158,7 @@ def started(q: Cluster, s: State, m: Number) -> StructValue:
 
 
 def drop_parked(q: Cluster, s: State, *members: Number, condition: Truth | bool = True) -> None:
-    """If the condition holds, end the fetches that are parked with ``members``, which no longer lead."""
+    """If the condition holds, end the fetches that ``members`` have parked, because these no longer lead."""
     for f in q.member:
         parked = s.parked[f]
         here = any_of(parked.value.leader == m for m in members)
@@ -282,8 +283,9 @@ def answer_vote(q: Cluster, s: State, v: Number, c: Number) -> None:
 def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructValue) -> Truth:
     """True if voter ``v`` grants the request ``asks`` of candidate ``c``: a vote or pre-vote in the voter's epoch.
 
-    A pre-vote does not bind: a voter can grant several pre-votes, also after its vote. A voter in contact with a leader
-    denies pre-votes. A voter votes for one candidate in an epoch, and for none while it leads or follows a leader.
+    A pre-vote does not bind: a voter can grant several pre-votes, even after it has voted. A voter in contact with a
+    leader denies pre-votes. A voter votes for one candidate in an epoch, and for none while it leads or follows a
+    leader.
     """
     up_to_date = under(
         "up_to_date_vote", is_not_behind(asks.last_epoch.is_some, asks.last_epoch.value, asks.offset, voter)

@@ -386,7 +386,7 @@ def take_answer(q: Cluster, s: State, f: Number) -> None:
 
 @action("F1", says="the fetch of member {f}, or its answer, is lost", f="member")
 def lose_fetch(q: Cluster, s: State, f: Number) -> None:
-    """A connection breaks: the member's fetch, parked fetch and response on it are lost.
+    """A connection breaks: the member's fetch, the parked fetch and the response that use the connection are lost.
 
     The member cannot know whether its fetch arrived, and fetches again. A repeated fetch must therefore change nothing.
     """

@@ -80,10 +80,11 @@ def has_min_isr(m: Cluster, broker: StructValue) -> Truth:
 
 
 def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value: Number) -> Truth:
-    """B6. True if the leader's HWM has passed a record that it appended.
+    """B6. True if the leader's HWM has passed the record with this value, which the leader appended.
 
-    With ``waiting_producers`` the HWM must have passed the offset of the append; the leader epoch and the record now at
-    that offset do not matter. Without the parameter, the leader must still be in the leader epoch of the append.
+    With ``waiting_producers`` the HWM must have passed the offset at which the record was appended. The leader epoch
+    does not matter, and neither does the record that is now at that offset. Without the parameter, the leader must
+    still be in the leader epoch of the append.
     """
     if m.p.waiting_producers:
         waiter = s.waiting[value]
@@ -97,10 +98,10 @@ def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value:
 
 
 def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True) -> None:
-    """B6. Fail the requests of producers that wait at broker ``b``, if ``condition`` holds: the broker no longer leads.
+    """B6. Fail the requests of producers that wait at broker ``b``, if ``condition`` holds.
 
-    As a follower the broker may truncate the producers' records, and other records then take their offsets. Without
-    ``waiting_producers`` no producer waits.
+    The condition is that the broker no longer leads. As a follower the broker may truncate the producers' records, and
+    other records then take their offsets. Without ``waiting_producers`` no producer waits.
     """
     if not m.p.waiting_producers or not m.on("followers_end_waiting"):
         return

@@ -47,7 +47,7 @@ def fence_broker(m: Cluster, s: State, b: Number) -> None:
     """The controller fences a broker whose session has ended: the broker is down or, as a fault, still runs.
 
     966.5: the broker leaves the ISR and loses its leadership. If the ISR is then under min ISR, the broker enters the
-    ELR, because it holds all records committed so far.
+    ELR, because its log has all records committed so far.
     A fenced broker that runs is a zombie: it believes that it leads until it replays this change.
     """
     require("the broker is not fenced", ~s.registrations[b].fenced)
@@ -219,7 +219,8 @@ def change_min_isr(m: Cluster, s: State, value: int) -> None:
 def reassign(m: Cluster, s: State, target: Any) -> None:
     """The operator starts a reassignment; it completes when the ISR allows it (966.9).
 
-    Until then both the old and the new replicas are replicas, so that no replica leaves before another holds the log.
+    Until then the partition has both the old and the new replicas, so that no replica leaves before another holds the
+    log.
     """
     spend(s, "reassignments")
     handled = electing(m, m.context(s), handlers.reassign, target)
@@ -303,9 +304,10 @@ def change_recovery_flag(m: Cluster, s: State) -> None:
 
 
 def turn_elr(m: Cluster, s: State, on: Truth | bool) -> None:
-    """Clear the partition's ELR fields, if a rule requires it when the ELR is turned ``on`` or off.
+    """Clear the partition's ELR fields, if a rule requires this when the ELR is turned on or off.
 
-    With ``level_changes_with_leader`` the partition must have a leader. The caller changes the version or the flag.
+    ``on`` is true if the ELR is on afterwards. With ``level_changes_with_leader`` the partition must have a leader. The
+    caller changes the version or the flag.
     """
     require("every partition has a leader", s.partition.leader.is_some, rule="level_changes_with_leader")
     begins = on & ~features.has_elr(m, s)
@@ -355,9 +357,10 @@ def replace_controller(m: Cluster, s: State) -> None:
 def answer_from_old_state(m: Cluster, s: State, b: Number) -> None:
     """The former controller handles a broker's AlterPartition by its own, stale state (B8).
 
-    It answers errors immediately. It never acknowledges a change, because a change must be in the metadata log first.
-    After such an acknowledgement the leader could drop from its ISR a member that the active controller elects. The
-    former controller answers one request: a leader without an answer looks for the active controller.
+    If a check fails, the former controller sends the error immediately. It never acknowledges a change, because a
+    change must be in the metadata log first. Otherwise the leader could drop from its ISR a member that the active
+    controller elects. The former controller answers one request: a leader without an answer looks for the active
+    controller.
     """
     require("a former controller can answer", m.p.former_controller)
     require("there is one", s.former.is_some)
@@ -390,7 +393,7 @@ def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
 
 
 def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
-    """The partition after a record. With K11 a guard disables the action if building the record throws.
+    """The partition after this record. With K11 a guard disables the action if building the record throws.
 
     If no rule depends on the order of replicas, the replicas are sorted, so that states do not differ by this order
     alone.

@@ -90,9 +90,10 @@ def remembers_whole(m: FeatureCluster) -> bool:
 
 
 def has_elr(m: FeatureCluster, s: State) -> Truth:
-    """966.18. True if the metadata version and the flag turn the ELR on; either counts as on if the state lacks it.
+    """966.18. True if the ELR is on: the metadata version has it, and the flag is set.
 
-    Under ELR_RULES the controller then records the ELR, and the ISR may become empty.
+    The state lacks a version or flag that cannot change; it then counts as on. Under ELR_RULES the controller records
+    the ELR while it is on, and the ISR may become empty.
     """
     level = s.elr_level if level_changes(m.p) else as_bool(True)
     return level & s.elr_flag if m.p.flag_changes else level

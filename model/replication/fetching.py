@@ -28,7 +28,8 @@ from highwater.model.replication.high_watermark import advanced_hwm, store_with_
 def send_fetch(m: Cluster, s: State, f: Number) -> None:
     """A follower sends a fetch with its LEO, leader epoch, last fetched epoch and broker epoch.
 
-    Preconditions: no response to the follower is in flight, and no fetch with its current leader and broker epochs.
+    Preconditions: no response to the follower is in flight, and no fetch that has the follower's current leader and
+    broker epochs.
     B3: the last fetched epoch lets the leader find where the logs diverge.
     903.1: the broker epoch tells the leader which incarnation of the follower sent the fetch.
     The follower abandons a fetch of an earlier incarnation or leader epoch; with ``late_fetches`` that fetch can still

@@ -26,7 +26,7 @@ from highwater.model.replication.logs import end_is_told, gate_is_open
 
 
 def advance_hwm(m: Cluster, s: State, b: Number, broker: StructValue) -> None:
-    """Store a broker after an action. If it leads, advance its HWM as far as allowed, and commit what is below."""
+    """Store a broker after an action. If it leads, advance its HWM as far as allowed, and commit the records below."""
     store_with_hwm(m, s, b, broker, advanced_hwm(m, b, broker))
 
 
@@ -39,7 +39,7 @@ def store_with_hwm(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Nu
 
 
 def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> None:
-    """B4, B6. If ``leads``, add the records of ``log`` below ``hwm`` to ``committed``; none is ever removed from it.
+    """B4, B6. If ``leads``, add the records of ``log`` below ``hwm`` to ``committed``, which never loses a record.
 
     A zombie leader commits as well, because consumers read from it. If another leader has a different record at the
     same offset, a committed record is lost. The rules of the proposals prevent that loss.
@@ -65,9 +65,9 @@ def advanced_hwm(m: Cluster, b: Number, leader: StructValue) -> Number:
 def tells_end(m: Cluster, leader: StructValue) -> Truth:
     """207.1. True if a leader may answer consumers with its HWM as the end of the log.
 
-    A new leader's HWM may be below the end that the previous leader gave. A follower learns the HWM one response later,
-    and a checkpoint after a crash is older. Once the HWM has reached the LESO, all records that earlier leaders
-    committed are below the HWM.
+    A new leader's HWM may be below the end that the previous leader gave: a follower learns the HWM one response late,
+    and after a crash a broker starts with an older checkpoint. Once the HWM has reached the LESO, all records that
+    earlier leaders committed are below the HWM.
     """
     return under("end_waits_for_epoch_start", end_is_told(leader.hwm, leader.leso))
 

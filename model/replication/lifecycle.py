@@ -44,8 +44,8 @@ def crash_broker(m: Cluster, s: State, b: Number) -> None:
 def crash_and_lose(m: Cluster, s: State, b: Number, keep: int) -> None:
     """A broker's machine fails, and an unflushed suffix of its log is lost.
 
-    The first ``keep`` records remain. The others can be committed: they survive on other replicas while fewer than min
-    ISR brokers lose data.
+    The first ``keep`` records remain. Lost records can be committed ones: these survive on other replicas while fewer
+    than min ISR brokers lose data.
     """
     spend(s, "lossy_crashes")
     broker = s.brokers[b]
@@ -168,7 +168,7 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
 
 @action("841.5, 966.12", says="broker {b} flushes its log and stops", b="broker")
 def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
-    """The controller grants the shutdown of a broker that leads nothing, and fences it; the broker stops.
+    """The controller grants the shutdown of a broker that leads nothing, and fences the broker, which then stops.
 
     966.12: the broker flushes its log and then writes the CleanShutdownFile, which vouches for the disk.
     """
@@ -210,7 +210,7 @@ def stop_before_registration(m: Cluster, s: State, b: Number) -> None:
 
 @action("966.12", says="the disk of broker {b} is replaced while the broker is down", b="broker")
 def replace_disk(m: Cluster, s: State, b: Number) -> None:
-    """An empty log directory replaces the directory with the replica while the broker is down (966.12).
+    """While a broker is down, an empty log directory replaces the one that has the replica (966.12).
 
     Another log directory of the broker still has its CleanShutdownFile.
     """
@@ -280,7 +280,10 @@ def crash(m: Cluster, s: State, b: Number, remains: StructValue) -> None:
 
 
 def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
-    """The broker after its process has ended: epoch, log and HWM checkpoint stay; view and leader state are lost."""
+    """The broker after its process has ended, with this status.
+
+    Epoch, log and HWM checkpoint stay; view and leader state are lost.
+    """
     return m.broker_type.zero().replace(
         status=status, epoch=broker.epoch, log=broker.log, flushed=broker.flushed, hwm=broker.hwm
     )
@@ -289,7 +292,7 @@ def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
 def forget_messages(m: Cluster, s: State, b: Number) -> None:
     """Drop the responses and metadata in flight to a broker whose process has ended.
 
-    The requests that the broker sent still arrive. The requests of producers that wait at it fail.
+    The requests that the broker sent still arrive. The requests of producers that wait at the broker fail.
     """
     s.next.fetch_responses[b] = None
     s.next.alter_responses[b] = None

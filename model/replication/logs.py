@@ -99,10 +99,11 @@ def is_held(end: Number, hwm: Number) -> Truth:
 def has_caught_up(
     leo: Number, hwm: Number, epoch_start: Number, at_hwm: bool = True, at_epoch_start: bool = True
 ) -> Truth:
-    """B5. True if a follower may join the ISR: its LEO has reached the leader's HWM and LESO.
+    """B5. True if a follower may join the ISR: its LEO has reached the leader's HWM and LESO (``epoch_start``).
 
-    A follower below the HWM lacks committed records. The HWM of a new leader lags, but all records that earlier
-    leaders committed are below the LESO. Each condition can be switched off.
+    A follower below the HWM lacks committed records. The HWM of a new leader lags, but all records that earlier leaders
+    committed are below the LESO. With ``at_hwm`` or ``at_epoch_start`` false, the condition on the HWM or the LESO is
+    left out.
     """
     reached = as_bool(True)
     if at_hwm:
@@ -115,6 +116,6 @@ def has_caught_up(
 def end_is_told(hwm: Number, epoch_start: Number) -> Truth:
     """B5. True if a leader may give consumers its HWM as the end of the log: the HWM has reached the LESO.
 
-    An HWM below the LESO may be below the end that an earlier leader gave.
+    An HWM below the LESO (``epoch_start``) may be below the end that an earlier leader gave.
     """
     return hwm >= epoch_start

@@ -163,7 +163,8 @@ def delete_log(broker: StructValue) -> StructValue:
 def forget_proposal(broker: StructValue, news: ReplayedMetadata) -> StructValue:
     """B7. Drop a broker's pending proposal if the replayed partition epoch is newer, or if the broker no longer leads.
 
-    With ``proposal_outlives_known_metadata`` off, metadata that repeats an AlterPartition response drops it, too.
+    With ``proposal_outlives_known_metadata`` off, metadata that repeats an AlterPartition response also drops the
+    proposal.
     """
     repeated = broker.ahead & (news.latest.partition_epoch == broker.view.partition_epoch)
     kept = where(news.is_newer | ~news.leads | repeated, without_proposal(broker), broker)
@@ -173,7 +174,7 @@ def forget_proposal(broker: StructValue, news: ReplayedMetadata) -> StructValue:
 def deletes_log(m: Cluster, b: Number, news: ReplayedMetadata) -> Truth:
     """966.9. True if a broker, running or on restart, learns that it is no longer a replica.
 
-    While a reassignment is still removing the broker, the broker can be elected, and the reassignment can be
+    A broker that a reassignment is still removing keeps its log: it can be elected, and the reassignment can be
     cancelled. If the broker is added again later, it starts with an empty log. The leader ignores the broker's old
     fetches, because the removal ended the leader epoch (B8).
     """
@@ -204,13 +205,13 @@ def without_proposal(broker: StructValue) -> StructValue:
 
 
 def known_followers(m: Cluster, broker: StructValue, news: ReplayedMetadata) -> ArrayValue:
-    """B5. A broker's fetch state of its followers after a replay: empty in a new leader epoch, or if it does not lead.
+    """B5. A broker's fetch state of its followers after a replay.
 
-    A fetch of an earlier epoch has the follower's LEO from before the follower truncated to this leader's log. A
-    leader that counted such a fetch could commit records that the follower lacks, or add the follower to the ISR too
-    early.
-    If the same leader is elected again, Kafka keeps the fetch state. The HWM then uses the old LEOs, but a follower
-    can join the ISR only after a fetch in the new epoch.
+    It is empty if the broker does not lead, or leads in a new epoch. A fetch of an earlier epoch has the follower's LEO
+    from before the follower truncated to this leader's log. A leader that counted such a fetch could commit records
+    that the follower lacks, or add the follower to the ISR too early.
+    If the same leader is elected again, Kafka keeps the fetch state. The HWM then uses the old LEOs, but a follower can
+    join the ISR only after a fetch in the new epoch.
     """
     if not m.on("fetch_state_per_epoch"):
         return broker.followers

@@ -200,7 +200,7 @@ class Truncation(Protocol):
         return s.replicas[broker].leader.is_(broker)
 
     def is_true_leader(self, s: State, broker: Number) -> Truth:
-        """True if the broker leads for the controller, and knows that it leads in the controller's leader epoch."""
+        """True if this broker is the controller's leader, and knows that it leads in the controller's leader epoch."""
         return (
             s.quorum.leader.is_(broker)
             & self.presumes_leadership(s, broker)
@@ -247,7 +247,7 @@ class Truncation(Protocol):
 
     @action("B8", says="the controller takes replica {replica} out of the ISR", replica="replica")
     def controller_shrink_isr(self, s: State, replica: Number) -> None:
-        """The controller removes from the ISR a broker that failed or shuts down; a leader loses its leadership.
+        """The controller removes from the ISR a broker that failed or shuts down; the broker also loses its leadership.
 
         Precondition: the replica leads or is in the ISR. A leader that is the last ISR member stays in the ISR, because
         no replica could be elected cleanly from an empty ISR. As in the published specification, the last ISR member of
@@ -443,7 +443,8 @@ class Truncation(Protocol):
     def alter_isr(self, s: State, leader: Number, isr: Any) -> None:
         """The current leader changes the controller's ISR and its own copy in one step (B8).
 
-        In Kafka the write of a former leader fails by the partition's version. Here no former leader takes the step.
+        In Kafka the write of a former leader fails, because the partition's version has changed. Here a former leader
+        cannot take the step.
         """
         require("the replica is the true leader", self.is_true_leader(s, leader))
         s.next.quorum.isr = isr
@@ -481,7 +482,7 @@ class Truncation(Protocol):
         """The current leader adds to the ISR a follower that has reached the leader's HWM.
 
         The follower can then be elected. A new leader's HWM may lag behind the committed records. With
-        `join_at_epoch_start` a follower joins only after the HWM has reached the leader's own epoch.
+        ``join_at_epoch_start`` a follower joins only after the HWM has passed all records of earlier epochs.
         """
         isr, hwm = s.replicas[leader].isr, s.replicas[leader].hwm
         require("the follower is not in the ISR", ~isr.has(follower))

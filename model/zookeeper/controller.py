@@ -28,11 +28,11 @@ from highwater.model.zookeeper.cluster import Cluster, Kind
 
 
 def after_failure(m: Cluster, p: StructValue, failed: SetValue, electable: SetValue) -> StructValue:
-    """The partition without the failed brokers in the ISR; if the leader failed, with a new leader.
+    """The partition after brokers failed: the ISR loses them and, if the leader failed, an ISR member becomes leader.
 
-    If all ISR members failed, the ISR is the former leader alone; without a former leader it is unchanged. The new
-    leader is an ISR member in ``electable`` (live and not shutting down). If there is no such member, the partition has
-    no leader.
+    If all ISR members failed, the ISR becomes the former leader alone; it stays unchanged if there was no leader. The
+    new leader is an ISR member in ``electable`` (live and not shutting down). If there is no such member, the partition
+    has no leader.
     """
     leaderless = p.leader.is_some & failed.has(p.leader)
     leader = where(leaderless, m.first(p.isr & electable), p.leader)
@@ -240,7 +240,8 @@ def add_replica(m: Cluster, s: State, c: Number, b: Number) -> None:
 def reassign(m: Cluster, s: State, c: Number, b: Number, changed: StructValue, deletes: bool) -> None:
     """Write the ``changed`` partition in the next leader epoch, and send it to the live replicas.
 
-    ``b`` is the broker whose replica is added or removed. With ``deletes`` it gets a StopReplica if it is live.
+    ``b`` is the broker whose replica is added or removed. With ``deletes`` this broker gets a StopReplica, if it is
+    live.
     """
     me = s.controllers[c]
     require("the controller is active", me.active & may_write(m, s, c))

@@ -80,9 +80,9 @@ def elect(t: ControllerTypes, election: Number, partition: StructValue, among: E
     3. the first candidate in replica order,
     4. uncleanly, the first acceptable replica in replica order (UNCLEAN only),
     5. uncleanly, the last known leader.
-    With ``last_known_leader_first`` (K1), 5 comes before 4. With ``unclean_recovery``, neither is elected. The first
-    three lose nothing; the last two trade records for availability. With the rule
-    ``clean_election_picks_any``, 3 prefers ``t.picked``; with ``unclean_election_picks_any``, 4 does.
+    With ``last_known_leader_first`` (K1), 5 comes before 4. With ``unclean_recovery``, the election stops after 3. The
+    first three lose nothing; the last two trade records for availability. With the rule ``clean_election_picks_any``, 3
+    prefers ``t.picked``; with ``unclean_election_picks_any``, 4 does.
     """
     node = t.partition.fields["leader"]
     assert isinstance(node, Option)
@@ -171,7 +171,7 @@ def preferred_leads(partition: StructValue) -> Truth:
 
 
 def election_error(election: Number, nothing_changed: Truth) -> Number:
-    """966.17. The error of an election request whose checks passed: set if the election changed nothing."""
+    """966.17. The error in the answer to an election request whose checks passed; none if anything changed."""
     failed = where(
         election == ElectionType.PREFERRED,
         Error.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -238,9 +238,10 @@ def compared_logs(partition: StructValue, unfenced: SetValue, balanced: bool) ->
 
 
 def recover(now: ControllerContext, winner: Number) -> StructValue:
-    """966.14. The record that makes ``winner`` leader after a comparison of logs; empty if it is not a live replica.
+    """966.14. The record that makes ``winner`` leader after a comparison of logs.
 
-    Metadata does not contain the logs, so the winner is an argument: any live replica can have the best log.
+    The record is empty if the winner is not a live replica. Metadata does not contain the logs, so the winner is an
+    argument: any live replica can have the best log.
     """
     t, partition = now.t, now.partition
     alone, nobody = t.brokers.zero().with_(winner), t.brokers.zero()

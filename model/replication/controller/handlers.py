@@ -1,4 +1,4 @@
-"""The controller's handlers: for each request its checks in order, the record that it appends, and its answer.
+"""The controller's handlers: each has a request's checks in order, the record that is appended, and the answer.
 
 A handler is a pure function of the context and the request. Explorations call it in an action; the replay of recorded
 operations calls it on plain values. Requests about brokers are in ``registrations``.
@@ -180,7 +180,7 @@ def _distinct(request: StructValue) -> Truth:
 
 
 def alter_partition_error(request: StructValue, record: StructValue) -> Number:
-    """B8. The error of an AlterPartition that was carried out: set if the change moved leadership from the sender.
+    """B8. The error of an AlterPartition that was carried out; none unless the change took leadership from the sender.
 
     This happens if the ISR change completes a reassignment that removes the leader.
     """
@@ -209,8 +209,8 @@ def elected(now: ControllerContext, election: Number) -> StructValue:
 def maybe_elect_unclean_leader(now: ControllerContext) -> Handled:
     """966.15, 966.16. The periodic task elects a leader uncleanly where the topic allows it and there is no leader.
 
-    An operator may have enabled unclean election after the partition lost its leader. No broker event triggers an
-    election then.
+    The task is needed if an operator enables unclean election after the partition lost its leader. No broker event
+    triggers an election then.
     """
     due = now.partition.leader.is_none & now.unclean_election
     return unchecked(now.decided(_elected_if, ElectionType.UNCLEAN, due))
@@ -265,14 +265,20 @@ def new_partition_checks(
 
 
 def reassign(now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True) -> Handled:
-    """966.9, 860.1. The controller handles a request to reassign the partition to the replicas ``target``."""
+    """966.9, 860.1. The controller handles a request to reassign the partition to the replicas ``target``.
+
+    ``factor_may_change`` is true if the request allows another number of replicas.
+    """
     return Handled(reassignment_checks(now, target, factor_may_change), now.decided(reassigned, target))
 
 
 def reassignment_checks(
     now: ControllerContext, target: SeqValue, factor_may_change: Truth | bool = True
 ) -> Checks:
-    """B8, 860.1. The checks of the replicas to which a partition is reassigned."""
+    """B8, 860.1. The checks of the replicas to which a partition is reassigned.
+
+    ``factor_may_change`` is true if the request allows another number of replicas.
+    """
     t, registrations = now.t, now.registrations
     checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("the partition exists", now.partition_known, Error.UNKNOWN_TOPIC_OR_PARTITION)
@@ -308,8 +314,8 @@ def reassigned(now: ControllerContext, target: SeqValue) -> StructValue:
     """966.9. The record that starts a reassignment, and completes it if possible.
 
     Removed replicas stay until the added ones are in the ISR; otherwise their copies would be lost first.
-    The new replica list is the target, followed by the removed replicas. If the target removes no replica, the
-    partition keeps its removing replicas; if it adds none, its adding replicas.
+    The new replica list is the target, followed by the removed replicas. If the target removes no replica, the set of
+    removing replicas stays as it is. If the target adds none, the set of adding replicas stays.
     """
     t, partition = now.t, now.partition
     current, wanted = members_of(partition.replicas, t.brokers), members_of(target, t.brokers)
@@ -354,7 +360,7 @@ def cancellation_checks(now: ControllerContext) -> Checks:
 def cancelled(now: ControllerContext) -> StructValue:
     """966.9. The record of a cancellation: adding replicas leave the replica list and the ISR; removing replicas stay.
 
-    If the ISR would be empty, the first replica joins it, whatever records it holds. With
+    If this would empty the ISR, the first replica becomes its only member, whatever records that replica holds. With
     ``reassignment_needs_min_isr`` off, committed records can be lost that way.
     """
     t, partition = now.t, now.partition
@@ -436,7 +442,8 @@ def feature_checks(
 ) -> Checks:
     """584.1. The checks of a feature's new level.
 
-    ``supported`` is true if the controllers and every broker support the level.
+    ``upgrade`` is the type of change that the request names. ``supported`` is true if the controllers and every broker
+    support the new level.
     """
     checks, wrong = Checks(Error.NONE, on=t.on), Error.INVALID_UPDATE_VERSION
     checks.check("every broker supports the level", supported, wrong, rule="finalized_features_check")
@@ -459,9 +466,9 @@ def min_isr_checks(
     """KIP-966 in Kafka 4.2. The checks of a change of min.insync.replicas.
 
     ``removes``: the change removes the value. ``valid``: the value is a number above 0.
-    The controller computes the ELR from the value, and the leader advances the HWM by it. If one broker had its own
-    value, controller and leader could use different values. The ELR could then have members that lack committed
-    records.
+    The controller computes the ELR from the value, and the leader decides by it whether the HWM may advance. If one
+    broker had its own value, controller and leader could use different values. The ELR could then have members that
+    lack committed records.
     """
     checks, wrong, one_for_all = Checks(Error.NONE, on=t.on), Error.INVALID_CONFIG, "min_isr_is_the_clusters"
     removes_the_clusters = removes & (resource == Resource.CLUSTER)
@@ -472,12 +479,18 @@ def min_isr_checks(
 
 
 def writes_cluster_min_isr(t: ControllerTypes, level: Number, cluster_has_one: Truth) -> Truth:
-    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version also writes the cluster's min ISR."""
+    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version also writes the cluster's min ISR.
+
+    This happens if the new level is above 0, and the cluster has no min ISR.
+    """
     return _makes_safe(t, level) & ~cluster_has_one
 
 
 def removes_broker_min_isr(t: ControllerTypes, level: Number, broker_has_one: Truth) -> Truth:
-    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version removes a broker's min ISR."""
+    """KIP-966 in Kafka 4.2. True if a change of eligible.leader.replicas.version removes a broker's min ISR.
+
+    This happens if the new level is above 0, and the broker has its own min ISR.
+    """
     return _makes_safe(t, level) & broker_has_one
 
 

@@ -34,8 +34,8 @@ class Decision:
     - ``live``: brokers that may lead after the change.
     - ``joining``: brokers that have fetched the leader's whole log, if they join the ISR.
     - ``lost``: brokers that lost their log.
-    - ``chosen``: fewer than min ISR copies may remain although no log is lost, by an operator's choice or because a
-      member registers and counts as unclean.
+    - ``chosen``: true if fewer than min ISR copies may remain although no log is lost. The reason is an operator's
+      choice, or a member that registers and counts as unclean.
     - ``offline``, ``online``: brokers whose replica's directory goes offline or online.
     - ``election``: the type of an election by request or by the task that balances leaders; else None.
     - ``requested``: the operator's request of a recovery; None if there was none.
@@ -99,7 +99,7 @@ def is_needless(t: ControllerTypes, decision: Decision, elr: SetValue) -> Truth:
     ``elr`` is the previous ELR, empty while the ELR is off. An election ends a leader epoch, and an unclean one loses
     records. A change is needless if
     - the previous leader was a live ISR member, and no operator requested another leader; or
-    - a live replica is electable, but the decision makes no electable replica leader.
+    - some live replica is electable, but the new leader is not electable, or there is no new leader.
     """
     old, new = decision.old, decision.new
     electable = ((old.isr | elr) - decision.lost) | (decision.joining & new.isr)
@@ -118,8 +118,8 @@ def is_needless(t: ControllerTypes, decision: Decision, elr: SetValue) -> Truth:
 def may_have_best_log(complete: SetValue, winner: Number, compared: SetValue) -> Truth:
     """966.14. True if ``winner`` can have the best log among the ``compared`` replicas.
 
-    By last leader epoch and length, a log without a committed record is never better than a complete log. So the
-    winner is complete, or no compared replica is.
+    Logs are compared by last leader epoch, then by length. A log that lacks a committed record is never better than a
+    complete log. So either the winner is complete, or no compared replica is.
     """
     return complete.has(winner) | (compared & complete).is_empty
 

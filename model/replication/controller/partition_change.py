@@ -39,7 +39,7 @@ class RequestedChange:
 
     ``acceptable``: brokers that may lead, if they differ from the currently acceptable brokers. ``unclean_shutdown``:
     brokers that register after an unclean shutdown. ``assigns``: a replica gets another log directory. ``reorders``:
-    the ISR's members change their order; no rule reads the order, but the record has it.
+    the members of the ISR get another order, which no rule reads, but which the record contains.
     """
 
     election: Number = ElectionType.ONLINE
@@ -160,9 +160,9 @@ def reassignment_completes(
 ) -> Truth:
     """966.9. True if a reassignment in progress can complete under the ISR of ``target``.
 
-    All adding replicas are in the ISR, and without the removing replicas at least min ISR members remain in it.
-    With ``reassignment_needs_min_isr`` off, it is true if every remaining replica is in the ISR, and there is at
-    least one. A reassignment to one replica then leaves one copy of records that more replicas acknowledged.
+    All adding replicas are in the ISR, and at least min ISR of its members are not being removed. With
+    ``reassignment_needs_min_isr`` off, it is true if every remaining replica is in the ISR, and there is at least one.
+    A reassignment to one replica then leaves one copy of records that more replicas acknowledged.
     """
     adding, removing = target.adding, target.removing
     in_progress = ~adding.is_empty | ~removing.is_empty
@@ -196,10 +196,10 @@ def elects_no_replica(t: ControllerTypes, partition: StructValue, elected: Elect
 
 
 def writes_isr(t: ControllerTypes, partition: StructValue, isr: SetValue, changes: Truth) -> Truth:
-    """966.3, step 4. True if the record contains the ISR. An empty ISR needs the rule ``isr_may_become_empty``.
+    """966.3, step 4. True if the record contains the ISR: the ISR changes, and a rule allows the change.
 
-    If the ISR may not become empty, its last member stays in it while down. That member leads when it returns, even if
-    it has lost records.
+    An empty ISR needs the rule ``isr_may_become_empty``. Without the rule the last member stays in the ISR while it is
+    down. That member leads when it returns, even if it has lost records.
     """
     return changes if t.on("isr_may_become_empty") else changes & ~isr.is_empty
 
@@ -319,9 +319,9 @@ def last_known_leader(
 ) -> OptionValue:
     """966.11. The last known leader: set to the leader when the ISR becomes empty, cleared when a leader is elected.
 
-    With ``last_known_leader_kept`` off, a partition without a leader sets NO_LEADER when its last ISR member leaves,
-    and so forgets the previous value. With ``last_known_leader_by_leader`` the last known leader is set when the
-    record's leader field is written as none.
+    With ``last_known_leader_kept`` off, the last known leader becomes NO_LEADER if the last ISR member leaves while
+    there is no leader; its previous value is lost. With ``last_known_leader_by_leader`` the last known leader is set
+    when the record's leader field is written as none.
     966.18: while the ELR is off, the result is none or, without ``elr_off_forgets_last_known`` (Kafka), unchanged.
     """
     before = partition.last_known_leader

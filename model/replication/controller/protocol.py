@@ -50,7 +50,7 @@ class Controller(ControllerBase):
         stale="stale_choice",
     )
     def alter_partition(self, s: State, isr: SetValue, stale: OptionValue) -> None:
-        """The leader proposes an ISR. For the member ``stale``, if any, it gives the previous broker epoch.
+        """The leader proposes an ISR. The member ``stale``, if any, has its previous broker epoch in the request.
 
         Precondition: the stale member joins the ISR and has restarted.
         """
@@ -69,10 +69,7 @@ class Controller(ControllerBase):
         self.carry_out(s, replace(self.decision(s, handled.record), joining=joining))
 
     def _proposal(self, s: State, isr: SetValue, stale: OptionValue) -> StructValue:
-        """The leader's AlterPartition for this ISR.
-
-        The member ``stale``, if any, has its previous broker epoch in it.
-        """
+        """The leader's AlterPartition for this ISR, with the previous broker epoch of the member ``stale``, if any."""
         t, partition, leader = self.t, s.partition, s.partition.leader.value
         members, proposed = ascending(isr, t.replicas), t.proposed_isr.zero()
         for position in range(t.replicas.maximum):
@@ -314,9 +311,9 @@ class Controller(ControllerBase):
     def change_min_isr(self, s: State, value: int) -> None:
         """The operator changes min.insync.replicas of the topic or the cluster.
 
-        With K7 the effective value can stay the same: the cluster's value is set again, or changes under a topic with
-        its own value. Kafka writes nothing if a topic's own value is set again. The change does not update the index
-        of ELR members.
+        With K7 the effective value can stay the same: the operator sets the cluster's value again, or changes it
+        although the topic has its own value. If the operator sets a topic's own value again, Kafka writes nothing. The
+        change does not update the index of ELR members.
         """
         if not self.on("min_isr_change_clears_elr"):
             require("the value is another one", s.min_insync_replicas != value)
@@ -358,7 +355,7 @@ class Controller(ControllerBase):
     def change_first_partition(self, s: State, count: int) -> None:
         """The operator changes the number of replicas of the topic's first partition.
 
-        The number is initially 0: this partition is then the first.
+        The number 0, with which every run starts, means that this partition is the first.
         """
         require("another number", s.first_partition_replicas != count)
         s.next.first_partition_replicas = count

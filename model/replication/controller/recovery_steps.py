@@ -101,7 +101,8 @@ def elect_from_outside(
 ) -> None:
     """966.14. Make a live replica leader, whether or not it is in ISR or ELR.
 
-    ``requested`` is the operator's request; None if the controller acts without a request.
+    ``handled`` is the handler's result; the step requires that its checks hold. ``requested`` is the operator's
+    request; None if the controller acts without a request.
     """
     handled.checks.require()
     require("the winner is a live replica", ~is_empty_record(m.t, handled.record))

@@ -1,7 +1,7 @@
 """Brokers at the controller: registrations, sessions and heartbeats, and their effects on a partition.
 
-A broker registers, is fenced or unfenced, shuts down, or is removed. The batch that changes its registration also
-changes the partitions that have a replica on it.
+A broker registers, is fenced or unfenced, shuts down, or is removed. The batch that changes a broker's registration
+also changes the partitions that have a replica on that broker.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def on_registration(
 ) -> StructValue:
     """966.5, 966.12. The partition's record for a registration, applied before the registration is stored.
 
-    A registered broker can be unfenced and elected from the ELR, so it must leave the ELR first. A clean restart acts
-    like a fencing; another registration of the same incarnation changes nothing.
+    Once registered, a broker can be unfenced and elected from the ELR. So after an unclean shutdown it must leave the
+    ELR first. A clean restart acts like a fencing; another registration of the same incarnation changes nothing.
     """
     cleanly = on_fencing(now, broker)
     uncleanly = cleanly if treats_as_fenced(now.t) else on_unclean_registration(now, broker)
@@ -177,8 +177,8 @@ def on_heartbeat(
 ) -> StructValue:
     """841.5, 966.5. The partition's record for a heartbeat that takes a broker from state ``current`` to ``next``.
 
-    A broker that enters controlled shutdown leaves the ISR like a fenced broker. The record is empty if the state
-    stays.
+    A broker that enters controlled shutdown leaves the ISR like a fenced broker. The record is empty if both states are
+    equal.
     """
     leaving, unfencing = on_fencing(now, broker), on_unfencing(now, broker)
     stays, comes_back = current == next, next == BrokerState.UNFENCED
@@ -194,10 +194,11 @@ def on_heartbeat(
 
 
 def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> tuple[Number, Number]:
-    """A broker's number of index entries for a partition after an ELR change, and the number that go astray.
+    """A broker's entries for a partition in the index of ELR members: how many remain, and how many go astray.
 
-    When a member leaves, Kafka removes all entries of the partition from an array, but shortens the array by one only.
-    Each further slot keeps its initial value, which stands for partition 0 of the topic: these entries go astray.
+    ``was_member`` and ``is_member``: whether the broker is in the ELR before and after a change. When a member leaves,
+    Kafka removes all entries of the partition from an array, but shortens the array by one only. Each further slot
+    keeps its initial value, which stands for partition 0 of the topic: these entries go astray.
     """
     leaves = was_member & ~is_member
     astray = where(leaves & (entries > 1), entries - 1, 0)
@@ -206,7 +207,10 @@ def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> t
 
 
 def elr_index_visits(t: ControllerTypes, entries: Number, is_member: Truth) -> Number:
-    """How often the controller changes a partition because of a broker in its ELR: once for each index entry."""
+    """How often the controller changes a partition because of a broker in its ELR: once for each index entry.
+
+    Without the rule ``cleared_elr_stays_indexed`` there is one entry if the broker is in the ELR, else none.
+    """
     if t.on("cleared_elr_stays_indexed"):
         return entries
     return where(is_member, 1, 0)
@@ -330,7 +334,7 @@ def registration_after(
 def session_of_registration(t: ControllerTypes, now_ms: Number, record_offset: Number) -> StructValue:
     """A broker's session after it registered: the controller knows only the offset of the registration record.
 
-    With ``fenced_broker_has_session`` the session starts with the first heartbeat.
+    The session starts with the registration or, with ``fenced_broker_has_session``, only with the first heartbeat.
     """
     contact = t.session.fields["last_contact_ms"]
     assert isinstance(contact, Option)
@@ -389,9 +393,9 @@ def any_session_expired(
 
 
 def session_of_fencing(t: ControllerTypes, session: StructValue, now_ms: Number) -> StructValue:
-    """A broker's session after the periodic check fenced the broker: its last contact is now.
+    """A broker's session after the periodic check fenced the broker: the time of the last contact is set to now.
 
-    With ``fenced_broker_has_session`` the session has ended.
+    With ``fenced_broker_has_session`` there is no last contact instead: the session has ended.
     """
     contact = session.last_contact_ms.type
     over = t.on("fenced_broker_has_session")
@@ -519,7 +523,7 @@ def session_after_heartbeat(
 ) -> StructValue:
     """A broker's session after a heartbeat; ``last_offset`` is the end of the metadata log.
 
-    If the registration ``changes``, the controller forgets the broker's metadata offset.
+    If the heartbeat changes the registration (``changes``), the controller forgets the broker's metadata offset.
     """
     option = session.metadata_offset.type
     shutdown = session.controlled_shutdown_offset

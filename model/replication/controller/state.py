@@ -365,7 +365,8 @@ class ControllerBase(Protocol):
     ) -> None:
         """Apply the partition change that a registration causes (966.5).
 
-        ``online`` is empty if the controller fails before it stores the registration (K14).
+        ``whole`` is true if the broker lost no record. ``online`` has the brokers whose directory goes online. It is
+        empty if the controller fails before it stores the registration (K14).
         """
         decision = self.decision(s, registration.record, registration.again)
         # A clean restart that is treated as unclean also removes a member from ISR and ELR.

@@ -194,7 +194,10 @@ class Topic(Controller):
         written="written_choice",
     )
     def register_in_part(self, s: State, broker: Number, clean: Truth, written: tuple[int, ...]) -> None:
-        """K14. The controller writes a registration's changes of ``written`` partitions, but not the registration."""
+        """K14. The controller writes a registration's changes of the ``written`` partitions, but not the registration.
+
+        The broker registers again.
+        """
         require("the controller fails", bool(self.p.failovers))
         views = self.views_in_one_step(s)
         effects = [self.registration(view, broker, clean) for view in views]
