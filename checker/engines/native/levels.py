@@ -123,7 +123,7 @@ class NativeLevels(SearchState):
         return Totals(self.distinct, self.generated, *counts, found=self.found, seconds=search.seconds)
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The step to state ``index`` of a level: its source's index in the level before, and its instance's number."""
+        """The last step of a run to state ``index`` of a level: (index of its source in the level before, instance)."""
         chunk = self.levels[level].chunk_of(index)
         packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
         before, instance = divmod(packed, 1 << PREDECESSOR_BITS)

@@ -95,8 +95,9 @@ class SparkReplay:
     def replay(self, found: Sequence[Input], out: str | None = None) -> Iterator[Report]:
         """Yield the report of each input, in order.
 
-        ``out`` is a directory for tables. With several inputs, each log has a subdirectory. Raises InputError,
-        TraceError, EngineError and ReplayInterrupted.
+        ``out`` is a directory for tables. With several inputs, each log has a subdirectory. Raises InputError or
+        TraceError if an input cannot be replayed, EngineError if Spark fails, and ReplayInterrupted if ``stopped``
+        returned True.
         """
         logs = {i: log for i in found if (log := self._divisible(i, len(found), out)) is not None}
         small = [i for i in found if i not in logs]
@@ -160,7 +161,8 @@ class SparkReplay:
     def _run(self, work: Work, count: int, what: str) -> list[Any]:
         """Run ``work`` on the numbers below ``count`` as a Spark job, and return the results in order.
 
-        Raises ReplayInterrupted and EngineError.
+        ``what`` describes the job in Spark, in progress and in errors. Raises ReplayInterrupted if ``stopped``
+        returned True, and EngineError if the job fails.
         """
 
         def watch(group: str) -> bool:
@@ -206,7 +208,7 @@ def _report(said: dict[str, Any]) -> Report:
 
 
 def answered(work: Work, directory: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run ``work`` on each number of a task, in the driver's working directory, and yield the pickled results."""
+    """Call ``work`` with each number of a task, in the driver's working directory, and yield the pickled results."""
     with contextlib.chdir(directory):
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -232,7 +234,11 @@ def _follow_share(
     out: str | None,
     number: int,
 ) -> tuple[ShareResult, float, int]:
-    """Replay one share of a log. Returns the result, the processor seconds and the memory in bytes."""
+    """Replay share ``number`` of a log that is divided into ``shares`` shares.
+
+    ``ends`` has, by stretch, the offset at which some share ended a decision. Returns the result, the processor
+    seconds and the memory in bytes.
+    """
     started = time.process_time()
     tables = None if out is None else ReplayTables(out, number)
     listeners = (None, None) if tables is None else (tables.add_change, tables.add_line)

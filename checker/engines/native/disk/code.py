@@ -125,7 +125,7 @@ def _distance(f: FunctionText, index: str) -> str:
 
 
 def _byte(f: FunctionText, pointer: str, place: str) -> str:
-    """Write code for the address of the byte with bit ``place``, counted from ``pointer``."""
+    """Write code for the address of the byte that contains bit ``place``. Bits are counted from ``pointer``."""
     return f.op(f"getelementptr inbounds i8, ptr {pointer}, i64 {f.op(f'lshr i64 {place}, 3')}")
 
 

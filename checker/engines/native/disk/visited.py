@@ -299,8 +299,8 @@ class Delayed:
     def resolve(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None], to_expand: int) -> None:
         """Find the new states among the batch's candidates. Raises OSError.
 
-        Calls ``hand_over`` with each worker whose output holds some of them. ``to_expand`` is the number of states that
-        the next batch expands; it determines the size of the table.
+        Calls ``hand_over`` with each worker whose output holds some of the new states. ``to_expand`` is the number
+        of states that the next batch expands; it determines the size of the table.
         """
         if not self.table.taken:
             return
