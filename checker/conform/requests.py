@@ -46,7 +46,7 @@ MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 @dataclass(frozen=True)
 class ExpectedAnswer:
-    """The error that the sender should receive.
+    """The answer that the model expects: ``error`` is the error that the sender should receive.
 
     ``described`` is false if the model does not describe the controller's reaction; then nothing is compared.
     """
@@ -150,7 +150,7 @@ _TASKS: dict[str, Task] = {
 
 
 class _Table:
-    """All requests of a protocol, made kind by kind.
+    """All requests of a protocol, made kind by kind. ``place`` is a partition's number in a topic, else None.
 
     An operation is as in a recording, but without fields such as epochs: the bridge adds their current values.
     """
@@ -187,7 +187,9 @@ class _Table:
     ) -> KafkaRequest:
         """A request about a partition. ``handle`` decides the answer.
 
-        ``decision`` gives further fields of the model's ``Decision``, each as a function of the state.
+        ``described`` is the condition that the model describes the controller's reaction. ``action`` is the
+        corresponding action instance, without the partition. ``decision`` gives further fields of the model's
+        ``Decision``, each as a function of the state.
         """
 
         def expect(p: Controller, state: State) -> ExpectedAnswer:
@@ -218,7 +220,7 @@ class _Table:
     # --- the leader -------------------------------------------------------------------------------------
 
     def leader(self, place: Place) -> Iterator[KafkaRequest]:
-        """AlterPartition requests for every ISR: as the leader would send them, and with one deviating field each."""
+        """AlterPartition requests for every ISR: as the leader would send them, and with one field that deviates."""
         for isr in self.subsets:
             op = {"name": "alterPartition", "newIsr": isr}
             yield self.alter(place, op, isr, action=("alter_partition", (tuple(isr), None)))
@@ -252,7 +254,15 @@ class _Table:
         doubled: bool = False,
         recovering: bool = False,
     ) -> KafkaRequest:
-        """An AlterPartition request for an ISR. ``more`` is added to epochs; member ``stale`` has its former epoch."""
+        """An AlterPartition request that proposes ``isr``. The other arguments make it deviate from a leader's request.
+
+        - ``stale``: an ISR member for which the request has the epoch of its former incarnation
+        - ``sender``: the broker that sends the request; None: the leader
+        - ``more``: numbers to add to the request's epochs, by field
+        - ``version``: the version of the request; below 3, the ISR has no broker epochs
+        - ``doubled``: the first member comes twice in the ISR
+        - ``recovering``: the leader recovery state is RECOVERING
+        """
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
         def proposal(p: Controller, s: Any) -> StructValue:
@@ -297,8 +307,8 @@ class _Table:
     def directories(self, place: Place) -> Iterator[KafkaRequest]:
         """Events: a replica's directory fails, or the replica is assigned to another directory.
 
-        The bridge has one directory per broker, which both partitions of a topic would share. So a topic has no such
-        event.
+        In a topic there are no such events, because the bridge has one directory per broker: both partitions would
+        share it.
         """
         if place is not None:
             return
@@ -342,7 +352,11 @@ class _Table:
     # --- elections and reassignments ------------------------------------------------------------------------
 
     def elections(self, place: Place) -> Iterator[KafkaRequest]:
-        """Requests for an election of each type. In a topic, they also stand for the periodic task in one partition."""
+        """Requests for an election of each type.
+
+        In a topic, the same request for one partition is also compared with the periodic task's action in this
+        partition.
+        """
         for kind in ("PREFERRED", "UNCLEAN"):
             election = getattr(ElectionType, kind)
 
@@ -414,7 +428,10 @@ class _Table:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
     def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
-        """The end of a session, as action ``name``. It fences the broker; a fenced broker gets action ``other``."""
+        """The end of a broker's session. It fences the broker; if the broker is fenced, action ``other`` is the effect.
+
+        ``name`` is the action that corresponds to the request.
+        """
         broker = self.t.broker.lift(number)
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
@@ -430,7 +447,7 @@ class _Table:
         )
 
     def stale_heartbeat(self, number: int) -> KafkaRequest:
-        """A heartbeat with a broker epoch that is not the registered one."""
+        """A heartbeat with a broker epoch other than the registered one."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             return ExpectedAnswer(Error.STALE_BROKER_EPOCH)
@@ -440,9 +457,10 @@ class _Table:
     def heartbeat(
         self, number: int, fence: bool, stop: bool, behind: bool, elsewhere: bool = False
     ) -> KafkaRequest:
-        """A heartbeat. With ``behind``, the broker has not replayed its registration.
+        """A heartbeat in which the broker asks to be fenced (``fence``) or to shut down (``stop``).
 
-        With ``elsewhere``, the broker leads a partition outside the model.
+        With ``behind``, the broker has not replayed its registration. With ``elsewhere``, the broker leads a
+        partition outside the model.
         """
         action: tuple[str, tuple[Any, ...]] | None = None
         if not (fence or behind):
@@ -498,7 +516,7 @@ class _Table:
         return KafkaRequest({"name": "brokerHeartbeat", "broker": number, **named}, expect, action)
 
     def leads(self, p: Controller, s: State, broker: Number) -> Truth:
-        """True if a broker leads a partition that the bridge has."""
+        """True if a broker leads one of the partitions that the bridge has."""
         views = p.views(s) if isinstance(p, Topic) else [s]
         found = as_bool(False)
         for view in views:
@@ -516,8 +534,10 @@ class _Table:
     ) -> str:
         """The name of the broker state after a heartbeat, by the model's rule. No broker has sent a metadata offset.
 
-        ``flags``: the broker wants to be fenced, wants to shut down, has not replayed its registration. ``was`` is the
-        broker's state before the heartbeat. ``leads``: it leads a partition. ``others``: another broker is active.
+        - ``flags``: True each if the broker asks to be fenced, asks to shut down, has not replayed its registration
+        - ``was``: the broker's state before the heartbeat
+        - ``leads``: True if the broker leads a partition
+        - ``others``: True if another broker is active
         """
         fence, stop, behind = flags
         t = ControllerTypes(len(self.brokers), self.p.rules_on)  # without bounds on offsets
@@ -559,7 +579,7 @@ class _Table:
     # --- registrations ----------------------------------------------------------------------------------
 
     def registering(self) -> Iterator[KafkaRequest]:
-        """Registrations (clean or not, in a session, in part, repeated, by old software), and removals of brokers."""
+        """Registrations of brokers (clean or not, in a session, in part, repeated, by old software), and removals."""
         for broker in self.brokers:
             for clean in (False, True):
                 yield self.register(broker, clean)
@@ -575,7 +595,12 @@ class _Table:
     def register(
         self, number: int, clean: bool, live: bool = False, version: int = 4, knows_feature: bool = True
     ) -> KafkaRequest:
-        """The registration of a broker's new incarnation. With ``live`` the previous incarnation's session is open."""
+        """The registration of a broker's new incarnation, after a clean shutdown if ``clean``.
+
+        - ``live``: the session of the previous incarnation is still open
+        - ``version``: the version of the request; below 3, ``clean`` has no effect
+        - ``knows_feature``: False if the broker does not support the feature of the ELR
+        """
         broker = self.t.broker.lift(number)
         usual = not live and version == 4 and knows_feature
 
@@ -627,7 +652,7 @@ class _Table:
             )
 
     def register_again(self, number: int) -> KafkaRequest:
-        """Another registration of a broker's current incarnation. If the broker is not registered, it counts as new."""
+        """Another registration of a broker's current incarnation. A broker that is not registered counts as new."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             broker, gone = self.t.broker.lift(number), ~self.state_of(s, number).registered
@@ -649,7 +674,10 @@ class _Table:
     # --- settings ---------------------------------------------------------------------------------------
 
     def settings(self) -> Iterator[KafkaRequest]:
-        """Changes of min.insync.replicas (some refused), unclean election, ELR level, first partition's size."""
+        """Changes of settings: min.insync.replicas, unclean election, ELR level, and the size of the first partition.
+
+        Some changes of min.insync.replicas are refused.
+        """
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
             op = {"name": "changeMinIsr", "value": value}
@@ -682,7 +710,11 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A change of min.insync.replicas that is refused while the ELR is on. Without the ELR, it is not compared."""
+        """A change of min.insync.replicas that the controller refuses while the ELR is on.
+
+        ``name`` is the broker's id, "" for all brokers, or None for the topic; ``value`` None removes the setting.
+        While the ELR is off, the answer is not compared.
+        """
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 

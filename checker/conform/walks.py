@@ -630,7 +630,7 @@ def step_example(
 
 
 class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The content of a file that repeats a difference: a path, and the model's observation after the path."""
+    """The content of a file from which a difference can be repeated: a path, and the model's observation after it."""
 
     format: str
     scenario: Plain

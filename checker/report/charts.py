@@ -89,7 +89,10 @@ class Lanes:
         return list(dict.fromkeys(lane for _, lane in sorted(found)))
 
     def lane(self, sentence: str) -> int | None:
-        """The lane that a step's sentence names first; None if it names none. 0 if the drawing names no lane."""
+        """The lane that a step's sentence names first; None if it names none.
+
+        If the drawing has no names for its lanes, the result is lane 0.
+        """
         if not self.called:
             return 0
         return next(iter(self.named(sentence)), None)

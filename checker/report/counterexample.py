@@ -68,7 +68,8 @@ class Counterexample:
     """A run that violates a property. The first of ``steps`` is the initial state.
 
     - ``loop``: the loop of a run that violates a liveness property
-    - ``parameters``: the property's parameter values for this run; ``others``: other values that violate the property
+    - ``parameters``: the property's parameter values for this run
+    - ``others``: other parameter values with which the property is violated
     - ``of_step``: True if the last step violates a step property
     - ``abstract``: for a refinement, the run mapped to the abstract protocol, which does not allow the last step
     """
@@ -297,7 +298,7 @@ def tell(
 def read_by(model: Model, example: Counterexample) -> list[str] | None:
     """The paths of the scalars that a run's property reads.
 
-    None for a step property, and if the property reads all scalars or none.
+    None if it is a step property, or if it reads all scalars or no scalar.
     """
     nodes = [p.node for p in model.properties if p.name == example.name]
     cases = [case for p in model.liveness if p.name == example.name for case in p.cases]
@@ -513,7 +514,8 @@ class Abstract:
     ) -> AbstractStep:
         """The abstract step from one abstract state to another.
 
-        If several abstract instances make this step, the result has the one with most parameter values of ``given``.
+        If several abstract instances make this step, the result has the one that shares most parameter values with
+        ``given``.
         """
         if leaves := self.implementation.left(after):
             return AbstractStep(None, {}, "", {}, {}, False, (), tuple(leaves))

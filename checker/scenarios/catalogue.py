@@ -158,7 +158,8 @@ def definitions() -> tuple[Definition, ...]:
 def load_file(path: Path) -> Definition:
     """The definition of the protocol in a Python file: its PROTOCOL, or the only Protocol that it defines.
 
-    Raises InputError or LanguageError if there is none.
+    Raises InputError if the file is missing, or if it does not determine one protocol. Raises InputError or
+    LanguageError for a mistake in the file.
     """
     name = f"{OWN_FILE}{abs(hash(path.resolve()))}"
     file = os.path.abspath(path)  # ``blaming`` recognizes errors in the file by this path

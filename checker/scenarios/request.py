@@ -136,8 +136,8 @@ def left_out(
 ) -> Iterator[NotChecked]:
     """The declared properties that are not among ``checked``, with reasons.
 
-    ``withheld`` has reasons by property name. ``narrowed_by`` is the option or key that names the properties to
-    check; "" if there is none.
+    ``withheld`` has reasons by property name. ``absent`` gives the reason why a property does not exist, or "".
+    ``narrowed_by`` is the option or key that names the properties to check; "" if there is none.
     """
     for kind in _KINDS:
         for stated in getattr(definition, kind):
@@ -332,8 +332,8 @@ class Request:
     def without_symmetry(self) -> Request:
         """This request without symmetry reduction.
 
-        If it had symmetry reduction, counts are no longer compared, and liveness properties withheld for it are
-        checked.
+        If it had symmetry reduction, the expected counts no longer apply, and it now checks the liveness properties
+        that were withheld because of symmetry.
         """
         if not self.symmetry:
             return self

@@ -115,9 +115,10 @@ class States:
 
 
 def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
-    """Yield the kind of difference, a mask of the states that have it, and the pair of instances.
+    """For each pair of instances and each kind of difference: the kind, a mask of states, and the pair.
 
-    The kinds are those of ``_WORDS``, in this order for each pair.
+    The mask has the explored states in which the pair has this difference. The kinds are those of ``_WORDS``, in
+    order.
     """
     for start in range(0, len(pairs), _TOGETHER):
         some = pairs[start : start + _TOGETHER]
@@ -138,7 +139,7 @@ def example(
 ) -> str:
     """An example of a difference as text: the step from one state, before and now.
 
-    ``word`` is the kind of difference, of ``_WORDS``.
+    ``word`` is the kind of difference, one of ``_WORDS``.
     """
     sentence, (old, new) = _sentence(b or a), models
     if word == "otherwise":

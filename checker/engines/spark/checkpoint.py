@@ -263,7 +263,7 @@ class SparkCheckpoint(CheckpointDirectory):
             return np.asarray(column.to_numpy(), dtype=np.uint64)
 
     def origin(self, number: int, level: CommittedLevel, index: int) -> tuple[int, int]:
-        """The step to state ``index`` of level ``number``: its source's index in the level before, and its instance."""
+        """The last step of a run to a state of level ``number``: (index of its source one level before, instance)."""
         if not 0 <= index < level.size:
             raise self.damaged(_manifest(number))
         part = level.part_of(index)

@@ -191,13 +191,12 @@ class Choices:
 
 
 def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
-    """The fates of the instances in each state as plain data, for the page.
+    """The fate of each instance in each state as plain data, for the page.
 
-    Each state has a flat list, instance, fate, instance, …: all of them in the first state, then only those that
-    changed.
-
-    ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``. A state of another model
-    has no fates; it is empty in ``states``, and false in ``known``.
+    The data has the form ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states",
+    "known"}``. ``states`` has for each state a flat list: instance, fate, instance, fate, …. The first list has all
+    instances; each later list has only those with a new fate. For a state of another model, the list is empty, and
+    ``known`` has false.
     """
     found = Choices(model)
     states: list[list[int]] = []

@@ -162,7 +162,7 @@ class VisitedRuns:
 
 
 class _Marking:
-    """A call marks the table's fingerprints that are in a range of a run's blocks, and returns the number of marks."""
+    """Marks the fingerprints of a table that are also in a range of a run's blocks; a call returns their number."""
 
     def __init__(self, table: Table, marks: Words) -> None:
         self._table, self._marks = table, marks
