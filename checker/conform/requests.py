@@ -187,9 +187,7 @@ class _Table:
     ) -> KafkaRequest:
         """A request about a partition. ``handle`` decides the answer.
 
-        ``described`` is the condition that the model describes the controller's reaction. ``action`` is the
-        corresponding action instance, without the partition. ``decision`` gives further fields of the model's
-        ``Decision``, each as a function of the state.
+        ``decision`` gives further fields of the model's ``Decision``, each as a function of the state.
         """
 
         def expect(p: Controller, state: State) -> ExpectedAnswer:
@@ -254,14 +252,9 @@ class _Table:
         doubled: bool = False,
         recovering: bool = False,
     ) -> KafkaRequest:
-        """An AlterPartition request that proposes ``isr``. The other arguments make it deviate from a leader's request.
+        """An AlterPartition request that proposes ``isr``. Other arguments make it deviate from a leader's request.
 
-        - ``stale``: an ISR member for which the request has the epoch of its former incarnation
-        - ``sender``: the broker that sends the request; None: the leader
-        - ``more``: numbers to add to the request's epochs, by field
-        - ``version``: the version of the request; below 3, the ISR has no broker epochs
-        - ``doubled``: the first member comes twice in the ISR
-        - ``recovering``: the leader recovery state is RECOVERING
+        ``stale``: a member with its former epoch. ``more``: numbers added to epochs. ``doubled``: first member twice.
         """
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
@@ -307,8 +300,7 @@ class _Table:
     def directories(self, place: Place) -> Iterator[KafkaRequest]:
         """Events: a replica's directory fails, or the replica is assigned to another directory.
 
-        In a topic there are no such events, because the bridge has one directory per broker: both partitions would
-        share it.
+        In a topic there are none: the bridge has one directory per broker, which both partitions would share.
         """
         if place is not None:
             return
@@ -352,11 +344,7 @@ class _Table:
     # --- elections and reassignments ------------------------------------------------------------------------
 
     def elections(self, place: Place) -> Iterator[KafkaRequest]:
-        """Requests for an election of each type.
-
-        In a topic, the same request for one partition is also compared with the periodic task's action in this
-        partition.
-        """
+        """Elections of each type. In a topic, each request is also compared with the periodic task of one partition."""
         for kind in ("PREFERRED", "UNCLEAN"):
             election = getattr(ElectionType, kind)
 
@@ -428,10 +416,7 @@ class _Table:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
     def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
-        """The end of a broker's session. It fences the broker; if the broker is fenced, action ``other`` is the effect.
-
-        ``name`` is the action that corresponds to the request.
-        """
+        """The end of a session. It fences the broker; a broker already fenced gets the effect of action ``other``."""
         broker = self.t.broker.lift(number)
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
@@ -459,8 +444,7 @@ class _Table:
     ) -> KafkaRequest:
         """A heartbeat in which the broker asks to be fenced (``fence``) or to shut down (``stop``).
 
-        With ``behind``, the broker has not replayed its registration. With ``elsewhere``, the broker leads a
-        partition outside the model.
+        ``behind``: it has not replayed its registration. ``elsewhere``: it leads a partition outside the model.
         """
         action: tuple[str, tuple[Any, ...]] | None = None
         if not (fence or behind):
@@ -534,10 +518,8 @@ class _Table:
     ) -> str:
         """The name of the broker state after a heartbeat, by the model's rule. No broker has sent a metadata offset.
 
-        - ``flags``: True each if the broker asks to be fenced, asks to shut down, has not replayed its registration
-        - ``was``: the broker's state before the heartbeat
-        - ``leads``: True if the broker leads a partition
-        - ``others``: True if another broker is active
+        ``flags``: the broker wants to be fenced, wants to shut down, has not replayed its registration. ``was`` is the
+        broker's state before the heartbeat. ``leads``: it leads a partition. ``others``: another broker is active.
         """
         fence, stop, behind = flags
         t = ControllerTypes(len(self.brokers), self.p.rules_on)  # without bounds on offsets
@@ -595,12 +577,7 @@ class _Table:
     def register(
         self, number: int, clean: bool, live: bool = False, version: int = 4, knows_feature: bool = True
     ) -> KafkaRequest:
-        """The registration of a broker's new incarnation, after a clean shutdown if ``clean``.
-
-        - ``live``: the session of the previous incarnation is still open
-        - ``version``: the version of the request; below 3, ``clean`` has no effect
-        - ``knows_feature``: False if the broker does not support the feature of the ELR
-        """
+        """The registration of a new incarnation. With ``live``, the session of the former incarnation is still open."""
         broker = self.t.broker.lift(number)
         usual = not live and version == 4 and knows_feature
 
@@ -674,10 +651,7 @@ class _Table:
     # --- settings ---------------------------------------------------------------------------------------
 
     def settings(self) -> Iterator[KafkaRequest]:
-        """Changes of settings: min.insync.replicas, unclean election, ELR level, and the size of the first partition.
-
-        Some changes of min.insync.replicas are refused.
-        """
+        """Changes of min.insync.replicas (some refused), unclean election, ELR level, and first partition's size."""
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
             op = {"name": "changeMinIsr", "value": value}
@@ -710,11 +684,7 @@ class _Table:
         return KafkaRequest(op, expect, (name, tuple(parameters.values())))
 
     def refused_min_isr(self, resource: str, name: str | None, value: str | None) -> KafkaRequest:
-        """A change of min.insync.replicas that the controller refuses while the ELR is on.
-
-        ``name`` is the broker's id, "" for all brokers, or None for the topic; ``value`` None removes the setting.
-        While the ELR is off, the answer is not compared.
-        """
+        """A change of min.insync.replicas that is refused while the ELR is on. Without the ELR, it is not compared."""
         of = handlers.Resource.TOPIC if resource == "TOPIC" else handlers.Resource.BROKER
         of = handlers.Resource.CLUSTER if name == "" else of
 

@@ -237,8 +237,8 @@ def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
 def read_trace(file: File) -> tuple[Request, list[StepLine]]:
     """The request and the lines of a trace. Raises InputError if the trace is unreadable or cannot be explored.
 
-    A trace can be explored if it is a run of a built-in protocol from an initial state, without hidden steps, with an
-    action at each step, and of at most ``LONGEST`` lines.
+    A trace can be explored if it is a run of a built-in protocol with at most ``LONGEST`` lines. The run must begin
+    in an initial state, and have an action at each step, without hidden steps.
     """
     try:
         trace = read_run(file)

@@ -61,8 +61,8 @@ def idle(model: Model, request: Request, result: SearchResult) -> Idle:
 def constant_properties(model: Model) -> dict[str, str]:
     """The properties that check nothing, each with a predicate such as "is true in every state". Goals are left out.
 
-    Such a property has the same value in every state or step, has a premise that never holds, or reads only values that
-    no step writes.
+    Such a property has the same value in every state or step, or its premise never holds, or no step writes any
+    value that it reads.
     """
     found = {}
     for prop in model.properties:

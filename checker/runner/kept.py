@@ -1,7 +1,7 @@
 """Stored results of `check`: an unchanged scenario is not explored again.
 
-A result is stored under the key of its request, so that an unchanged protocol is not even traced. The search is also
-stored under the key of the traced model, so that a change of text that leaves the model equal needs no search. Both
+A result is stored under the key of its request, so that an unchanged protocol is not even traced. The search is
+also stored under the key of the traced model. So a changed text that gives an equal model needs no search. Both
 keys include everything else that a result depends on: expectations, workers, libraries and environment variables. A
 search that a limit or an option ended early is not stored.
 """
@@ -113,7 +113,7 @@ def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) 
 
 
 def search(model: Model, request: Request, options: SearchOptions) -> KeptSearch | None:
-    """The stored search of an unchanged request, or of an equal traced model; None if there is none."""
+    """The stored search of the unchanged request, or else of an equal traced model; None if there is none."""
     asked = asked_of(request, options)
     known = cache.found(KeptResult, model.identity, *asked)
     return cache.found(KeptSearch, _traced(model, request), *asked) if known is None else known.kept

@@ -194,7 +194,7 @@ OPTION = "--property"
 """The option that names the properties and goals to check."""
 _SYMMETRY = "fairness tells steps apart that symmetry identifies; use --no-symmetry"
 _OUTSIDE = "--outside takes no step outside the bounds"
-"""The reasons why a liveness property that no option or scenario names is not checked."""
+"""The reasons for not checking a liveness property that neither an option nor the scenario names."""
 
 
 @dataclass(frozen=True)
@@ -522,8 +522,8 @@ def asked(
 ) -> Request:
     """The request for a scenario or a protocol, with overriding settings.
 
-    A text is a path or a name: the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to
-    ``directory``, if given), or the name of a protocol (``replication.controller``) or of a scenario. Raises
+    ``subject`` can be a text: the path of a ``.toml`` scenario or of a ``.py`` file with a protocol, or the name of
+    a scenario or of a protocol (``replication.controller``). A path is relative to ``directory``, if given. Raises
     InputError for an unknown subject, name or value, and TypeError for an unknown setting.
     """
     if unknown := settings.keys() - ScenarioSettings.__annotations__.keys():

@@ -51,9 +51,10 @@ class SearchOptions:
 class Progress:
     """The progress of a search: the level being expanded (initial states are level 1), counts, and resources.
 
-    ``queue`` is the number of states found but not yet expanded. ``memory_bytes`` is the size of the fingerprint
-    table and the frontier in memory, ``spilled_bytes`` the size of files on disk, ``seconds`` the time since the
-    search began.
+    - ``queue``: the number of states found but not yet expanded
+    - ``memory_bytes``: the size of the fingerprint table and the frontier in memory
+    - ``spilled_bytes``: the size of files on disk
+    - ``seconds``: the time since the search began
     """
 
     depth: int

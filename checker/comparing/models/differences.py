@@ -63,7 +63,7 @@ class ActionChange:
     asked: bool = False
     examples: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    """If no reached state shows a difference: another state that does, as changes from the initial state."""
+    """A state in which the action differs, if no reached state shows a difference: the changes from the initial one."""
     beyond: str = ""
     """"none" if the action does the same in every other state; the reason if the solver gave no answer; else ""."""
     reached_by: str = ""

@@ -97,9 +97,9 @@ class States:
                 self._beyond(change, pairs)
 
     def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
-        """Search for an unreached state in which an action's revisions differ, and add the state to ``change``.
+        """Search for an unreached state in which an action differs between the revisions, and add it to ``change``.
 
-        If there is none, or the solver gives no answer, ``change.beyond`` reports it.
+        If no state is found, ``change.beyond`` gets the reason: there is none, or the solver gave no answer.
         """
         try:
             found = unreached(pairs, self.new)

@@ -22,8 +22,8 @@ class Confirmed:
     ``due`` is the number (from 0) of the state in which the premise holds and after which no state reaches the
     goal. ``fairness`` has, for each fair group, the reason why the loop is fair to the group.
 
-    If the goal must hold forever, ``missed`` has, for each alternative of the goal, the number of a loop state in
-    which this alternative does not hold. ``due`` is then the least of these numbers.
+    ``missed`` is for a goal that must hold forever. For each alternative of the goal, it has the number of a loop
+    state in which the alternative does not hold. ``due`` is then the least of these numbers.
     """
 
     due: int
@@ -70,7 +70,7 @@ def confirm(
 
 
 def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> int:
-    """The number of the first state in which the premise holds and after which no state reaches the goal.
+    """The number of the first state in which the premise holds and from which on the goal is never reached.
 
     If ``kind.of_start``, only the initial state counts. Raises NotViolatedError if there is no such state.
     """

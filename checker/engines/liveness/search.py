@@ -33,8 +33,8 @@ class LivenessResult:
     """The result for a liveness property: a violating fair run, or None.
 
     ``premises`` counts the states (if ``kind.of_start``, initial states) in which the premise holds and the goal
-    does not. If the goal must hold forever, ``premises`` instead counts the states without the goal that a run can
-    reach from a state in which the premise holds. The count is a sum over all parameter values.
+    does not. If the goal must hold forever, it counts the states after the premise in which the goal does not hold.
+    The count is a sum over all parameter values.
     """
 
     violation: ViolatingRun | None

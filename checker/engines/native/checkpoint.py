@@ -496,7 +496,10 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """Move an array from ``store`` to ``file``, if it is in no saved file yet. Returns the saved array's handle."""
+    """The handle of an array in a saved file. If it is in no saved file yet, move it from ``store`` to ``file``.
+
+    ``source`` stands for the finished ``file``.
+    """
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))

@@ -116,12 +116,12 @@ class Unrolling:
         return constraints
 
     def holds(self, depth: int) -> dict[str, Term]:
-        """For each invariant, the condition that it holds in the state at this depth."""
+        """For each invariant, the condition that the state at this depth satisfies it."""
         translate = self._translators[depth - 1]
         return {p.name: translate(p.node) for p in self.model.properties}
 
     def step_holds(self, depth: int) -> dict[str, Term]:
-        """For each step property, the condition that it holds for the step to this depth; empty for depth 1."""
+        """For each step property, the condition that the step to this depth satisfies it; empty for depth 1."""
         if depth < 2 or not self.model.step_properties:
             return {}
         translate = Translator(self.numbers, [*self.states[depth - 2], *self.states[depth - 1]])

@@ -63,7 +63,8 @@ class Preserved:
 class InductionResult:
     """One verdict for each action and property, in the order of the model.
 
-    ``stopped_by`` is the reason why the check ended early, so that verdicts are missing; None if the check finished.
+    ``stopped_by`` is None if the check finished. Otherwise it is the reason why the check ended early, and some
+    verdicts are missing.
     """
 
     verdicts: list[Preserved] = field(default_factory=list)

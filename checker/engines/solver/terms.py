@@ -327,7 +327,7 @@ def _from_integer(term: Term, leaf: Leaf) -> Term:
 
 
 BEYOND = 1 << 80
-"""The value of parameters that bound epochs and offsets in a proof for all of them. Kafka's have at most 64 bits."""
+"""In a proof for all epochs and offsets: the value of the parameters that bound them. Kafka uses at most 64 bits."""
 
 
 APART = 40

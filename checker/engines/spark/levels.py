@@ -204,10 +204,7 @@ def successors(
 
 
 def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
-    """Write the arrays of rows in ``new``, and add to ``report``: the file, true premises, and violated invariants.
-
-    ``buffers`` is the source of ``new``, and has the violations in the last array.
-    """
+    """Write the arrays of rows that ``buffers`` yields as ``new``. Add file, premises and violations to ``report``."""
     places: dict[str, int] = {}
     for rows in new:
         for name, index in buffers.violated():
@@ -231,8 +228,7 @@ def share(
 ) -> Iterator[tuple[int, Words]]:
     """Yield a bucket's states in a level (None: all states) in groups, as (index of the group's first state, states).
 
-    If the level is not divided into buckets, each bucket gets a range of states. Raises InputError for a damaged
-    file.
+    If the level is not divided into buckets, each bucket gets a range of states. Raises InputError for a damaged file.
     """
     for part in level.parts:
         start, end = 0, part.count
@@ -699,8 +695,5 @@ def _sum(lists: Iterable[list[int]]) -> list[int]:
 
 
 def buckets_for(cores: int) -> int:
-    """The number of buckets for this number of cores: a power of two, because division by it is fast.
-
-    It is at least 8, and at least 4 per core on up to 64 cores.
-    """
+    """The number of buckets: a power of two, for fast division. At least 8, and 4 per core on up to 64 cores."""
     return 1 << max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

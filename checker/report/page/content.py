@@ -378,7 +378,10 @@ class PageOutput:
             refuse_unwritable("--html", target)
 
     def write(self, request: Request, runs: Sequence[ShownRun], none: str) -> str:
-        """Write the page of a scenario's runs. Returns a line for the terminal, as ``write_about``."""
+        """Write the page of a scenario's runs, and return a line about it for the terminal.
+
+        ``none`` is the reason why there are no runs, if ``runs`` is empty.
+        """
         return self.write_about(request.scenario.title or request.scenario.name, about(request), runs, none)
 
     def write_about(

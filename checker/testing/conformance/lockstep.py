@@ -126,8 +126,8 @@ class Lockstep:
     def possible(self) -> tuple[list[int], list[int]]:
         """Two lists of operations to try: those that the model takes in some present state, and those it takes in none.
 
-        An operation is left out if, in some present state, its step is pruned at a bound (CUT), or the contract
-        does not include it there (SENSELESS).
+        An operation is left out if it has the verdict CUT (pruned at a bound) or SENSELESS (not in the contract) in
+        some present state.
         """
         kinds = [self._judged(state) for state in self.states]
         takes: list[int] = []
