@@ -273,12 +273,12 @@ def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
 class RuleUse:
     """How often a rule makes a difference, in numbers of pairs (state, parameter values of an action).
 
-    - ``forbids``: the step is enabled only without the rule
-    - ``allows``: the step is enabled only with the rule
-    - ``changes``: the step leads to another state with the rule than without it
+    - ``forbids``: in how many pairs the action is enabled only without the rule
+    - ``allows``: in how many pairs the action is enabled only with the rule
+    - ``changes``: in how many pairs the action is enabled both ways, but leads to different states
     - ``actions``: the actions that the rule affects in some state
-    - ``asked``: False if nothing is counted, because the protocol without the rule has other state fields or cannot
-      be traced
+    - ``asked``: False if nothing is counted, because the protocol without the rule has other state fields or cannot be
+      traced
     """
 
     name: str

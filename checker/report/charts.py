@@ -44,7 +44,8 @@ class InFlight:
 class Delivered:
     """A delivery that a step makes from one lane to another.
 
-    ``left`` is the element of the state that held the delivered value, as (field, index); None if the step sent it.
+    ``left`` is the element of the state that held the delivered value, as (field, index). It is None if the step itself
+    sent the value.
     """
 
     title: str

@@ -131,7 +131,7 @@ def follow(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> C
 
 
 def _asked(model: Model, violation: ViolatingRun) -> dict[str, Any]:
-    """Facts about an invalid run, for the report of the internal error."""
+    """The facts about an invalid run that the report of the internal error lists."""
     return {
         "protocol": model.protocol.name,
         "parameters": dict(sorted(model.protocol.parameter_values.items())),
@@ -452,7 +452,7 @@ class AbstractStep:
 
     - ``changes``: for the path of each changed value, a pair: the value before and the value after
     - ``near``: if the step is not allowed, the actions most similar to it
-    - ``leaves``: for each value outside its type in the abstract state after the step, its path and interval as text
+    - ``leaves``: a text for each value that lies outside its type in ``state``: its path, and the type's interval
     """
 
     action: str | None

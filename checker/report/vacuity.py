@@ -238,10 +238,10 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """Yield the protocol with small parameters that allow almost every action: without rules, then with the request's.
+    """Yield the protocol with small parameters that allow almost every action, first without rules, then with some.
 
-    The parameters are the defaults, or 1 for a default of 0. Results are cached for all scenarios of the protocol.
-    Steps may write other values than in the scenario.
+    The parameters are the defaults, or 1 for a default of 0. The second time, the request's rules are on. Results are
+    cached for all scenarios of the protocol. Steps may write other values than in the scenario.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable

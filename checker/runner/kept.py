@@ -88,8 +88,8 @@ def now() -> str:
 def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) -> dict[int, Result]:
     """The stored results of unchanged requests, by position in ``requests``. No protocol is traced.
 
-    The results have no model, so they cannot show runs. Results that are not as expected are left out. If ``runs`` is
-    False, results that have runs are left out, too.
+    The results have no model, and so cannot show their runs. Therefore results that are not as expected are left out
+    and, unless ``runs`` is True, all results that have runs.
     """
     found: dict[int, Result] = {}
     for number, request in enumerate(requests):

@@ -80,7 +80,7 @@ class ScenarioRun:
 
     @classmethod
     def of(cls, result: Result, verbose: bool) -> ScenarioRun:
-        """The run of a result. It has lines with ``verbose``, or if the result is not as expected."""
+        """The run of a result. It has no lines if the result is as expected, unless ``verbose`` is True."""
         lines = result.told_runs(full=verbose, width=width()) if verbose or result.broken else ()
         return cls(replace(result, model=None), tuple(lines))
 

@@ -139,7 +139,7 @@ class ModelMachine(RuleBasedStateMachine):
         return self.interpreter.violated(state) + broken
 
     def _choose(self, taste: int, order: int) -> tuple[int, Scalars | None]:
-        """The number of the preferred enabled step, and the state after it. The state is None if there is no step."""
+        """The number of the preferred enabled step, and the state after it; (-1, None) if there is no step."""
         while self.possible:
             action = self.preferences.action(taste, order, list(self.possible))
             numbers = self.possible[action]

@@ -128,7 +128,7 @@ def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
 
 
 def described(model: Model, state: Scalars) -> list[str]:
-    """The fields of a state that differ from the first initial state, one line each."""
+    """The fields in which a state differs from the first initial state, one line each."""
     special = Interpreter(model).changes(model.first_initial, state)
     type_ = model.protocol.state
     return [f"{path}  {text.say(text.at(type_, path), value)}" for path, (_, value) in special.items()]

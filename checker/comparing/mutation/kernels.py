@@ -92,7 +92,7 @@ class MutantKernels(CutKernels):
         return output.start
 
     def _groups(self) -> list[tuple[int, list[tuple[int, Instance]], list[tuple[int, Instance]]]]:
-        """For each bit, its instances with mutants, and the same instances without mutants."""
+        """For each bit: the bit, the instances of its actions with mutants, and the same instances without mutants."""
         bits = bits_of(self.model)
         found = []
         for bit in sorted(set(bits.values())):

@@ -201,7 +201,7 @@ class _Walk:
                 self._go(nearest(self.steps, self.at, self._inside, lambda s: s == self.entry))
 
     def _serve(self, weak: Bits, strong: Bits) -> None:
-        """Go to the nearest state that closes one of these groups, and take a step of the group if necessary."""
+        """Go to the nearest state that closes one of these groups; if only a step closes the group, take it."""
         self._go(nearest(self.steps, self.at, self._inside, lambda s: self._serves(s, weak, strong)))
         self._take(weak | strong)
 

@@ -176,8 +176,8 @@ def _not_in_table(run: SearchState) -> int:
 def _not_on_disk(run: SearchState) -> int:
     """The result of ``unvisited`` for a visited set on disk.
 
-    Batches of restored fingerprints are put into the table, and looked up in the sorted runs. A duplicate in a batch
-    ends the count with a positive number.
+    The restored fingerprints are put into the table in batches, and each batch is looked up in the sorted runs. If a
+    batch has a duplicate, the count ends early, with a positive number.
     """
     delayed, table, missing = run.delayed, run.table, 0
     assert delayed is not None

@@ -299,7 +299,7 @@ class NativeLevels(SearchState):
             self._note(self.step_names, bits, number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
 
     def _note(self, names: Sequence[str], bits: int, *place: int) -> None:
-        """Record ``place`` as the violation of each property whose bit is set, unless the property has one already."""
+        """Record ``place`` as the first violation of each property whose bit is set, unless it was violated before."""
         for i, name in enumerate(names):
             if bits >> i & 1:
                 self.found.setdefault(name, place)

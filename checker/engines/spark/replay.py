@@ -74,7 +74,11 @@ class ReplayTotals:
 class SparkReplay:
     """Replays inputs in a Spark session.
 
-    ``stopped`` returns True to stop the replay. ``progress`` is called with a line of text.
+    - ``switched``: rules that override the profile's
+    - ``progress``: called with a line of text
+    - ``stopped``: returns True to stop the replay
+    - ``shares``: the number of shares of a divided log; None: one per core
+    - ``large``: a log with fewer bytes is not divided, except for tables
     """
 
     def __init__(
@@ -114,7 +118,8 @@ class SparkReplay:
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
         """The metadata log of an input that is worth dividing into shares; None if one task should replay the input.
 
-        Raises InputError if ``out`` is given, but the input is not a metadata log alone.
+        ``inputs`` is the number of all inputs. Raises InputError if tables are requested (``out``), but the input is
+        not a metadata log alone.
         """
         if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps or one.request_logs:
             if out is not None:

@@ -226,7 +226,12 @@ class Lockstep:
         before: Sequence[Scalars] = (),
         numbers: Sequence[int] = (),
     ) -> None:
-        """Keep the states of ``allowed`` that fit the observation. Raises Mismatch if none is left."""
+        """Keep the states of ``allowed`` that fit the observation. Raises Mismatch if no state is left.
+
+        The other arguments are for the message: the operation as text, its outcome (None at the start), the states
+        before it, and the numbers of the instances that can stand for it. Raises AdapterError if the observation is not
+        a state.
+        """
         observed = self.adapter.observe()
         seen = Seen()
         self.told.append(f"{len(self.told) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}")
@@ -274,10 +279,10 @@ class Lockstep:
         before: Sequence[Scalars],
         numbers: Sequence[int],
     ) -> list[str]:
-        """The reason why no state is left, as lines.
+        """The reason why no state is left, as lines. ``seen`` is the observation; the rest is as for ``_keep``.
 
-        It is one of these: the fields in which the most similar allowed state differs from the observation; the guards
-        that refuse the operation; or that the model carries the operation out.
+        If states are allowed, the lines show how the most similar one differs from the observation. Otherwise they show
+        that the model carries the operation out, or the guards that refuse it in the model.
         """
         if allowed:
             found = [self._differences(state, seen) for state in allowed]
