@@ -38,8 +38,8 @@ from highwater.checker.engines.state_graph import Words
 GROUP = 1 << 18
 """The most states that are expanded together.
 
-A row group of a file is read as a whole, so its size is similar: from this number of states to twice this number. Only
-the last row group of a file may be smaller.
+A row group of a file is read as a whole. It has between this number and twice this number of states. Only the last row
+group of a file may have fewer.
 """
 Fingerprints = Callable[[Words], Words]
 """Computes the fingerprints of packed states."""
