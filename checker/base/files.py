@@ -208,7 +208,7 @@ _INT64 = 1 << 63
 
 
 def read_text(path: Path, times: int = 1) -> str:
-    """The text of a file of at most ``times`` ``MOST_BYTES``.
+    """The text of a file. The file may have at most ``times`` * ``MOST_BYTES`` bytes.
 
     Raises FileNotFoundError if there is no file, and InputError if it is not regular, unreadable, too large, or not
     UTF-8.
@@ -261,9 +261,9 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path, times: int = 1) -> Any:
-    """The JSON value in a file, of at most ``times`` the usual size and number of values.
+    """The JSON value in a file. ``times`` multiplies the usual limits on the size and the number of values.
 
-    Raises InputError if the file is invalid, and FileNotFoundError if it is missing.
+    Raises InputError if the file is invalid or exceeds a limit, and FileNotFoundError if it is missing.
     """
     text = read_text(path, times)
     _refuse_many(path, text, times)

@@ -184,9 +184,10 @@ def _processes(scenarios: int, engine: Engine, options: SearchOptions) -> int:
 
 
 def _for_spark(requests: Sequence[Request], named: bool, say: Callable[[str], None]) -> Iterator[Request]:
-    """The requests without their liveness properties, which Spark cannot check; a note lists what is skipped.
+    """The requests without their liveness properties, which Spark cannot check; a note lists these properties.
 
-    A request that has only liveness properties is left out or, if scenarios are ``named``, raises InputError.
+    A request that has only liveness properties is left out. If the user ``named`` its scenario, InputError is
+    raised instead.
     """
     for request in requests:
         live = ", ".join(p.name for p in request.liveness)

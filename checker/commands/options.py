@@ -28,7 +28,7 @@ Function = Callable[..., Status]
 MOST_WORKERS = 1024
 """The most threads or processes that ``--workers`` accepts."""
 MOST_MEMORY = 2**20
-"""The most GiB that ``--memory`` means; a larger number means this one."""
+"""The largest number of GiB for ``--memory``; a larger number counts as this one."""
 
 
 class Positive(click.FloatRange):

@@ -112,7 +112,7 @@ def prove(
 
 
 def _unbounded(request: Request) -> Request:
-    """The request with a protocol in which epochs and offsets have no upper bound."""
+    """The request, with epochs and offsets that have no upper bound in the protocol."""
     from highwater.checker.engines.solver.terms import unbounded
 
     scenario = request.scenario

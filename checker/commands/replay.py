@@ -148,10 +148,10 @@ def _each(
     histories: list[RunHistory] | None,
     damaged: list[DamagedFileError],
 ) -> Iterator[Report]:
-    """The report of each input. The history of each is added to ``histories``, if given.
+    """Yield the report of each input. If ``histories`` is not None, add the history of each input to it.
 
-    Compressed files that are cut off or damaged are skipped; their errors are added to ``damaged``. Raises the first
-    one if no input is left.
+    A compressed file that is cut off or damaged is skipped, and its error is added to ``damaged``. Raises the first
+    of these errors if every input is skipped.
     """
     replayed = False
     for one in found:
@@ -179,10 +179,10 @@ def _refuse_by_engine(engine: str, spark_master: str | None, out: Path | None, p
 def _refuse_with_follow(
     follow: bool, without: Mapping[str, object], engine: str, beside: Mapping[str, object]
 ) -> None:
-    """Raises InputError for an option that excludes ``--follow``, or that requires ``--follow`` if it is missing.
+    """Raises InputError for an option that is not allowed with ``--follow``, or not allowed without it.
 
-    ``without`` (with the Spark engine) are options that exclude ``--follow``, ``beside`` are options that require it.
-    Each is a value by name; None if the option is not given.
+    ``without`` has the options that are not allowed with ``--follow``, besides the Spark engine. ``beside`` has the
+    options that are not allowed without it. Each is a value by name; None if the option is not given.
     """
     if follow:
         given = [name for name, value in without.items() if value is not None]
@@ -273,7 +273,7 @@ def _end(
 
 
 def _severity(report: Report) -> tuple[int, bool, int]:
-    """A sort key: worst incident first, then reports that are not ``explained``, then the most lost records."""
+    """A sort key: the worst incident first, then reports with unexplained changes, then the most lost records."""
     found = report.incidents
     lost = sum(i.lost or 0 for i in found if i.certain)
     return SEVERITIES.index(found[0].severity) if found else len(SEVERITIES), report.explained, -lost

@@ -99,7 +99,7 @@ class Coverage:
 
     @property
     def never_possible(self) -> set[str]:
-        """The actions that the parameters of a source exclude, and that are enabled in no state of any source."""
+        """The actions that the parameters of at least one source exclude, and that no state of any source enables."""
         return {name for name in self.ruled_out if not self.steps[name]}
 
 
@@ -132,7 +132,10 @@ def add_trace(
     profile: str | None = None,
     rules: bool = True,
 ) -> None:
-    """Replay a trace, and add the counts in the states that fit it. Raises TraceError if the trace is invalid."""
+    """Replay a trace, and add the counts in the model's states that fit the trace.
+
+    Raises TraceError if the trace is invalid.
+    """
     trace = read_run(path)
     _, interpreter = model_for(trace.meta, switches, profile)
     model = interpreter.model
@@ -215,7 +218,7 @@ class SiteQuestion:
     """Three conditions on a state, for a site and one combination of its action's parameter values.
 
     For a guard: the guard is true; it is false; it is the only false guard. For a branch, if all guards before the
-    branch are true: its condition is true; its condition is false; (unused).
+    branch are true: its condition is true; its condition is false; the third condition is not used.
     """
 
     site: Site
@@ -239,7 +242,10 @@ def _guards(instance: Instance) -> Iterator[SiteQuestion]:
 
 
 def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
-    """The ``SiteQuestion`` of each ``where`` with a condition that is not constant; traces the action again."""
+    """The ``SiteQuestion`` of each ``where`` in an instance, except those with a constant condition.
+
+    To find them, the action is traced again.
+    """
     found: dict[tuple[str, int], SiteQuestion] = {}
     name = instance.action.name
 
@@ -267,12 +273,12 @@ def _branches(model: Model, instance: Instance) -> Iterator[SiteQuestion]:
 class RuleUse:
     """How often a rule makes a difference, in numbers of pairs (state, parameter values of an action).
 
-    - ``forbids``: the step is enabled only without the rule
-    - ``allows``: the step is enabled only with the rule
-    - ``changes``: the step leads to another state with the rule than without it
+    - ``forbids``: in how many pairs the action is enabled only without the rule
+    - ``allows``: in how many pairs the action is enabled only with the rule
+    - ``changes``: in how many pairs the action is enabled both ways, but leads to different states
     - ``actions``: the actions that the rule affects in some state
-    - ``asked``: False if nothing is counted, because the protocol without the rule has other state fields or cannot
-      be traced
+    - ``asked``: False if nothing is counted, because the protocol without the rule has other state fields or cannot be
+      traced
     """
 
     name: str
@@ -321,9 +327,10 @@ def uses(model: Model, states: Words) -> list[RuleUse]:
 
 @dataclass
 class _Asked:
-    """An instance, and in ``others``, for each rule that changes the instance, the instance without the rule.
+    """An instance, with and without each rule that changes it.
 
-    None means that there is no such instance.
+    ``step`` is the instance with all rules. ``others`` has, for each rule that changes the instance, the instance
+    without this rule. None stands for an instance that does not exist, with all rules or without this rule.
     """
 
     action: str
@@ -332,7 +339,7 @@ class _Asked:
 
 
 def _without(model: Model, rule: str) -> Model | None:
-    """The model with one rule off; None if its states then have other fields, or it cannot be traced."""
+    """The model with one rule off; None if it has other state fields than ``model``, or cannot be traced."""
     try:
         protocol = type(model.protocol)(vars(model.protocol.p), model.protocol.rules_on - {rule})
         without = Model(protocol)

@@ -245,8 +245,8 @@ def _rows(text: list[str], sites: dict[int, list[Site]], coverage: Coverage) -> 
 def _kind(sites: list[Site], coverage: Coverage) -> str:
     """How well a line is exercised: "full", "part" or "none".
 
-    A guard has three counts and a branch has two. The line is "full" if each count is above zero for some action on
-    the line, and "none" if at most one count is above zero.
+    A guard has three counts and a branch has two. A count is reached if it is above zero for some action on the
+    line. The line is "full" if all counts are reached, and "none" if at most one count is reached.
     """
     counts = [coverage.sites[s] for s in sites]
     wanted = 3 if any(s.kind == GUARD for s in sites) else 2

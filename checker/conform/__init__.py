@@ -1,1 +1,1 @@
-"""Comparison of the model with Kafka's own controller: both answer every request in every state."""
+"""Comparison of the model with Kafka's own controller: both receive every request in every state."""

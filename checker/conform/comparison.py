@@ -102,9 +102,10 @@ class KafkaComparison:
     # --- paths ------------------------------------------------------------------------------------------
 
     def paths(self, states: NDArray[Any], last: NDArray[Any] | None = None) -> list[list[int]]:
-        """For each state, the numbers of the requests on a shortest path to it.
+        """For each state, the numbers of the requests on a path to it.
 
-        ``last`` has the number of a graph step to each state, or -1. If there is one, the path ends with this step.
+        ``last`` has, for each state, the number of a graph step to the state, with which the path ends; -1: no such
+        step. Apart from this step, paths are shortest paths.
         """
         graph = self.graph
         ends: list[list[int]] = [[] for _ in states]
@@ -125,7 +126,10 @@ class KafkaComparison:
         return [[n for n in row if n >= 0] + end for row, end in zip(rows, ends, strict=True)]
 
     def other_steps(self) -> NDArray[np.int64]:
-        """For each state, a step to it that is neither a loop nor the last step of its stored path; -1 without one."""
+        """For each state, a step to it that is not on the shortest path that the graph stores; -1 if there is none.
+
+        Steps from a state to itself do not count.
+        """
         graph, found = self.graph, np.full(len(self.graph.states), -1, dtype=np.int64)
         targets = graph.targets.astype(np.int64)
         off = (graph.parents[targets] != graph.sources) | (graph.parent_instances[targets] != graph.instances)
@@ -238,10 +242,11 @@ class KafkaComparison:
         codes: Numbers,
         result: ConformResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """Choose one expectation for each request with two events: the first that Kafka's answer fits, else the first.
+        """Choose an expectation for each request with two events: the first that equals Kafka's answer, else the first.
 
-        Returns the arrays of ``expected`` with one row for each request. Counts in ``result`` the answers that fit
-        only if both events are decided on the state before the request.
+        ``expected`` has three rows for such a request: the two orders, and both events decided on the state before
+        it. Returns the arrays of ``expected`` with one row for each request. Counts in ``result`` the answers that
+        equal only the third expectation.
         """
         before, seen_errors, seen = answers
         now, errors, described, then = expected
@@ -316,7 +321,11 @@ class KafkaComparison:
         result.not_compared.update(by_kind)
 
     def _check_steps(self, block: NDArray[Any], then: Numbers) -> None:
-        """Raises InternalError if a graph step leads to another observation than ``then`` has for its request."""
+        """Raises InternalError if a graph step and the expectation of its request lead to different observations.
+
+        ``block`` has the numbers of the states before the steps, ``then`` the expected observations after each
+        request.
+        """
         graph = self.graph
         places = np.concatenate([np.arange(graph.offsets[s], graph.offsets[s + 1]) for s in block])
         rows = np.repeat(np.arange(len(block)), graph.offsets[block + 1] - graph.offsets[block])

@@ -50,7 +50,7 @@ public class {name} {{
 
 
 class JunitFile:
-    """The Java test of ``--junit``. Raises InputError if the file's name is no name of a Java test."""
+    """The Java test of ``--junit``. Raises InputError if the file's name cannot be the name of a Java test."""
 
     def __init__(self, target: Path, output: JsonOutput) -> None:
         if target.suffix != ".java" or not _NAME.fullmatch(target.stem):

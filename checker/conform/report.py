@@ -1,4 +1,4 @@
-"""A comparison with Kafka as text and as JSON; a difference with its path, and the files that repeat differences."""
+"""A comparison with Kafka as text and as JSON, and the files from which one difference can be repeated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ExpectedOutcome(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RequestFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The content of a file that repeats a difference: a path, a request, and the expected outcome."""
+    """The content of a file from which a difference can be repeated: a path, a request, and the expected outcome."""
 
     format: str
     scenario: dict[str, Any]
@@ -215,7 +215,7 @@ def _side_by_side(model: dict[str, Any], kafka: dict[str, Any], title: str = "mo
 
 
 def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestFile:
-    """The content of the file that repeats a difference. ``found`` is the result of ``example``."""
+    """The content of a file from which this difference can be repeated. ``found`` is the result of ``example``."""
     model = found["model"]
     return RequestFile(
         FORMAT,
@@ -229,7 +229,7 @@ def request_file(comparison: KafkaComparison, found: dict[str, Any]) -> RequestF
 
 
 def read_request_file(path: Path) -> RequestFile | WalkFile:
-    """Read the file that repeats a difference. Raises InputError if it is invalid."""
+    """Read a file from which a difference can be repeated. Raises InputError if it is invalid."""
     text = read_text(path)
     try:
         walks = f'"{WALK_FORMAT}"' in text
@@ -244,9 +244,10 @@ def read_request_file(path: Path) -> RequestFile | WalkFile:
 
 
 def repeated(place: Path, file: RequestFile | WalkFile, bridge: Bridge) -> tuple[bool, list[str]]:
-    """Repeat the difference of a file (at ``place``). Raises InputError if its request cannot be repeated.
+    """Send the request or the walk of a file to Kafka's code again. Raises InputError if this is not possible.
 
-    Returns a pair: True if Kafka now answers as the file expects; the expected and Kafka's answer as lines of text.
+    ``place`` is the file's path. Returns a pair: True if Kafka now answers as the file expects; and the expected
+    answer and Kafka's answer as lines of text.
     """
     try:
         if isinstance(file, WalkFile):

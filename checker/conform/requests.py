@@ -46,7 +46,7 @@ MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
 @dataclass(frozen=True)
 class ExpectedAnswer:
-    """The error that the sender should receive.
+    """The answer that the model expects: ``error`` is the error that the sender should receive.
 
     ``described`` is false if the model does not describe the controller's reaction; then nothing is compared.
     """
@@ -150,7 +150,7 @@ _TASKS: dict[str, Task] = {
 
 
 class _Table:
-    """All requests of a protocol, made kind by kind.
+    """All requests of a protocol, made kind by kind. ``place`` is a partition's number in a topic, else None.
 
     An operation is as in a recording, but without fields such as epochs: the bridge adds their current values.
     """
@@ -218,7 +218,7 @@ class _Table:
     # --- the leader -------------------------------------------------------------------------------------
 
     def leader(self, place: Place) -> Iterator[KafkaRequest]:
-        """AlterPartition requests for every ISR: as the leader would send them, and with one deviating field each."""
+        """AlterPartition requests for every ISR: as the leader would send them, and with one field that deviates."""
         for isr in self.subsets:
             op = {"name": "alterPartition", "newIsr": isr}
             yield self.alter(place, op, isr, action=("alter_partition", (tuple(isr), None)))
@@ -252,7 +252,10 @@ class _Table:
         doubled: bool = False,
         recovering: bool = False,
     ) -> KafkaRequest:
-        """An AlterPartition request for an ISR. ``more`` is added to epochs; member ``stale`` has its former epoch."""
+        """An AlterPartition request that proposes ``isr``. Other arguments make it deviate from a leader's request.
+
+        ``stale``: a member with its former epoch. ``more``: numbers added to epochs. ``doubled``: first member twice.
+        """
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
         def proposal(p: Controller, s: Any) -> StructValue:
@@ -297,8 +300,7 @@ class _Table:
     def directories(self, place: Place) -> Iterator[KafkaRequest]:
         """Events: a replica's directory fails, or the replica is assigned to another directory.
 
-        The bridge has one directory per broker, which both partitions of a topic would share. So a topic has no such
-        event.
+        In a topic there are none: the bridge has one directory per broker, which both partitions would share.
         """
         if place is not None:
             return
@@ -342,7 +344,7 @@ class _Table:
     # --- elections and reassignments ------------------------------------------------------------------------
 
     def elections(self, place: Place) -> Iterator[KafkaRequest]:
-        """Requests for an election of each type. In a topic, they also stand for the periodic task in one partition."""
+        """Elections of each type. In a topic, each request is also compared with the periodic task of one partition."""
         for kind in ("PREFERRED", "UNCLEAN"):
             election = getattr(ElectionType, kind)
 
@@ -414,7 +416,7 @@ class _Table:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
     def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
-        """The end of a session, as action ``name``. It fences the broker; a fenced broker gets action ``other``."""
+        """The end of a session. It fences the broker; a broker already fenced gets the effect of action ``other``."""
         broker = self.t.broker.lift(number)
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
@@ -430,7 +432,7 @@ class _Table:
         )
 
     def stale_heartbeat(self, number: int) -> KafkaRequest:
-        """A heartbeat with a broker epoch that is not the registered one."""
+        """A heartbeat with a broker epoch other than the registered one."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             return ExpectedAnswer(Error.STALE_BROKER_EPOCH)
@@ -440,9 +442,9 @@ class _Table:
     def heartbeat(
         self, number: int, fence: bool, stop: bool, behind: bool, elsewhere: bool = False
     ) -> KafkaRequest:
-        """A heartbeat. With ``behind``, the broker has not replayed its registration.
+        """A heartbeat in which the broker asks to be fenced (``fence``) or to shut down (``stop``).
 
-        With ``elsewhere``, the broker leads a partition outside the model.
+        ``behind``: it has not replayed its registration. ``elsewhere``: it leads a partition outside the model.
         """
         action: tuple[str, tuple[Any, ...]] | None = None
         if not (fence or behind):
@@ -498,7 +500,7 @@ class _Table:
         return KafkaRequest({"name": "brokerHeartbeat", "broker": number, **named}, expect, action)
 
     def leads(self, p: Controller, s: State, broker: Number) -> Truth:
-        """True if a broker leads a partition that the bridge has."""
+        """True if a broker leads one of the partitions that the bridge has."""
         views = p.views(s) if isinstance(p, Topic) else [s]
         found = as_bool(False)
         for view in views:
@@ -559,7 +561,7 @@ class _Table:
     # --- registrations ----------------------------------------------------------------------------------
 
     def registering(self) -> Iterator[KafkaRequest]:
-        """Registrations (clean or not, in a session, in part, repeated, by old software), and removals of brokers."""
+        """Registrations of brokers (clean or not, in a session, in part, repeated, by old software), and removals."""
         for broker in self.brokers:
             for clean in (False, True):
                 yield self.register(broker, clean)
@@ -575,7 +577,7 @@ class _Table:
     def register(
         self, number: int, clean: bool, live: bool = False, version: int = 4, knows_feature: bool = True
     ) -> KafkaRequest:
-        """The registration of a broker's new incarnation. With ``live`` the previous incarnation's session is open."""
+        """The registration of a new incarnation. With ``live``, the session of the former incarnation is still open."""
         broker = self.t.broker.lift(number)
         usual = not live and version == 4 and knows_feature
 
@@ -627,7 +629,7 @@ class _Table:
             )
 
     def register_again(self, number: int) -> KafkaRequest:
-        """Another registration of a broker's current incarnation. If the broker is not registered, it counts as new."""
+        """Another registration of a broker's current incarnation. A broker that is not registered counts as new."""
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
             broker, gone = self.t.broker.lift(number), ~self.state_of(s, number).registered
@@ -649,7 +651,7 @@ class _Table:
     # --- settings ---------------------------------------------------------------------------------------
 
     def settings(self) -> Iterator[KafkaRequest]:
-        """Changes of min.insync.replicas (some refused), unclean election, ELR level, first partition's size."""
+        """Changes of min.insync.replicas (some refused), unclean election, ELR level, and first partition's size."""
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
             op = {"name": "changeMinIsr", "value": value}

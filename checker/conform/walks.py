@@ -353,7 +353,7 @@ class WalkComparison:
                 yield path
 
     def _to_open(self, start: int, open_steps: set[int], blocked: set[int]) -> list[int]:
-        """The shortest list of steps from a state that ends with an open step; empty if none is near."""
+        """The shortest list of steps from state ``start`` that ends with an open step; empty if none is near."""
         before, waiting = {start: -1}, deque([start])
         while waiting and len(before) < _NEAR:
             state = waiting.popleft()
@@ -630,7 +630,7 @@ def step_example(
 
 
 class WalkFile(msgspec.Struct, forbid_unknown_fields=True):
-    """The content of a file that repeats a difference: a path, and the model's observation after the path."""
+    """The content of a file from which a difference can be repeated: a path, and the model's observation after it."""
 
     format: str
     scenario: Plain

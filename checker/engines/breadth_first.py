@@ -71,7 +71,7 @@ class Visited(Protocol):
         """The counts of the search so far."""
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The step to state ``index`` of a level: its source's index in the level before, and its instance's number.
+        """The last step of a run to state ``index`` of a level: (index of its source in the level before, instance).
 
         For level 0: the index of the initial state, and 0.
         """
@@ -176,7 +176,7 @@ class BreadthFirst:
         return result
 
     def _violation(self, name: str, number: int, index: int, *last: int) -> ViolatingRun:
-        """The run to state ``index`` of level ``number``, followed by steps of the instances ``last``."""
+        """The run to state ``index`` of level ``number``, extended by steps of the instances ``last``."""
         first, path = predecessors(number, index, self.visited.origin)
         return ViolatingRun(name, self.visited.initial(first), (*path, *last))
 

@@ -46,9 +46,11 @@ class Engine:
     resume: bool = False
 
     def on_spark(self, scenarios: int) -> SparkOptions | None:
-        """Spark's options for this number of scenarios; None if the engine is not Spark.
+        """Spark's options for a command with ``scenarios`` scenarios; None if the engine is not Spark.
 
-        Raises InputError if Spark is not installed, or if an option does not fit the engine or ``scenarios``.
+        Raises InputError if Spark is not installed, if ``spark_master`` is set for another engine, or if the
+        options of the checkpoint are wrong: several scenarios with one checkpoint, or ``resume`` without a
+        checkpoint.
         """
         if self.name == "spark":
             return spark_options(self.spark_master, self.checkpoint, self.resume, scenarios)
@@ -59,7 +61,7 @@ class Engine:
     def in_memory(self) -> None:
         """Raises InputError if an engine other than Spark has a checkpoint option.
 
-        For commands in which all engines but Spark build the explored graph in memory.
+        This is for commands that build the explored graph in memory, except with Spark.
         """
         if self.name != "spark" and (self.checkpoint or self.resume):
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")
@@ -79,12 +81,12 @@ class Engine:
     def _kept(
         self, model: Model, options: SearchOptions, progress: ProgressCallback | None = None
     ) -> SearchResult:
-        """Run the search of this engine (native) with the checkpoint."""
+        """Run the native search with the checkpoint that the user's options name."""
         kept = replace(options, checkpoint=self.checkpoint, resume=self.resume)
         return search(self.name)(model, kept, progress)
 
     def request(self, scenario: Scenario, overrides: Overrides) -> Request:
-        """The request for a scenario with overrides, changed by ``fitted``. Raises InputError like ``fitted``."""
+        """The request for a scenario with overrides, adapted to this engine. Raises InputError like ``fitted``."""
         return self.fitted(Request.of(scenario, overrides), overrides.symmetry)
 
     def fitted(self, request: Request, symmetry: bool | None = None) -> Request:

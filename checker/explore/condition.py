@@ -220,10 +220,10 @@ class _Reading:
         raise _refuse(tree, "is called; there is size, any, all, count, enabled")
 
     def _each(self, tree: ast.GeneratorExp) -> list[Any]:
-        """For each value of the index, the part before ``for`` as a condition: ``… for i in index [if …]``.
+        """One condition for each value of an index, from ``… for i in index [if …]``: the part before ``for``.
 
-        Each condition is conjoined with the part after ``if``; values for which this part is constant false are left
-        out.
+        If there is an ``if``, the condition is conjoined with the part after it. A value for which that part is
+        always false is left out.
         """
         (loop, *more) = tree.generators
         over = self.of(loop.iter)

@@ -126,7 +126,7 @@ class Session:
         return fitting[0]
 
     def fates(self, state: Scalars) -> list[int]:
-        """A code for each instance, as in ``Choices.fates``: whether the instance can be taken in a state."""
+        """For each instance, a number that says whether it can be taken in a state, as in ``Choices.fates``."""
         return self.choices.fates(state)
 
     def possible(self, state: Scalars) -> list[int]:
@@ -237,8 +237,8 @@ def _options(changed: Mapping[str, Mapping[str, Any]]) -> str:
 def read_trace(file: File) -> tuple[Request, list[StepLine]]:
     """The request and the lines of a trace. Raises InputError if the trace is unreadable or cannot be explored.
 
-    A trace can be explored if it is a run of a built-in protocol from an initial state, without hidden steps, with an
-    action at each step, and of at most ``LONGEST`` lines.
+    A trace can be explored if it is a run of a built-in protocol with at most ``LONGEST`` lines. The run must begin
+    in an initial state, and have an action at each step, without hidden steps.
     """
     try:
         trace = read_run(file)
@@ -434,7 +434,10 @@ def _number(arguments: Arguments, name: str, default: int) -> int:
 
 
 def examples(state: Struct) -> tuple[str, str]:
-    """An example of a condition, and one of an expression to watch; "" if the state has no simple field for it."""
+    """A condition as an example, and an expression to watch as an example, made from the state's fields.
+
+    Each is "" if the state has no simple field for it.
+    """
     every = sorted(_simple(state, ""), key=lambda found: found[0].count("."))
     of_someone = sorted(every, key=lambda found: "[" not in found[0])
     number = next((f"{path} > {type.low}" for path, type in of_someone if isinstance(type, IntType)), "")

@@ -136,11 +136,11 @@ def _refuse_files(paths: Sequence[Path]) -> None:
 
 
 def _as_told(place: FollowerState | None, events: EventFile, has_logs: bool) -> FollowerState | None:
-    """``place``, brought forward to the last event in the file; None if there is neither a state nor an event.
+    """The state ``place``, updated by the events after it in the event file; None if there is no state and no event.
 
     A killed follower may have written events after its last state. After a restart, the same event can get another
-    number, because brokers' logs and the metadata log interleave differently. So incidents that the file has as open
-    or closed are added to ``place``, and are recognized by their ids.
+    number, because brokers' logs and the metadata log interleave differently. So the incidents of these events are
+    added to ``place`` as open or closed, and later events about them are recognized by the incidents' ids.
     """
     for event in events.after(0 if place is None else place.seq):
         place = FollowerState(0, 0, 0, {}, {} if has_logs else None) if place is None else place

@@ -407,7 +407,7 @@ class Hook:
         self._waiting: deque[bytes] = deque()
         self._changed = threading.Condition()
         self._deadline: float | None = None
-        """The end of the time for waiting events, once the follower ends."""
+        """The time at which the command for the last events is killed; None while the follower runs."""
         self._thread = threading.Thread(target=self._work, name="on-incident", daemon=True)
         self._thread.start()
 

@@ -44,7 +44,8 @@ class InFlight:
 class Delivered:
     """A delivery that a step makes from one lane to another.
 
-    ``left`` is the element of the state that held the delivered value, as (field, index); None if the step sent it.
+    ``left`` is the element of the state that held the delivered value, as (field, index). It is None if the step itself
+    sent the value.
     """
 
     title: str
@@ -89,7 +90,10 @@ class Lanes:
         return list(dict.fromkeys(lane for _, lane in sorted(found)))
 
     def lane(self, sentence: str) -> int | None:
-        """The lane that a step's sentence names first; None if it names none. 0 if the drawing names no lane."""
+        """The lane that a step's sentence names first; None if it names none.
+
+        If the drawing has no names for its lanes, the result is lane 0.
+        """
         if not self.called:
             return 0
         return next(iter(self.named(sentence)), None)

@@ -68,7 +68,8 @@ class Counterexample:
     """A run that violates a property. The first of ``steps`` is the initial state.
 
     - ``loop``: the loop of a run that violates a liveness property
-    - ``parameters``: the property's parameter values for this run; ``others``: other values that violate the property
+    - ``parameters``: the property's parameter values for this run
+    - ``others``: other parameter values with which the property is violated
     - ``of_step``: True if the last step violates a step property
     - ``abstract``: for a refinement, the run mapped to the abstract protocol, which does not allow the last step
     """
@@ -130,7 +131,7 @@ def follow(model: Model, interpreter: Interpreter, violation: ViolatingRun) -> C
 
 
 def _asked(model: Model, violation: ViolatingRun) -> dict[str, Any]:
-    """Facts about an invalid run, for the report of the internal error."""
+    """The facts about an invalid run that the report of the internal error lists."""
     return {
         "protocol": model.protocol.name,
         "parameters": dict(sorted(model.protocol.parameter_values.items())),
@@ -297,7 +298,7 @@ def tell(
 def read_by(model: Model, example: Counterexample) -> list[str] | None:
     """The paths of the scalars that a run's property reads.
 
-    None for a step property, and if the property reads all scalars or none.
+    None if it is a step property, or if it reads all scalars or no scalar.
     """
     nodes = [p.node for p in model.properties if p.name == example.name]
     cases = [case for p in model.liveness if p.name == example.name for case in p.cases]
@@ -451,7 +452,7 @@ class AbstractStep:
 
     - ``changes``: for the path of each changed value, a pair: the value before and the value after
     - ``near``: if the step is not allowed, the actions most similar to it
-    - ``leaves``: for each value outside its type in the abstract state after the step, its path and interval as text
+    - ``leaves``: a text for each value that lies outside its type in ``state``: its path, and the type's interval
     """
 
     action: str | None
@@ -513,7 +514,8 @@ class Abstract:
     ) -> AbstractStep:
         """The abstract step from one abstract state to another.
 
-        If several abstract instances make this step, the result has the one with most parameter values of ``given``.
+        If several abstract instances make this step, the result has the one that shares most parameter values with
+        ``given``.
         """
         if leaves := self.implementation.left(after):
             return AbstractStep(None, {}, "", {}, {}, False, (), tuple(leaves))

@@ -151,8 +151,13 @@ class Result:
     def verdict(self) -> str:
         """``violated``, ``not reached``, ``holds``, ``reached`` or ``inconclusive``.
 
-        The first that applies counts: a property is violated; all states were explored, and a goal was not reached;
-        every property holds; or, if goals alone are checked, the search reached them.
+        The first that applies counts:
+
+        - ``violated``: a property is violated
+        - ``not reached``: all states were explored, and a goal was not reached
+        - ``holds``: all states were explored, and every property holds
+        - ``reached``: only goals are checked, and the search reached them
+        - ``inconclusive``: otherwise
         """
         if self.examples:
             return "violated"

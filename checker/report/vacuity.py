@@ -61,8 +61,8 @@ def idle(model: Model, request: Request, result: SearchResult) -> Idle:
 def constant_properties(model: Model) -> dict[str, str]:
     """The properties that check nothing, each with a predicate such as "is true in every state". Goals are left out.
 
-    Such a property has the same value in every state or step, has a premise that never holds, or reads only values that
-    no step writes.
+    Such a property has the same value in every state or step, or its premise never holds, or no step writes any
+    value that it reads.
     """
     found = {}
     for prop in model.properties:
@@ -149,8 +149,8 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
 def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
     """The names of the actions that the scenario withholds: other parameters or rules would allow them.
 
-    ``idle`` has the actions that no reachable state enables. Of these, the result includes the actions whose guards
-    read a field with values that only withheld actions write.
+    ``idle`` has the actions that no reachable state enables. The result includes each of these whose guards read a
+    field to which only withheld actions write some value.
     """
     left = {action.name: action for action in model.actions if action.name in model.ruled_out}
     withheld: set[str] = set()
@@ -182,7 +182,7 @@ def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
 
 
 class _Written:
-    """The values that steps write, by field. ``anything`` has the fields with written values that are unknown."""
+    """The values that steps write, by field. A field is in ``anything`` if some step writes an unknown value to it."""
 
     def __init__(self) -> None:
         self.values: dict[str, set[int]] = {}
@@ -204,7 +204,7 @@ class _Written:
                     self.anything.add(field)
 
     def beyond(self, other: _Written) -> set[str]:
-        """The fields that have a written value here which ``other`` lacks."""
+        """The fields to which these steps write a value that the steps of ``other`` do not write."""
         known = {f for f in self.values if f not in other.anything}
         return {f for f in known if f in self.anything or self.values[f] - other.values.get(f, set())}
 
@@ -238,10 +238,10 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """Yield the protocol with small parameters that allow almost every action: without rules, then with the request's.
+    """Yield the protocol with small parameters that allow almost every action, first without rules, then with some.
 
-    The parameters are the defaults, or 1 for a default of 0. Results are cached for all scenarios of the protocol.
-    Steps may write other values than in the scenario.
+    The parameters are the defaults, or 1 for a default of 0. The second time, the request's rules are on. Results are
+    cached for all scenarios of the protocol. Steps may write other values than in the scenario.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable

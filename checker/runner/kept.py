@@ -1,7 +1,7 @@
 """Stored results of `check`: an unchanged scenario is not explored again.
 
-A result is stored under the key of its request, so that an unchanged protocol is not even traced. The search is also
-stored under the key of the traced model, so that a change of text that leaves the model equal needs no search. Both
+A result is stored under the key of its request, so that an unchanged protocol is not even traced. The search is
+also stored under the key of the traced model. So a changed text that gives an equal model needs no search. Both
 keys include everything else that a result depends on: expectations, workers, libraries and environment variables. A
 search that a limit or an option ended early is not stored.
 """
@@ -88,8 +88,8 @@ def now() -> str:
 def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) -> dict[int, Result]:
     """The stored results of unchanged requests, by position in ``requests``. No protocol is traced.
 
-    The results have no model, so they cannot show runs. Results that are not as expected are left out. If ``runs`` is
-    False, results that have runs are left out, too.
+    The results have no model, and so cannot show their runs. Therefore results that are not as expected are left out
+    and, unless ``runs`` is True, all results that have runs.
     """
     found: dict[int, Result] = {}
     for number, request in enumerate(requests):
@@ -113,7 +113,7 @@ def results(requests: Sequence[Request], options: SearchOptions, *, runs: bool) 
 
 
 def search(model: Model, request: Request, options: SearchOptions) -> KeptSearch | None:
-    """The stored search of an unchanged request, or of an equal traced model; None if there is none."""
+    """The stored search of the unchanged request, or else of an equal traced model; None if there is none."""
     asked = asked_of(request, options)
     known = cache.found(KeptResult, model.identity, *asked)
     return cache.found(KeptSearch, _traced(model, request), *asked) if known is None else known.kept

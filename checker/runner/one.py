@@ -37,7 +37,7 @@ _LIVE_SECONDS = 0.1
 class ProgressReporter:
     """Reports a search's progress on standard error. As a context manager it removes its live line at the end.
 
-    ``left`` is the word before the number ``Progress.queue``.
+    ``left`` is the word for the number ``Progress.queue`` in a line.
     """
 
     def __init__(self, name: str, *, quiet: bool = False, left: str = "queue") -> None:
@@ -216,8 +216,8 @@ def explore(
 ) -> Result:
     """Trace a scenario, search it, and replay the runs to its violations and goals.
 
-    ``keep`` is True if the protocol's code equals its files; then the native engine may cache facts about the
-    request. ``reuse`` decides whether a stored search may be used, and whether the result is stored.
+    If ``keep`` is True, the native engine may cache facts about the request; then the protocol's code must equal
+    its files. ``reuse`` decides whether a stored search may be used, and whether the result is stored.
     """
     model: Model | None = None
     found = SearchResult(stopped_by="interrupted")

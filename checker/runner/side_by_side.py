@@ -80,7 +80,7 @@ class ScenarioRun:
 
     @classmethod
     def of(cls, result: Result, verbose: bool) -> ScenarioRun:
-        """The run of a result. It has lines with ``verbose``, or if the result is not as expected."""
+        """The run of a result. It has no lines if the result is as expected, unless ``verbose`` is True."""
         lines = result.told_runs(full=verbose, width=width()) if verbose or result.broken else ()
         return cls(replace(result, model=None), tuple(lines))
 
@@ -155,10 +155,11 @@ class _Together:
     def settle(
         self, number: int, what: ScenarioRun | BaseException, *, here: bool = False, alone: bool = False
     ) -> None:
-        """Record the result of a scenario. After a failure, put the scenario back to be explored alone.
+        """Record ``what``, the result of a scenario or the exception that it raised.
 
-        With ``alone``, a failure is recorded, too. If the scenario ran in this process (``here``) and was interrupted,
-        everything is stopped.
+        If the scenario ran out of memory, or its process or engine failed, it is not recorded, but put back to be
+        explored alone. With ``alone`` it is recorded in any case. If the scenario ran in this process (``here``)
+        and was interrupted, everything is stopped.
         """
         wanting = isinstance(what, (EngineError, ProcessEnded, MemoryError, KeyboardInterrupt)) or (
             isinstance(what, ScenarioRun) and what.result.stopped_by == "memory"

@@ -79,8 +79,8 @@ class Definition:
     def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
         """The definition of a protocol with the properties that its class lists.
 
-        A protocol that extends a built-in protocol also has the invariants, step properties, helpers and goals of the
-        built-in protocol, except properties of rules that it lacks.
+        A protocol that extends a built-in protocol also has its invariants, step properties, helpers and goals. A
+        property that belongs to a rule is left out if the extending protocol lacks the rule.
         """
         base = _extended(protocol)
 
@@ -158,7 +158,8 @@ def definitions() -> tuple[Definition, ...]:
 def load_file(path: Path) -> Definition:
     """The definition of the protocol in a Python file: its PROTOCOL, or the only Protocol that it defines.
 
-    Raises InputError or LanguageError if there is none.
+    Raises InputError if the file is missing, or if it does not determine one protocol. Raises InputError or
+    LanguageError for a mistake in the file.
     """
     name = f"{OWN_FILE}{abs(hash(path.resolve()))}"
     file = os.path.abspath(path)  # ``blaming`` recognizes errors in the file by this path

@@ -64,7 +64,7 @@ def entries(kind: str) -> list[Entry]:
 def find(name: str) -> list[Entry]:
     """The full entries for a name, ``protocol:name``, ``file:name``, file or rule number; empty if it is unknown.
 
-    Raises InputError for a missing file, or if a file does not have the name.
+    Raises InputError if a file is missing, or for ``file:name`` if the file has nothing with this name.
     """
     of, _, part = name.rpartition(":")
     if name.endswith(".py"):
@@ -166,7 +166,7 @@ def protocol(definition: Definition) -> Entry:
 def _fields(struct: Struct, path: str = "") -> Iterator[Entry]:
     """The fields of a state with their types; ``path[index]`` stands for one field for each value of the index.
 
-    Fields with ``absent`` True exist only with other parameters or rules than the default.
+    If ``absent`` is True, the field exists only with parameters or rules that differ from the default.
     """
     for name, type_ in (*struct.fields.items(), *struct.absent.items()):
         said, within = f"{path}.{name}".lstrip("."), type_
@@ -264,7 +264,10 @@ def _of_scenarios(name: str) -> Entry:
 
 
 def _observed(name: str) -> Entry:
-    """The entry of a property that replay checks: the kinds of logs in which, and the rule numbers for each kind."""
+    """The entry of a property that replay checks.
+
+    ``checked_by`` has each kind of log in which replay checks the property, with the rule numbers for this kind.
+    """
     stated = observed()[name]
     source = ", ".join(dict.fromkeys(n for named in stated.checked_by.values() for n in numbers(named)))
     said = {"kind": "observed", "name": name, "protocol": None, "source": source}
@@ -272,7 +275,10 @@ def _observed(name: str) -> Entry:
 
 
 def _asked(name: str, protocol: str | None) -> Entry:
-    """The scenarios of a protocol (None: any) that check a property, and the scenarios that expect its violation."""
+    """The scenarios that check a property, and those that expect its violation.
+
+    If ``protocol`` is not None, only scenarios of this protocol are listed.
+    """
     asked = [s for s in _asking().get(name, ()) if protocol in (None, s.definition.name)]
     violated = [s.name for s in asked if name in s.expectation.violated]
     return {"asked_in": [s.name for s in asked], "violated_in": violated}

@@ -38,14 +38,18 @@ from highwater.model.language.step_properties import TracedStepProperty
 named = True
 """False if requests have no keys, as in tests that change code while it runs."""
 _BEFORE = time.time() - 10
-"""A file that changed later may differ from the code that this process runs."""
+"""Ten seconds before this process began. A file that changed later may differ from the code that this process runs."""
 
 
 def request_key(request: Request) -> bytes | None:
     """A digest of all that tracing a request depends on.
 
-    None if requests have no keys (``named``), if states outside the bounds are checked, if tracing depends on a
-    user's file, or if sources may have changed since this process began.
+    None in these cases:
+
+    - Keys are turned off (``named`` is False).
+    - States outside the bounds are checked.
+    - Tracing depends on a user's file.
+    - Sources may have changed since this process began.
     """
     if request.outside or not comes_with_the_checker(request):
         return None

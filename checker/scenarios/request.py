@@ -136,8 +136,8 @@ def left_out(
 ) -> Iterator[NotChecked]:
     """The declared properties that are not among ``checked``, with reasons.
 
-    ``withheld`` has reasons by property name. ``narrowed_by`` is the option or key that names the properties to
-    check; "" if there is none.
+    ``withheld`` has reasons by property name. ``absent`` gives the reason why a property does not exist, or "".
+    ``narrowed_by`` is the option or key that names the properties to check; "" if there is none.
     """
     for kind in _KINDS:
         for stated in getattr(definition, kind):
@@ -194,7 +194,7 @@ OPTION = "--property"
 """The option that names the properties and goals to check."""
 _SYMMETRY = "fairness tells steps apart that symmetry identifies; use --no-symmetry"
 _OUTSIDE = "--outside takes no step outside the bounds"
-"""The reasons why a liveness property that no option or scenario names is not checked."""
+"""The reasons for not checking a liveness property that neither an option nor the scenario names."""
 
 
 @dataclass(frozen=True)
@@ -332,8 +332,8 @@ class Request:
     def without_symmetry(self) -> Request:
         """This request without symmetry reduction.
 
-        If it had symmetry reduction, counts are no longer compared, and liveness properties withheld for it are
-        checked.
+        If it had symmetry reduction, the expected counts no longer apply, and it now checks the liveness properties
+        that were withheld because of symmetry.
         """
         if not self.symmetry:
             return self
@@ -522,8 +522,8 @@ def asked(
 ) -> Request:
     """The request for a scenario or a protocol, with overriding settings.
 
-    A text is a path or a name: the path of a ``.toml`` scenario or of a ``.py`` file with a protocol (relative to
-    ``directory``, if given), or the name of a protocol (``replication.controller``) or of a scenario. Raises
+    ``subject`` can be a text: the path of a ``.toml`` scenario or of a ``.py`` file with a protocol, or the name of
+    a scenario or of a protocol (``replication.controller``). A path is relative to ``directory``, if given. Raises
     InputError for an unknown subject, name or value, and TypeError for an unknown setting.
     """
     if unknown := settings.keys() - ScenarioSettings.__annotations__.keys():

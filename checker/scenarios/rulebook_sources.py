@@ -49,8 +49,8 @@ def names_number(text: str, number: str) -> bool:
 def functions(number: str) -> list[Entry]:
     """The functions and classes in ``FOLDERS`` whose docstring names the number.
 
-    If the first sentence of a docstring names the number (``states``), the function comes first. Actions and
-    properties are left out, because their ``source`` has the numbers of their rules.
+    Those whose first sentence names the number come first; their ``states`` is True. Actions and properties are
+    left out, because their ``source`` has the numbers of their rules.
     """
     found = []
     for path, text in _texts(FOLDERS):
@@ -96,7 +96,7 @@ def _docstrings(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int, s
 
 
 def defined_at(name: str) -> list[str]:
-    """The places in ``model`` of the functions and classes with a name.
+    """The places in ``model`` at which a function or class with this name is defined.
 
     The name may include modules: ``fetching.send_fetch``.
     """

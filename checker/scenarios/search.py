@@ -51,9 +51,10 @@ class SearchOptions:
 class Progress:
     """The progress of a search: the level being expanded (initial states are level 1), counts, and resources.
 
-    ``queue`` is the number of states found but not yet expanded. ``memory_bytes`` is the size of the fingerprint
-    table and the frontier in memory, ``spilled_bytes`` the size of files on disk, ``seconds`` the time since the
-    search began.
+    - ``queue``: the number of states found but not yet expanded
+    - ``memory_bytes``: the size of the fingerprint table and the frontier in memory
+    - ``spilled_bytes``: the size of files on disk
+    - ``seconds``: the time since the search began
     """
 
     depth: int
@@ -69,8 +70,9 @@ class Progress:
 class ViolatingRun:
     """A run to a state that violates a property: an initial state, then instance numbers of the model.
 
-    - ``loop_start``: for a liveness property, the number of the state (0: the initial state) from which the run
-      continues forever after its last state. If it is the last state, the run stays there
+    - ``loop_start``: for a liveness property, the number (from 0) of the state that equals the last state: the run
+      repeats the steps from there forever. If this is the number of the last state itself, the run stays in the
+      last state
     - ``case``: the index of the parameter values for which this run violates the property
     - ``others``: the indices of other parameter values for which the property is violated
     """

@@ -205,8 +205,8 @@ class StateTable:
     ) -> pa.Table:
         """The rows for packed states.
 
-        Each row has the state's number, its level ``depth`` (from 1), whether it was expanded, the number of its
-        steps, and the number of its steps that were pruned.
+        Each row has the state's number, its level ``depth`` (from 1), and whether it was expanded. ``steps`` counts
+        the state's steps, ``cut`` those that were pruned.
         """
         columns = {
             "state": pa.array(numbers.astype(np.int64)),

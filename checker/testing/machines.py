@@ -106,9 +106,10 @@ class ModelMachine(RuleBasedStateMachine):
             self._fail(self.violated)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Take one step for each order of preference, up to a violation or a state without steps.
+        """Choose and take one step for each of ``orders``, up to a violation or a state without steps.
 
-        ``taste`` and ``orders`` are an element of ``bursts``. Returns the names of the steps.
+        ``taste`` and ``orders`` are an element of ``bursts``; an order is a preference over the steps. Returns the
+        names of the steps.
         """
         called: list[str] = []
         for order in filter(None, orders):
@@ -138,7 +139,7 @@ class ModelMachine(RuleBasedStateMachine):
         return self.interpreter.violated(state) + broken
 
     def _choose(self, taste: int, order: int) -> tuple[int, Scalars | None]:
-        """The number of the preferred enabled step, and the state after it. The state is None if there is no step."""
+        """The number of the preferred enabled step, and the state after it; (-1, None) if there is no step."""
         while self.possible:
             action = self.preferences.action(taste, order, list(self.possible))
             numbers = self.possible[action]

@@ -39,7 +39,7 @@ def overrides(config: pytest.Config) -> Overrides:
 
 
 def fitted(config: pytest.Config, request: Request, engine: str | None = None) -> Request:
-    """The request; for the interpreter, changed by ``without_symmetry``."""
+    """The request, without symmetry reduction if the engine is the interpreter."""
     return request.without_symmetry() if _engine(config, engine) == "interpreter" else request
 
 
@@ -60,7 +60,8 @@ def search(
 ) -> Result:
     """Explore a request. Arguments override pytest's options.
 
-    Raises InputError, LanguageError or KeyboardInterrupt.
+    Raises InputError for a request that the engine does not support, LanguageError for a mistake in the protocol,
+    and KeyboardInterrupt if Ctrl-C ended the search.
     """
     engine, request = _engine(config, engine), fitted(config, request, engine)
     options = SearchOptions(

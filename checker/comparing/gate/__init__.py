@@ -1,8 +1,12 @@
 """The gate: run again everything that a committed baseline records about a protocol, and compare.
 
-``baseline`` is the file. ``entries`` runs an entry and extracts its facts. ``gating`` chooses and orders the entries,
-and explains differences. ``comparison`` runs entries in parallel within the budget, decides what is the same, renamed
-or different, and finds larger scenarios that reach a state in which two revisions differ. ``sources`` has the effects
-of changes in the source. ``report`` writes the report, for people and as JSON. The package ``models`` loads the model
-of another revision and compares it with the present one.
+- ``baseline`` is the file.
+- ``entries`` runs an entry and extracts its facts.
+- ``gating`` chooses and orders the entries, and explains differences.
+- ``comparison`` runs entries in parallel within the budget, and decides what is the same, renamed or different. It
+  also finds larger scenarios that reach a state in which two revisions differ.
+- ``sources`` has the effects of changes in the source.
+- ``report`` writes the report, for people and as JSON.
+
+The package ``models`` loads the model of another revision and compares it with the present one.
 """

@@ -98,8 +98,7 @@ class Baseline:
     def root(self) -> Path:
         """The directory that the baseline's relative paths start from.
 
-        It is the directory of the baseline file. If the file is in a folder ``.highwater``, it is the parent of this
-        folder.
+        It is the directory of the baseline file or, if this directory is named ``.highwater``, its parent.
         """
         parent = self.path.absolute().parent
         return parent.parent if parent.name == DEFAULT.parent.name else parent

@@ -71,7 +71,11 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """A changed fact. ``before`` or ``after`` is None if missing. ``table`` is "" for a fact outside the tables."""
+    """A fact that differs between the baseline and a result.
+
+    ``before`` is the baseline's value, ``after`` the result's; None if one of them lacks the fact. ``table`` is the
+    table of the baseline that has the fact, or "" if it is in no table.
+    """
 
     table: str
     name: str
@@ -153,7 +157,7 @@ def compare(entry: GateEntry, before: Facts, ran: Ran | None) -> EntryVerdict:
 def renamings(before: Facts, after: Facts) -> list[tuple[str, str, str]]:
     """Triples (table, missing name, new name) in which both names have the same facts.
 
-    A table has triples only if each of its missing names has a new name, and no new name is left.
+    A table has triples only if all its missing names can be paired with all its new names in this way.
     """
     found = []
     for table in TABLES:
@@ -294,9 +298,10 @@ TOGETHER = 8
 def seek(
     explained: Sequence[Comparison], entries: Sequence[GateEntry], baseline: Baseline, old: Revision
 ) -> None:
-    """For each changed action that did the same in its scenario, search other scenarios for a state with a difference.
+    """Search other scenarios for states in which a changed action differs, if it did the same in its own scenario.
 
-    A difference between the revisions that is found is added to the ``ActionChange``.
+    ``explained`` has the comparisons with the revision ``old``. A difference found is added to its
+    ``ActionChange``.
     """
     deadline = time.monotonic() + SECONDS
     for found in explained:
@@ -314,9 +319,10 @@ def seek(
 
 
 def _search(other: GateEntry, image: Image, changes: Sequence[ActionChange], seconds: float) -> None:
-    """For each action, add to ``changes`` the shallowest state of another scenario in which the revisions differ.
+    """For each of ``changes``, add the shallowest state of another scenario in which the action differs.
 
-    ``image`` is the former model of that scenario. A scenario that cannot be compared is skipped.
+    ``image`` is the image of the other scenario's model in the former revision. If the two models cannot be
+    compared, nothing is added.
     """
     with suppress(InputError, LanguageError, EngineError, UnknownImageError):
         new = other.request().model()
@@ -385,7 +391,7 @@ def _of_protocol(scenario: Scenario, baseline: Baseline) -> Iterator[GateEntry]:
 
 
 def _far(scenario: Scenario, other: Scenario) -> tuple[bool, int]:
-    """A sort key: True if ``other`` has a smaller bound than ``scenario``, then the number of different settings."""
+    """A sort key: True if ``other`` has a smaller bound than ``scenario``, then the number of settings that differ."""
     values = [s.parameter_values({}) for s in (scenario, other)]
     rules = [s.rule_values(s.profile, s.rules) for s in (scenario, other)]
     smaller = any(values[1].get(name, 0) < value for name, value in values[0].items())

@@ -88,7 +88,7 @@ class GateEntry:
 
 
 def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
-    """A line for each protocol that has rules which no profile contains and no entry switches on."""
+    """A line for each protocol that has rules which are on in no profile and in no entry."""
     protocols: dict[str, type[Protocol]] = {}
     on: dict[str, set[str]] = {}
     for entry in entries:

@@ -57,8 +57,9 @@ class Options:
 class Gate:
     """The result of a gate.
 
-    ``against`` is the other git revision: with ``revisions`` the entries are compared with it, otherwise it only
-    explains differences from the baseline. ``source_unknown`` is the reason why source changes are unknown, or "".
+    If ``revisions`` is True, the entries are compared with the git revision ``against`` instead of the baseline.
+    Otherwise ``against`` is the revision that explains differences from the baseline. ``source_unknown`` is the
+    reason why source changes are unknown, or "".
     """
 
     baseline: Baseline
@@ -90,15 +91,15 @@ class Gate:
 
     @property
     def equivalent(self) -> set[str]:
-        """The names of scenarios whose expressions changed and provably do the same in every state."""
+        """The names of the scenarios whose expressions changed, but provably have the same values in every state."""
         return {found.scenario for found in self.explained if found.equivalent}
 
     @property
     def unseen(self) -> list[str]:
         """The source changes that no scenario detects, as text. A strict gate fails if there is one.
 
-        The list also has the names of scenarios with the effect UNREACHED, if no source change is UNREACHED, DIFFERENT
-        or UNKNOWN. It ends with ``source_unknown`` if that is not empty.
+        A scenario with the effect UNREACHED is listed by name instead, if no source change accounts for it: none
+        has the effect UNREACHED, DIFFERENT or UNKNOWN. ``source_unknown`` comes last, if it is not empty.
         """
         found = [str(text) for text in self.texts if text.effect in sources.STRICT]
         if not {text.effect for text in self.texts} & {Effect.UNREACHED, Effect.DIFFERENT, Effect.UNKNOWN}:
@@ -271,7 +272,7 @@ def _ordered(baseline: Baseline, entries: list[GateEntry], options: Options, gat
 def _moved(
     baseline: Baseline, entries: Sequence[GateEntry], unlisted: Sequence[GateEntry], options: Options
 ) -> dict[Key, GateEntry]:
-    """The renamed scenarios: for the key of each missing scenario, a new entry that has the same model."""
+    """The renamed scenarios: for the key of each missing scenario, an unlisted scenario with the same model."""
     gone = [e for e in entries if e.kind == SCENARIO and not _there(e)]
     come = [e for e in unlisted if e.kind == SCENARIO]
     if not gone or not come:
@@ -366,9 +367,9 @@ def _explain_by_history(
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
-    """The verdicts on scenarios with changed expressions: those that do not pass or, if all pass, all.
+    """The verdicts to explain, on scenarios with changed expressions: those that do not pass. If all pass, all of them.
 
-    The smallest come first; at most ``options.explain`` are returned.
+    The smallest scenarios come first; at most ``options.explain`` are returned.
     """
     wanted = [
         v for v in gate.verdicts if v.entry.kind == SCENARIO and v.ran.facts is not None and v.graph_changed

@@ -75,7 +75,7 @@ def own_folders(entries: Iterable[GateEntry], root: Path) -> list[str]:
 def effect_of_graph(verdict: EntryVerdict, equivalent: Collection[str]) -> Effect:
     """The effect of the source changes on one entry.
 
-    ``equivalent`` are the scenarios whose expressions provably do the same.
+    ``equivalent`` has the scenarios whose expressions changed, but provably have the same values in every state.
     """
     if verdict.state in (EntryState.FAILED, EntryState.NOT_RUN):
         return Effect.UNKNOWN
@@ -91,7 +91,7 @@ def _name(definition: Definition) -> str:
 
 
 def definitions(entries: Iterable[GateEntry]) -> Iterator[Definition]:
-    """The protocol of each entry. An entry whose scenario is unreadable is left out: it fails when it runs."""
+    """The protocol of each entry, without entries whose scenario is unreadable: such an entry fails when it runs."""
     for entry in entries:
         try:
             yield entry.found().definition
@@ -160,7 +160,8 @@ class SourceChanges:
     def judge(self, equivalent: Collection[str], old_names: Mapping[Key, str]) -> list[TextChange]:
         """Determine the effect of each change, and return the changes.
 
-        ``equivalent`` are the scenarios whose expressions provably do the same.
+        ``equivalent`` has the scenarios whose expressions changed, but provably have the same values in every
+        state.
         """
         with ThreadPoolExecutor() as pool:
             before = pool.submit(self._not_executed, self.old, "before", old_names)
@@ -180,7 +181,7 @@ class SourceChanges:
     def _verdicts(self, files: Collection[str]) -> list[EntryVerdict]:
         """The verdicts of the entries whose protocols use one of the files.
 
-        If one of the files is used by no protocol, because the file is gone, all verdicts are returned.
+        If no protocol uses one of the files, because this file is gone, all verdicts are returned.
         """
         own = {name for name, those in self.files.items() if not those.isdisjoint(files)}
         everything = set[str]().union(*self.files.values())

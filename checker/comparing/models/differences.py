@@ -63,7 +63,7 @@ class ActionChange:
     asked: bool = False
     examples: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    """If no reached state shows a difference: another state that does, as changes from the initial state."""
+    """A state in which the action differs, if no reached state shows a difference: the changes from the initial one."""
     beyond: str = ""
     """"none" if the action does the same in every other state; the reason if the solver gave no answer; else ""."""
     reached_by: str = ""
@@ -326,7 +326,7 @@ def questions_of_both(
 ) -> tuple[Node, Node, Node]:
     """Three conditions on a state: the step is enabled only now; only before; in both, but leads to different states.
 
-    ``a`` is the former instance and ``b`` the present instance; None if it does not exist.
+    ``a`` is the instance in the former revision and ``b`` in the present one; None if it does not exist there.
     """
     before, after = (graph.FALSE if i is None else i.leads_on for i in (a, b))
     both = graph.and_(before, after)
@@ -350,11 +350,11 @@ SECONDS = 20.0
 
 
 def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> tuple[Scalars, int, int] | None:
-    """A state within the types that satisfies the invariants of ``model`` and in which the instances of a pair differ.
+    """A state in which the two instances of a pair differ, and which satisfies the invariants of ``model``.
 
-    Returns such a state with values near those of the first initial state, the index of the pair, and the index of
-    the true condition of ``questions_of_both``; None if there is no such state. The state may be unreachable. Raises
-    Stopped if the solver gives up.
+    The state is within the types, but may be unreachable; its values are near those of the first initial state.
+    Returns the state, the index of the pair, and the index of the true condition of ``questions_of_both``. None if
+    there is no such state. Raises Stopped if the solver gives up.
     """
     limits = limits or Limits(SECONDS)
     numbers = Numbers()

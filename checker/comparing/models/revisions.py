@@ -68,7 +68,7 @@ class Revision:
     def not_executed(
         self, pieces: Mapping[str, Collection[CodePiece]], asked: Sequence[Asked]
     ) -> dict[str, set[CodePiece]]:
-        """The pieces of code, by file, that tracing the requested scenarios in this revision does not execute."""
+        """The pieces of code, by file, that are not executed when this revision traces the requested scenarios."""
         if not any(pieces.values()):
             return {}
         with tempfile.TemporaryDirectory(prefix="highwater-gate-") as directory:

@@ -97,9 +97,9 @@ class States:
                 self._beyond(change, pairs)
 
     def _beyond(self, change: ActionChange, pairs: Pairs) -> None:
-        """Search for an unreached state in which an action's revisions differ, and add the state to ``change``.
+        """Search for an unreached state in which an action differs between the revisions, and add it to ``change``.
 
-        If there is none, or the solver gives no answer, ``change.beyond`` reports it.
+        If no state is found, ``change.beyond`` gets the reason: there is none, or the solver gave no answer.
         """
         try:
             found = unreached(pairs, self.new)
@@ -115,9 +115,10 @@ class States:
 
 
 def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
-    """Yield the kind of difference, a mask of the states that have it, and the pair of instances.
+    """For each pair of instances and each kind of difference: the kind, a mask of states, and the pair.
 
-    The kinds are those of ``_WORDS``, in this order for each pair.
+    The mask has the explored states in which the pair has this difference. The kinds are those of ``_WORDS``, in
+    order.
     """
     for start in range(0, len(pairs), _TOGETHER):
         some = pairs[start : start + _TOGETHER]
@@ -127,7 +128,7 @@ def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
 
 
 def described(model: Model, state: Scalars) -> list[str]:
-    """The fields of a state that differ from the first initial state, one line each."""
+    """The fields in which a state differs from the first initial state, one line each."""
     special = Interpreter(model).changes(model.first_initial, state)
     type_ = model.protocol.state
     return [f"{path}  {text.say(text.at(type_, path), value)}" for path, (_, value) in special.items()]
@@ -138,7 +139,7 @@ def example(
 ) -> str:
     """An example of a difference as text: the step from one state, before and now.
 
-    ``word`` is the kind of difference, of ``_WORDS``.
+    ``word`` is the kind of difference, one of ``_WORDS``.
     """
     sentence, (old, new) = _sentence(b or a), models
     if word == "otherwise":

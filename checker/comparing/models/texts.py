@@ -21,8 +21,9 @@ _LAYOUT = "other words, formatting or order"
 class TextChange:
     """A definition that is new, gone, moved, renamed or changed. ``line`` is its present line (0: it is gone).
 
-    ``same_code``: only its place, words or local names differ. ``data``: a table, a decorator or a default value
-    differs, which any code may read. ``before`` and ``now`` are the pieces of code that differ.
+    - ``same_code``: True if only the place, the words or local names of the definition differ
+    - ``data``: True if a table, a decorator or a default value differs; any code may read these
+    - ``before``, ``now``: the pieces of code that differ, in the former and in the present source
     """
 
     file: str
@@ -182,7 +183,7 @@ def _defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr
 
 
 class _Plain(ast.NodeTransformer):
-    """Removes code that does not affect models: docstrings, annotations, and strings with words or rule numbers."""
+    """Removes code that does not affect models: docstrings, annotations, and strings with prose or rule numbers."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, str) and (" " in node.value or _NUMBER.fullmatch(node.value)):

@@ -59,7 +59,8 @@ How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, SAME_C
 class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The verdict of one scenario on a mutant.
 
-    - ``property``: the property that kills the mutant, at ``depth``; several names for HOLDS, a message for LEAVES
+    - ``property``: the property that kills the mutant, at ``depth``. If ``how`` is HOLDS: the names of several
+      properties; if it is LEAVES: a message
     - ``count``: the first count that differs: ``found`` instead of ``expected`` (None: more states than the limit)
     - ``differs``: the depth of the first state in which the mutant takes another step than the protocol
     - ``liveness``: True if only liveness properties were checked

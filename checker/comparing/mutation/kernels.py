@@ -92,7 +92,7 @@ class MutantKernels(CutKernels):
         return output.start
 
     def _groups(self) -> list[tuple[int, list[tuple[int, Instance]], list[tuple[int, Instance]]]]:
-        """For each bit, its instances with mutants, and the same instances without mutants."""
+        """For each bit: the bit, the instances of its actions with mutants, and the same instances without mutants."""
         bits = bits_of(self.model)
         found = []
         for bit in sorted(set(bits.values())):
@@ -112,7 +112,11 @@ class MutantKernels(CutKernels):
         plain: list[tuple[int, Instance]],
         output: Output,
     ) -> str:
-        """Write code for the instances of one bit, and return the name of the pointer to the end of the output."""
+        """Write code for the instances of one bit, and return the name of the pointer to the end of the output.
+
+        ``asked`` and ``mutated`` are the masks of the module. The code runs the instances ``wrong`` if the bit is
+        set in ``mutated``, otherwise the instances ``plain``; if the bit is not set in ``asked``, it runs none.
+        """
         here, ask, other, usual, done = (f.block, *map(f.fresh, ("ask", "other", "usual", "done")))
         f.branch(_bit(f, asked, bit), ask, done)
         f.start(ask)
@@ -273,7 +277,7 @@ class MutantProgram(LinkProgram):
         self._tell()
 
     def improve(self, states: int, *, crowded: bool = False) -> None:
-        """Use optimized code if it pays off for the states of all searches, because they share the code."""
+        """Use optimized code if it pays off for the states of all searches so far, as they share the code."""
         super().improve(self._states_before + states, crowded=crowded)
 
     def settle(self, states: int) -> None:
@@ -282,7 +286,7 @@ class MutantProgram(LinkProgram):
 
     @staticmethod
     def effort_for(steps: int, text: str) -> Effort:
-        """The compilation effort that pays off if the code takes this number of steps."""
+        """The effort to spend on compiling ``text``, if its code will take this number of steps."""
         return Effort.USUAL if steps >= _PAYS * len(text) else Effort.QUICK
 
     def prepare(self, steps: int) -> None:

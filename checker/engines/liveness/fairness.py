@@ -62,9 +62,9 @@ class Tree:
 
 
 def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -> Tree:
-    """Shortest paths within the flagged states, from the states with a ``start_distance`` of at least 0.
+    """Shortest paths through states flagged in ``within``, from those that have a ``start_distance`` of at least 0.
 
-    The start distance adds to a path's length.
+    The distance of a state in the result is the start distance of the path's first state, plus the number of steps.
     """
     distance = np.full(len(within), -1, dtype=np.int32)
     via = np.full(len(within), -1, dtype=np.int64)
@@ -92,9 +92,10 @@ def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -
 def nearest(
     steps: StepTable, start: int, inside: Callable[[States], Flags], wanted: Callable[[States], Flags]
 ) -> list[int]:
-    """The step numbers of a shortest path from ``start`` to a ``wanted`` state, through states that are ``inside``.
+    """The step numbers of a shortest path from ``start`` to a wanted state.
 
-    The path is empty if ``start`` itself is wanted.
+    ``inside`` flags the states through which the path may lead, and ``wanted`` flags the states at which it may
+    end. The path is empty if ``start`` itself is wanted.
     """
     if wanted(np.array([start]))[0]:
         return []
@@ -125,8 +126,8 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 
     A component is fair if a run that takes all its steps infinitely often is fair:
 
-    - Each weakly fair group is disabled in some state of the component, or has a step in it.
-    - Each strongly fair group is disabled in every state of the component, or has a step in it.
+    - Each weakly fair group is disabled in some state of the component, or has a step in the component.
+    - Each strongly fair group is disabled in every state of the component, or has a step in the component.
 
     If only strong fairness fails, the search removes the states in which the failing group is enabled, and examines
     the rest. This is the emptiness test for Streett automata (Emerson and Lei 1987).
@@ -156,9 +157,10 @@ def fair_components(steps: StepTable, open_: Flags, fairness: FairGroups) -> lis
 
 
 class _Components:
-    """The strongly connected components among some states of a graph that have more than one state.
+    """The strongly connected components with more than one state, among some states of a graph.
 
-    The attribute ``states`` has the states of these components, and ``labels`` the number of each state's component.
+    The attribute ``states`` has the states of these components, and ``labels`` the number of each state's
+    component.
     """
 
     def __init__(self, steps: StepTable, states: States, total: int) -> None:

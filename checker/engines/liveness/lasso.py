@@ -19,11 +19,11 @@ class NotViolatedError(RuntimeError):
 class Confirmed:
     """A confirmed violation of a liveness property by a run with a loop.
 
-    ``due`` is the number (from 0) of the state in which the premise holds and from which on the goal is never
-    reached. ``fairness`` has, for each fair group, the reason why the loop is fair to the group.
+    ``due`` is the number (from 0) of the state in which the premise holds and after which no state reaches the
+    goal. ``fairness`` has, for each fair group, the reason why the loop is fair to the group.
 
-    If the goal must hold forever, ``missed`` has a number for each alternative of the goal: a loop state in which the
-    alternative does not hold. ``due`` is then the least of these numbers.
+    ``missed`` is for a goal that must hold forever. For each alternative of the goal, it has the number of a loop
+    state in which the alternative does not hold. ``due`` is then the least of these numbers.
     """
 
     due: int

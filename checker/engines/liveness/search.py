@@ -32,9 +32,9 @@ from highwater.model.language.model import Model
 class LivenessResult:
     """The result for a liveness property: a violating fair run, or None.
 
-    ``premises`` counts the states (if ``kind.of_start``, initial states) in which the premise holds and the goal does
-    not. If the goal must hold forever, ``premises`` counts the states without the goal that a run can reach after the
-    premise. The count is a sum over all parameter values.
+    ``premises`` counts the states (if ``kind.of_start``, initial states) in which the premise holds and the goal
+    does not. If the goal must hold forever, it counts the states after the premise in which the goal does not hold.
+    The count is a sum over all parameter values.
     """
 
     violation: ViolatingRun | None
@@ -83,8 +83,8 @@ def _open(
 ) -> tuple[int, Tree, Sequence[Flags]]:
     """The part of the graph in which to search for a fair loop, for one case of a property.
 
-    Returns the count for ``LivenessResult.premises``, the shortest paths to the states that the loop may contain, and
-    the sets of states that it must visit.
+    Returns the count for ``LivenessResult.premises``, the shortest paths to the states that the loop may contain,
+    and some sets of states. The loop must visit a state of each set.
     """
     missed = np.logical_or.reduce([~goal for goal in goals])
     open_ = np.ones(len(premise), dtype=bool) if kind.lasting else missed.copy()
@@ -201,7 +201,7 @@ class _Walk:
                 self._go(nearest(self.steps, self.at, self._inside, lambda s: s == self.entry))
 
     def _serve(self, weak: Bits, strong: Bits) -> None:
-        """Go to the nearest state that closes one of these groups, and take a step of the group if necessary."""
+        """Go to the nearest state that closes one of these groups; if only a step closes the group, take it."""
         self._go(nearest(self.steps, self.at, self._inside, lambda s: self._serves(s, weak, strong)))
         self._take(weak | strong)
 

@@ -39,7 +39,8 @@ class Checkpoint(CheckpointDirectory):
     def __init__(self, directory: str, *, resume: bool) -> None:
         """Lock the directory: for a new search or, with ``resume``, for the search whose checkpoint it has.
 
-        Raises InputError if another process has locked the directory, or its content contradicts ``resume``.
+        Raises InputError if another process has locked the directory. Also raises InputError if the directory has
+        no checkpoint to resume, or has a checkpoint although the search is new.
         """
         super().__init__(directory)
         self._number = 0
@@ -151,7 +152,7 @@ _AT_ONCE = 1 << 18
 
 
 def unvisited(run: SearchState) -> int:
-    """0 if the restored states are distinct and in the visited set; else a positive number. Raises OSError."""
+    """0 if all restored states are distinct and in the visited set, otherwise a positive number. Raises OSError."""
     return _not_in_table(run) if run.delayed is None else _not_on_disk(run)
 
 
@@ -175,8 +176,8 @@ def _not_in_table(run: SearchState) -> int:
 def _not_on_disk(run: SearchState) -> int:
     """The result of ``unvisited`` for a visited set on disk.
 
-    Batches of restored fingerprints are put into the table, and looked up in the sorted runs. A duplicate in a batch
-    ends the count with a positive number.
+    The restored fingerprints are put into the table in batches, and each batch is looked up in the sorted runs. If a
+    batch has a duplicate, the count ends early, with a positive number.
     """
     delayed, table, missing = run.delayed, run.table, 0
     assert delayed is not None
@@ -328,7 +329,7 @@ class Checkpointer:
     def _level(self, number: int) -> dict[str, Any]:
         """The manifest's entry for a level.
 
-        If the level is not one of the last two, this also joins its chunks whose predecessors are adjacent in a file.
+        For a level before the last two, chunks are also joined if their predecessors are adjacent in a file.
         """
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
@@ -386,7 +387,8 @@ class Checkpointer:
     def _level_of(self, plain: dict[str, Any]) -> Level:
         """The level that an entry of the manifest describes.
 
-        If the entry has no states, the level has one chunk for each part of a file with its predecessors.
+        An entry lists the parts of files that hold the level's predecessors, and for the last levels also the parts
+        that hold states. Without states, each part with predecessors becomes a chunk.
         """
         words = self._run.program.layout.words
         size, before = int(plain["size"]), plain["predecessors"]
@@ -418,7 +420,10 @@ class Checkpointer:
         return level
 
     def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> KeptArray:
-        """The stored array of a part in the manifest, without the part's first ``skip`` entries."""
+        """The handle of an array of this shape in a file.
+
+        It is the array that ``part`` of the manifest describes, without its first ``skip`` entries.
+        """
         name, offset, _, count = part
         width = 8 * (shape[1] if len(shape) > 1 else 1)
         _need(offset >= 0 and offset + count * width <= self._sums[name][0])
@@ -457,9 +462,10 @@ class Checkpointer:
         run.seconds = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
-        """Load the runs into the table.
+        """Load the runs' fingerprints into the table, or keep the runs on disk if they are too large.
 
-        If they need more than three quarters of the table's largest size and the disk may be used, keep them on disk.
+        They are too large if they need more than three quarters of the table's largest size. If the disk may not be
+        used, they are loaded all the same.
         """
         run = self._run
         if not runs:
@@ -490,7 +496,10 @@ def _is_saved(kept: KeptArray) -> bool:
 
 
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
-    """Move an array from ``store`` to ``file``, if it is in no saved file yet. Returns the saved array's handle."""
+    """The handle of an array in a saved file. If it is in no saved file yet, move it from ``store`` to ``file``.
+
+    ``source`` stands for the finished ``file``.
+    """
     if _is_saved(kept):
         return kept
     offset = file.append(store.get(kept))

@@ -110,10 +110,10 @@ def _selected(holds: Evaluation, words: Words) -> list[Words]:
 
 
 def _blocks(family: InitialFamily, layout: Layout) -> Iterator[Words]:
-    """Yield the states of a family in blocks. The last free part changes fastest.
+    """Yield the states of a family in blocks.
 
-    Each free part has its own bits. A state has the family's fixed bits, and one bit pattern (choice) for each free
-    part. A block has all combinations of choices of the last free parts.
+    Each free part has its own bits in a state, and several bit patterns to choose from. All other bits are fixed.
+    The states are all combinations of choices; the choice of the last free part changes fastest.
     """
     patterns = [_patterns(part, layout) for part in family.parts]
     fixed = layout.pack(family.scalars) & ~np.bitwise_or.reduce(

@@ -123,7 +123,7 @@ class NativeLevels(SearchState):
         return Totals(self.distinct, self.generated, *counts, found=self.found, seconds=search.seconds)
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The step to state ``index`` of a level: its source's index in the level before, and its instance's number."""
+        """The last step of a run to state ``index`` of a level: (index of its source in the level before, instance)."""
         chunk = self.levels[level].chunk_of(index)
         packed = self.predecessors.item(chunk.predecessors, index - chunk.base)
         before, instance = divmod(packed, 1 << PREDECESSOR_BITS)
@@ -299,7 +299,7 @@ class NativeLevels(SearchState):
             self._note(self.step_names, bits, number, *divmod(predecessor, 1 << PREDECESSOR_BITS))
 
     def _note(self, names: Sequence[str], bits: int, *place: int) -> None:
-        """Record ``place`` as the violation of each property whose bit is set, unless the property has one already."""
+        """Record ``place`` as the first violation of each property whose bit is set, unless it was violated before."""
         for i, name in enumerate(names):
             if bits >> i & 1:
                 self.found.setdefault(name, place)

@@ -134,7 +134,10 @@ def searched(model: Model, options: SearchOptions, progress: ProgressCallback | 
 def _begun(
     model: Model, options: SearchOptions, progress: ProgressCallback | None, *, judging: bool
 ) -> Iterator[tuple[BreadthFirst, GraphLevels]]:
-    """Context with a search that is ready to run. For the graph, it keeps all states, and its table in memory."""
+    """Context with a search that is ready to run and whose states can be linked to a graph afterwards.
+
+    So the search keeps all states, and keeps its table in memory. With ``judging``, it checks properties.
+    """
     program = LinkProgram(model, options.symmetry, effort=Effort.QUICK)
     program.judging = judging
     every = not options.stop_at_first
@@ -304,7 +307,7 @@ class Linking:
     ) -> Iterator[tuple[int, int, Linker]]:
         """Yield ranges of states (start, end) with their linked steps, in order.
 
-        At the same time, up to ``len(idle)`` ranges are linked. A yielded linker is used again afterwards.
+        Threads link up to ``len(idle)`` ranges at the same time. A yielded linker is used again afterwards.
         """
         running: deque[tuple[int, int, Future[Linker]]] = deque()
         starts = iter(range(0, self.expanded, size))

@@ -196,9 +196,10 @@ class Buffers:
         self["judging"] = int(judging)
 
     def broken(self) -> list[tuple[int, int]]:
-        """The recorded violations of step properties, which this call removes from the buffer.
+        """The recorded violations of step properties. They are then removed from the buffer.
 
-        A pair has the violating candidate's predecessor field, and the bits of the properties that it violates first.
+        A pair has the violating candidate's predecessor field, and the bits of the properties that were not known
+        to be violated before.
         """
         found: list[tuple[int, int]] = [
             tuple(pair) for pair in self.broken_steps[: self["broken_count"]].tolist()

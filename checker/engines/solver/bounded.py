@@ -34,7 +34,10 @@ from highwater.model.language.types import Bool, IntType, Leaf, Type
 
 @dataclass(frozen=True)
 class StepTaken:
-    """The step from one depth to the next: the term of its number, and the terms of all steps' open parameters."""
+    """The step from one depth to the next, as terms: the number that selects it, and parameters.
+
+    ``parameters`` are the terms of the open parameters of all steps, selected or not.
+    """
 
     choice: Term
     parameters: tuple[Term, ...]
@@ -113,12 +116,12 @@ class Unrolling:
         return constraints
 
     def holds(self, depth: int) -> dict[str, Term]:
-        """For each invariant, the condition that it holds in the state at this depth."""
+        """For each invariant, the condition that the state at this depth satisfies it."""
         translate = self._translators[depth - 1]
         return {p.name: translate(p.node) for p in self.model.properties}
 
     def step_holds(self, depth: int) -> dict[str, Term]:
-        """For each step property, the condition that it holds for the step to this depth; empty for depth 1."""
+        """For each step property, the condition that the step to this depth satisfies it; empty for depth 1."""
         if depth < 2 or not self.model.step_properties:
             return {}
         translate = Translator(self.numbers, [*self.states[depth - 2], *self.states[depth - 1]])
@@ -219,7 +222,10 @@ def _is_of(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], fami
 
 
 def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], part: FreePart) -> Term:
-    """The condition that a free part has one of its values. If all are possible, it states only the type's bounds."""
+    """The condition that a free part has one of its values.
+
+    If each value of the part's type is possible, the condition is that the value is in the type.
+    """
     first, leaf = part.start, leaves[part.start]
     if len(part.choices[0]) == 1:
         values = {value for (value,) in part.choices}
@@ -236,11 +242,12 @@ def _has_value(leaves: Sequence[Leaf], numbers: Numbers, state: Sequence[Term], 
 
 @dataclass(frozen=True)
 class OpenStep:
-    """A possible step: an instance whose parameters are values or open. An open parameter is an input of the formula.
+    """A possible step: an instance in which some parameters have values and the others are open.
 
-    ``leaves`` are the scalars of the open parameters, numbered from ``start`` on, after the state's scalars.
-    ``types`` has the first scalar's number and the type of each open parameter. ``chosen`` is the condition that all
-    open parameters are in their domains.
+    The solver chooses the value of an open parameter. The scalars of open parameters are inputs of the formula;
+    ``leaves`` are these scalars, numbered from ``start`` on, after the state's scalars. ``types`` has, for each
+    open parameter, its first scalar's number and its type. ``chosen`` is the condition that all open parameters are
+    in their domains.
     """
 
     instance: Instance
@@ -462,7 +469,7 @@ def _deepen(
 
 
 def _holding(runs: Unrolling, deadlock: bool) -> dict[str, z3.BoolRef]:
-    """For each property, the condition that it holds at the last depth, or for the last step."""
+    """For each property, the condition that it holds at the last depth; for a step property: for the step to it."""
     holds = runs.holds(runs.depth) | runs.step_holds(runs.depth)
     return holds | ({DEADLOCK: z3.Not(runs.no_step(runs.depth))} if deadlock else {})
 

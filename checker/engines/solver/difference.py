@@ -314,7 +314,7 @@ def special(model: Model, witness: Witness) -> list[str]:
 
 
 def outcome(model: Model, witness: Witness, after: Scalars) -> list[str]:
-    """The fields that differ between a witness's state and an outcome, one line for each field."""
+    """The fields that a step changes in a witness's state, one line for each field; ``after`` is the state after it."""
     changes = Interpreter(model).changes(witness.before, after)
     lines = [
         f"{path}  {_say(model, path, old)} → {_say(model, path, new)}" for path, (old, new) in changes.items()

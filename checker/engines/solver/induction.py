@@ -48,9 +48,9 @@ class Failure:
 
 @dataclass(frozen=True)
 class Preserved:
-    """The verdict on an action and a property.
+    """The verdict on an action and a property: ``kept`` is True if the action preserves the property.
 
-    ``kept`` is True if the action preserves the property, and False with a ``failure``.
+    If ``kept`` is False, ``failure`` shows why.
     """
 
     action: str
@@ -63,7 +63,8 @@ class Preserved:
 class InductionResult:
     """One verdict for each action and property, in the order of the model.
 
-    ``stopped_by`` is the reason why the check ended early, so that verdicts are missing; None if the check finished.
+    ``stopped_by`` is None if the check finished. Otherwise it is the reason why the check ended early, and some
+    verdicts are missing.
     """
 
     verdicts: list[Preserved] = field(default_factory=list)
@@ -97,10 +98,11 @@ def prove(
 
     Without ``actions``, the initial states are also checked.
 
-    - ``known``: further invariants that are not assumed. A failure names the known invariants that exclude it.
+    - ``known``: further invariants, which the proof does not assume. If the state before a failing step violates
+      some of them, the failure names these.
     - ``actions``: the actions to check; None: all actions.
-    - ``workers``: the number of actions checked at the same time. The states in failures can differ between two runs,
-      but no verdict.
+    - ``workers``: the number of actions checked at the same time. The states in failures can differ between two
+      runs, but no verdict.
     - ``first``: stop the check of an action at its first failure. The action's other properties then count as
       preserved.
     """
@@ -215,9 +217,9 @@ class _Question:
         return found
 
     def action(self, own: list[OpenStep]) -> dict[str, _Step]:
-        """The properties that an action's steps do not preserve, each with a failing step.
+        """For each property that some step of an action does not preserve: the first such step found.
 
-        With ``first``, only the properties that the first failing step violates.
+        ``own`` are the action's steps. With ``first``, the check ends at the first failing step.
         """
         failures: dict[str, _Step] = {}
         for step in own:

@@ -327,7 +327,7 @@ def _from_integer(term: Term, leaf: Leaf) -> Term:
 
 
 BEYOND = 1 << 80
-"""The value of parameters that bound epochs and offsets in a proof for all of them. Kafka's have at most 64 bits."""
+"""In a proof for all epochs and offsets: the value of the parameters that bound them. Kafka uses at most 64 bits."""
 
 
 APART = 40
@@ -436,9 +436,10 @@ class Limits:
         return bool(answer == z3.sat)
 
     def _answer(self, solver: z3.Solver, assumptions: Sequence[Term]) -> Any:
-        """The solver's answer, or its exception, from a thread that full memory and Ctrl-C interrupt.
+        """The solver's answer, or its exception. The solver runs in a thread, so that this thread can interrupt it.
 
-        Z3's own means do not suffice: its memory limit ends the process, and its handler of Ctrl-C can lose one.
+        It is interrupted if memory is full, or by Ctrl-C. Z3's own limits do not suffice: its memory limit ends the
+        process, and its handler of Ctrl-C can miss a Ctrl-C.
         """
         found: list[Any] = []
 

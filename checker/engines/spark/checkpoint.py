@@ -38,8 +38,8 @@ from highwater.checker.engines.state_graph import Words
 GROUP = 1 << 18
 """The most states that are expanded together.
 
-A row group of a file is read as a whole. It has at most twice as many states, and, unless it is the last, at least as
-many.
+A row group of a file is read as a whole. It has between this number and twice this number of states. Only the last row
+group of a file may have fewer.
 """
 Fingerprints = Callable[[Words], Words]
 """Computes the fingerprints of packed states."""
@@ -263,7 +263,7 @@ class SparkCheckpoint(CheckpointDirectory):
             return np.asarray(column.to_numpy(), dtype=np.uint64)
 
     def origin(self, number: int, level: CommittedLevel, index: int) -> tuple[int, int]:
-        """The step to state ``index`` of level ``number``: its source's index in the level before, and its instance."""
+        """The last step of a run to a state of level ``number``: (index of its source one level before, instance)."""
         if not 0 <= index < level.size:
             raise self.damaged(_manifest(number))
         part = level.part_of(index)

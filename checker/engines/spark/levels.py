@@ -204,7 +204,7 @@ def successors(
 
 
 def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
-    """Write the row arrays ``new``, which come from ``buffers``. Add file, premises and violations to ``report``."""
+    """Write the arrays of rows that ``buffers`` yields as ``new``. Add file, premises and violations to ``report``."""
     places: dict[str, int] = {}
     for rows in new:
         for name, index in buffers.violated():
@@ -226,7 +226,7 @@ def share(
     bucket: int | None,
     fingerprints: Fingerprints,
 ) -> Iterator[tuple[int, Words]]:
-    """Yield the states of a level that belong to a bucket (None: all states), in groups, each with its first index.
+    """Yield a bucket's states in a level (None: all states) in groups, as (index of the group's first state, states).
 
     If the level is not divided into buckets, each bucket gets a range of states. Raises InputError for a damaged file.
     """
@@ -561,7 +561,7 @@ class ParquetLevels:
         return self._last
 
     def origin(self, level: int, index: int) -> tuple[int, int]:
-        """The step to state ``index`` of a level: its source's index in the level before, and its instance's number."""
+        """The last step of a run to state ``index`` of a level: (index of its source in the level before, instance)."""
         return self.checkpoint.origin(level, self.committed[level], index)
 
     def initial(self, index: int) -> Scalars:
@@ -695,5 +695,5 @@ def _sum(lists: Iterable[list[int]]) -> list[int]:
 
 
 def buckets_for(cores: int) -> int:
-    """The number of buckets: a power of two, because division by it is fast; at least 4 per core on up to 64 cores."""
+    """The number of buckets: a power of two, for fast division. At least 8, and 4 per core on up to 64 cores."""
     return 1 << max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

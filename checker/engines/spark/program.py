@@ -106,8 +106,8 @@ class RowBuffers(Buffers):
     def expand(self, table: Table, states: Words, base: int) -> Iterator[Words]:
         """Yield, as rows, the successors that the table does not have yet, and insert their fingerprints.
 
-        ``base`` is the index of the first state in its level. An array of rows is valid until the next one. Raises
-        BoundError.
+        ``base`` is the index, in the level, of the first of ``states``. An array of rows is valid until the next
+        one is yielded. Raises BoundError if a step leaves a type without a declared bound.
         """
         states = np.ascontiguousarray(states)
         self["states"], self["base"], self["end"], self["start"] = states.ctypes.data, base, len(states), 0

@@ -74,7 +74,11 @@ class ReplayTotals:
 class SparkReplay:
     """Replays inputs in a Spark session.
 
-    ``stopped`` returns True to stop the replay. ``progress`` is called with a line of text.
+    - ``switched``: rules that override the profile's
+    - ``progress``: called with a line of text
+    - ``stopped``: returns True to stop the replay
+    - ``shares``: the number of shares of a divided log; None: one per core
+    - ``large``: a log with fewer bytes is not divided, except for tables
     """
 
     def __init__(
@@ -95,8 +99,9 @@ class SparkReplay:
     def replay(self, found: Sequence[Input], out: str | None = None) -> Iterator[Report]:
         """Yield the report of each input, in order.
 
-        ``out`` is a directory for tables. With several inputs, each log has a subdirectory. Raises InputError,
-        TraceError, EngineError and ReplayInterrupted.
+        ``out`` is a directory for tables. With several inputs, each log has a subdirectory. Raises InputError or
+        TraceError if an input cannot be replayed, EngineError if Spark fails, and ReplayInterrupted if ``stopped``
+        returned True.
         """
         logs = {i: log for i in found if (log := self._divisible(i, len(found), out)) is not None}
         small = [i for i in found if i not in logs]
@@ -113,7 +118,8 @@ class SparkReplay:
     def _divisible(self, one: Input, inputs: int, out: str | None) -> MetadataLog | None:
         """The metadata log of an input that is worth dividing into shares; None if one task should replay the input.
 
-        Raises InputError if ``out`` is given, but the input is not a metadata log alone.
+        ``inputs`` is the number of all inputs. Raises InputError if tables are requested (``out``), but the input is
+        not a metadata log alone.
         """
         if one.kind != METADATA_LOG or one.broker_logs or one.data_dumps or one.request_logs:
             if out is not None:
@@ -160,7 +166,8 @@ class SparkReplay:
     def _run(self, work: Work, count: int, what: str) -> list[Any]:
         """Run ``work`` on the numbers below ``count`` as a Spark job, and return the results in order.
 
-        Raises ReplayInterrupted and EngineError.
+        ``what`` describes the job in Spark, in progress and in errors. Raises ReplayInterrupted if ``stopped``
+        returned True, and EngineError if the job fails.
         """
 
         def watch(group: str) -> bool:
@@ -206,7 +213,7 @@ def _report(said: dict[str, Any]) -> Report:
 
 
 def answered(work: Work, directory: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run ``work`` on each number of a task, in the driver's working directory, and yield the pickled results."""
+    """Call ``work`` with each number of a task, in the driver's working directory, and yield the pickled results."""
     with contextlib.chdir(directory):
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -232,7 +239,11 @@ def _follow_share(
     out: str | None,
     number: int,
 ) -> tuple[ShareResult, float, int]:
-    """Replay one share of a log. Returns the result, the processor seconds and the memory in bytes."""
+    """Replay share ``number`` of a log that is divided into ``shares`` shares.
+
+    ``ends`` has, by stretch, the offset at which some share ended a decision. Returns the result, the processor
+    seconds and the memory in bytes.
+    """
     started = time.process_time()
     tables = None if out is None else ReplayTables(out, number)
     listeners = (None, None) if tables is None else (tables.add_change, tables.add_line)

@@ -73,9 +73,9 @@ class ModelRequest:
 
     @classmethod
     def of(cls, model: Model, symmetry: bool, deadlock: bool) -> ModelRequest:
-        """The request for a model whose protocol is in a package below ``model`` or in a user's file.
+        """The request for a traced model, with the options ``symmetry`` and ``deadlock`` of the search.
 
-        Raises EngineError for a protocol that comes from no file.
+        Raises EngineError if the protocol comes neither from a package below ``model`` nor from a user's file.
         """
         kind = type(model.protocol)
         package, source = kind.__module__, None

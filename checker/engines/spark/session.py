@@ -164,9 +164,10 @@ class SparkConnection:
 
 
 def session(master: str) -> SparkConnection:
-    """The present session if it is on this master, else a new session; the present one is then closed.
+    """A session on this master: the present session, or a new one if the present session is on another master.
 
-    Raises InputError if Spark does not start.
+    Only one session is open at a time, so a new session closes the present one. Raises InputError if Spark does not
+    start.
     """
     global _current
     if _current is not None and _current.master != master:

@@ -130,7 +130,7 @@ def _condition(run: ShownRun) -> tuple[Node, bool]:
 
 
 def _told(part: PropertyPart) -> dict[str, Any]:
-    """A part of a property as plain data: its leaves with their values, and the whole part."""
+    """A part of a property as plain data: its innermost parts with their values, and the whole part."""
     leaves = [[leaf.text, leaf.holds, [list(v) for v in leaf.values], given] for leaf, given in part.leaves()]
     return {"leaves": leaves, "whole": part.as_data()}
 
@@ -191,13 +191,12 @@ class Choices:
 
 
 def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
-    """The fates of the instances in each state as plain data, for the page.
+    """The fate of each instance in each state as plain data, for the page.
 
-    Each state has a flat list, instance, fate, instance, …: all of them in the first state, then only those that
-    changed.
-
-    ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states", "known"}``. A state of another model
-    has no fates; it is empty in ``states``, and false in ``known``.
+    The data has the form ``{"instances": [[action, parameters, sentence]], "guards", "bounds", "states",
+    "known"}``. ``states`` has for each state a flat list: instance, fate, instance, fate, …. The first list has all
+    instances; each later list has only those with a new fate. For a state of another model, the list is empty, and
+    ``known`` has false.
     """
     found = Choices(model)
     states: list[list[int]] = []
@@ -283,11 +282,14 @@ Place = tuple[str, str, int]
 
 
 def tables(lanes: Lanes, states: Sequence[Mapping[str, Any]], said: Texts) -> dict[str, Any]:
-    """The layout of the tables of states as plain data, and for each state the number of each cell's text.
+    """The tables of states as plain data: their layout, and the text of each cell in each state.
 
-    ``{"tables": [{"title", "columns", "rows": [[label, drawn, constant, [cell or null for each column]]]}],
-    "states": [[number of each cell's text]]}``. ``drawn`` is true if the drawing selects changes of the row,
-    ``constant`` if every cell of the row has one text in all states.
+    The data has the form ``{"tables": [{"title", "columns", "rows": [[label, drawn, constant, cells]]}], "states"}``.
+
+    - ``cells`` has for each column of the row the number of a cell, or null.
+    - ``drawn`` is true if the drawing selects changes of the row.
+    - ``constant`` is true if each cell of the row has the same text in all states.
+    - ``states`` has for each state a list: for each cell, the number of its text in ``said``.
     """
     columns = [dict(cells(lanes.type, state)) for state in states]
     places = list(columns[0])
@@ -379,7 +381,10 @@ class PageOutput:
             refuse_unwritable("--html", target)
 
     def write(self, request: Request, runs: Sequence[ShownRun], none: str) -> str:
-        """Write the page of a scenario's runs. Returns a line for the terminal, as ``write_about``."""
+        """Write the page of a scenario's runs, and return a line about it for the terminal.
+
+        ``none`` is the reason why there are no runs, if ``runs`` is empty.
+        """
         return self.write_about(request.scenario.title or request.scenario.name, about(request), runs, none)
 
     def write_about(

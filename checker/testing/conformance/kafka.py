@@ -58,7 +58,7 @@ class KafkaController(Adapter):
         self._send({"name": "maybeBalancePartitionLeaders"})  # changes nothing: the preferred replica leads
 
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
-        """Send a request to a controller that has carried out the earlier successful requests."""
+        """Send a request to a fresh controller that has repeated all earlier successful requests."""
         key = instance_key(operation, dict(parameters))
         if key not in self.requests:
             raise AdapterError(f"no request of Kafka's controller stands for {operation} {dict(parameters)}")
@@ -73,7 +73,7 @@ class KafkaController(Adapter):
         return self.names[answer["error"]]
 
     def observe(self) -> Mapping[str, Any]:
-        """The partition, the registrations and the settings; of a topic with two partitions, both."""
+        """The partition, the registrations and the settings. For a topic with two partitions: both partitions."""
         found: dict[str, Any] = {
             "registrations": [self._registration(broker) for broker in range(self.brokers)],
             "partition": self._partition(""),

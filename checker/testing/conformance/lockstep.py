@@ -56,9 +56,10 @@ class Contract:
     """The relation between the model's actions and the implementation's operations.
 
     - ``operations``: the actions that are tried (None: all)
-    - ``answers``: the guards that the implementation itself checks, each with its error (None: any). An operation
-      that only these guards refuse is tried, and must be refused
-    - ``idle``: guards; an operation that only these guards refuse has no effect, whether it is done or refused
+    - ``answers``: the guards that the implementation itself checks, each with its error (None: any error). An
+      operation that only these guards refuse is tried, and the implementation must refuse it
+    - ``idle``: guards. An operation that only these guards refuse is tried; it must have no effect, whether the
+      implementation does or refuses it
     - ``chosen``: for an action, the parameters whose values the implementation chooses
     - ``hidden_steps``: the number of unseen steps of the model, of any action, that may precede an operation
     """
@@ -123,9 +124,10 @@ class Lockstep:
         self._keep([initial], "initial state", None)
 
     def possible(self) -> tuple[list[int], list[int]]:
-        """Two lists of operations to try: those with the verdict TAKES in some state, and those that no state takes.
+        """Two lists of operations to try: those that the model takes in some present state, and those it takes in none.
 
-        Operations with the verdict CUT or SENSELESS in some state are left out.
+        An operation is left out if it has the verdict CUT (pruned at a bound) or SENSELESS (not in the contract) in
+        some present state.
         """
         kinds = [self._judged(state) for state in self.states]
         takes: list[int] = []
@@ -138,7 +140,10 @@ class Lockstep:
         return takes, refuses
 
     def step(self, number: int) -> None:
-        """Carry out an operation, which must be one of ``possible``. Raises Mismatch, or AdapterError."""
+        """Carry out an operation, which must be one of ``possible``, and keep the states that fit the result.
+
+        Raises Mismatch if no state fits, and AdapterError if the adapter does not return an Outcome.
+        """
         instance = self.model.instances[number]
         called, shown = instance.action.name, self._shown(instance)
         before = list(self._after_hidden())
@@ -162,7 +167,7 @@ class Lockstep:
     # --- the model ----------------------------------------------------------------------------------------
 
     def _judge(self, state: Scalars) -> list[str]:
-        """The verdict, ``TAKES`` to ``SENSELESS``, on each of the model's instances in a state."""
+        """For each of the model's instances, a verdict on it in a state: one of ``TAKES`` to ``SENSELESS``."""
         results = iter(self.interpreter.guards(state))
         kinds = []
         for number, instance in enumerate(self.model.instances):
@@ -181,7 +186,11 @@ class Lockstep:
         return kinds
 
     def _refused_as(self, state: Scalars, number: int, outcome: Outcome) -> bool:
-        """True if the operation was refused, with the error of the first guard that refuses it in the state."""
+        """True if the implementation refused the operation, with the expected error.
+
+        The guards that refuse the operation in ``state`` determine the error: it is that of the first one in the
+        contract's ``answers``.
+        """
         if outcome.done:
             return False
         names = self.interpreter.refusals(state, self.model.instances[number])
@@ -217,7 +226,12 @@ class Lockstep:
         before: Sequence[Scalars] = (),
         numbers: Sequence[int] = (),
     ) -> None:
-        """Keep the states of ``allowed`` that fit the observation. Raises Mismatch if none is left."""
+        """Keep the states of ``allowed`` that fit the observation. Raises Mismatch if no state is left.
+
+        The other arguments are for the message: the operation as text, its outcome (None at the start), the states
+        before it, and the numbers of the instances that can stand for it. Raises AdapterError if the observation is not
+        a state.
+        """
         observed = self.adapter.observe()
         seen = Seen()
         self.told.append(f"{len(self.told) + 1:4}  {sentence}{f': {_outcome(outcome)}' if outcome else ''}")
@@ -265,10 +279,10 @@ class Lockstep:
         before: Sequence[Scalars],
         numbers: Sequence[int],
     ) -> list[str]:
-        """The reason why no state is left, as lines.
+        """The reason why no state is left, as lines. ``seen`` is the observation; the rest is as for ``_keep``.
 
-        It is one of these: the fields in which the most similar allowed state differs from the observation; the guards
-        that refuse the operation; or that the model carries the operation out.
+        If states are allowed, the lines show how the most similar one differs from the observation. Otherwise they show
+        that the model carries the operation out, or the guards that refuse it in the model.
         """
         if allowed:
             found = [self._differences(state, seen) for state in allowed]

@@ -68,7 +68,10 @@ class ConformanceMachine(RuleBasedStateMachine):
             raise self._shortest(self.mismatch).with_traceback(None)
 
     def go(self, taste: int, orders: bytes) -> list[str]:
-        """Carry out one operation for each order of preference (``bursts``), up to a mismatch. Returns the names."""
+        """Choose and carry out one operation for each of ``orders``, up to a mismatch. Returns the operations' names.
+
+        ``taste`` and ``orders`` are an element of ``bursts``; an order is a preference over the operations.
+        """
         called: list[str] = []
         for order in filter(None, orders):
             if self.mismatch is not None:
@@ -95,7 +98,10 @@ class ConformanceMachine(RuleBasedStateMachine):
 
     @classmethod
     def _again(cls, operations: Sequence[int]) -> Mismatch | None:
-        """Start a run, and carry out the possible ones among these operations. Returns the mismatch, or None."""
+        """Start a run, and carry out these operations in order; skip those that are not possible when their turn comes.
+
+        Returns the mismatch, or None.
+        """
         lockstep = cls._new()
         try:
             lockstep.start()

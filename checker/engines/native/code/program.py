@@ -43,9 +43,9 @@ _CROWDED = 1
 
 @dataclass(frozen=True)
 class GivenUp:
-    """A cached fact: a search with this number of states ended before its better code was compiled.
+    """A cached fact: a search with this number of states ended before more optimized code was compiled.
 
-    The next equal search starts to compile better code only after it has found more states.
+    The next equal search begins to compile such code only after it has found more states than this.
     """
 
     states: int
@@ -57,8 +57,8 @@ class CompiledModel:
     A search begins with code that was compiled quickly, because compiling with full effort often takes longer than
     the search. Better code is compiled in the background as the search grows (``improve``).
 
-    With ``ask`` False, the model's symmetry is not tested by random walks. Raises EngineError if the kernels do not
-    support the model.
+    Random walks test whether the model is symmetric, unless ``ask`` is False. Raises EngineError if the kernels do
+    not support the model.
     """
 
     kernels: type[Kernels] = Kernels
@@ -130,9 +130,9 @@ class CompiledModel:
     def improve(self, states: int, *, crowded: bool = False) -> None:
         """Start to compile better code in the background, if that pays off for this number of found states.
 
-        The program uses the better code once it is ready. With ``crowded`` (other searches run at the same time),
-        compilation starts later. Threads may still run the replaced code: all versions use the same context. 1 MB of
-        text takes 1 to 3 seconds.
+        The program uses the better code once it is ready. Until then, and in threads that are inside a call, the
+        former code runs: all versions use the same context. With ``crowded`` (other searches run at the same time),
+        compilation starts later. 1 MB of text takes 1 to 3 seconds.
         """
         size = self.name.size
         effort = Effort.FULL if states * _FULL >= size else Effort.USUAL

@@ -17,7 +17,7 @@ from highwater.checker.engines.native.text.runtime import find_function, insert_
 BLOCK = 1 << 15
 """The most fingerprints in a block. A block is packed and unpacked as a whole."""
 WIDEST = 57
-"""The largest packed width of a distance in bits: a word read at any byte contains such a distance whole.
+"""The largest packed width of a distance in bits: the word that is read from its first byte on contains all of it.
 
 Wider distances take 64 bits.
 """
@@ -30,7 +30,7 @@ class Code:
         machine = Machine(text(), Effort.FULL)
         self._machine = machine
         self.tidy: Any = machine.function("tidy", 3)
-        """``tidy(table, start, end)``: sort each sequence of taken slots; none may cross ``start`` or ``end``."""
+        """``tidy(table, start, end)``: sort each sequence of taken slots. None may cross ``start`` or ``end``."""
         self.extract: Any = machine.function("extract", 5, result=True)
         """``extract(table, start, end, marks, out)``: copy unmarked fingerprints to ``out``; returns their number."""
         self.pack: Any = machine.function("pack", 3, result=True)
@@ -125,7 +125,7 @@ def _distance(f: FunctionText, index: str) -> str:
 
 
 def _byte(f: FunctionText, pointer: str, place: str) -> str:
-    """Write code for the address of the byte with bit ``place``, counted from ``pointer``."""
+    """Write code for the address of the byte that contains bit ``place``. Bits are counted from ``pointer``."""
     return f.op(f"getelementptr inbounds i8, ptr {pointer}, i64 {f.op(f'lshr i64 {place}, 3')}")
 
 

@@ -162,7 +162,7 @@ class VisitedRuns:
 
 
 class _Marking:
-    """A call marks the table's fingerprints that are in a range of a run's blocks, and returns the number of marks."""
+    """Marks the fingerprints of a table that are also in a range of a run's blocks; a call returns their number."""
 
     def __init__(self, table: Table, marks: Words) -> None:
         self._table, self._marks = table, marks
@@ -299,8 +299,8 @@ class Delayed:
     def resolve(self, workers: Sequence[Worker], hand_over: Callable[[Worker], None], to_expand: int) -> None:
         """Find the new states among the batch's candidates. Raises OSError.
 
-        Calls ``hand_over`` with each worker whose output holds some of them. ``to_expand`` is the number of states that
-        the next batch expands; it determines the size of the table.
+        Calls ``hand_over`` with each worker whose output holds some of the new states. ``to_expand`` is the number
+        of states that the next batch expands; it determines the size of the table.
         """
         if not self.table.taken:
             return

@@ -260,13 +260,16 @@ class ValueScope:
         return ValueScope(self._function, self._layout, self._words, self)
 
     def _return(self) -> None:
-        """Forget the values that later scopes computed."""
+        """Forget the values that were computed in scopes begun after this scope was last used."""
         for number in self._order[self._end :]:
             del self._names[number]
         del self._order[self._end :]
 
     def values(self, nodes: Iterable[Node]) -> list[str]:
-        """The names of the nodes' values. Code for missing values is written. Raises WideNumberError."""
+        """The names of the nodes' values. Writes code for values that are not computed yet.
+
+        Raises WideNumberError if a value may need more than 62 bits.
+        """
         nodes = list(nodes)
         self._return()
         for node in nodes:
@@ -300,7 +303,7 @@ class ValueScope:
                 order.append(top.id)
 
     def value(self, node: Node) -> str:
-        """The name of the node's value. Code for a missing value is written."""
+        """The name of the node's value. Writes code if the value is not computed yet."""
         return self.values([node])[0]
 
     def _emit(self, node: Node, args: list[str]) -> str:

@@ -197,7 +197,7 @@ class Kernels:
             f.start(fine)
 
     def _judged(self, f: FunctionText, scope: ValueScope, number: int) -> str:
-        """Write code for the bits of the step properties that a step violates, except large properties.
+        """Write code for the bits of the step properties that a step violates. Large step properties are left out.
 
         The code also counts each premise that holds. Returns the name of the bits.
         """

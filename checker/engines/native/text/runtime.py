@@ -192,10 +192,10 @@ class Runtime:
         return f.join("ptr", [(in_row, whole), (state, plain)])
 
     def _record(self, f: FunctionText, item: str, bits: str, known: str, pairs: str, number: str) -> None:
-        """Write code that appends (item, new bits) to an array of pairs, if some of ``bits`` are new.
+        """Write code that appends (``item``, new bits) to an array of pairs, if some of ``bits`` are not known yet.
 
-        The new bits become known. ``known``, ``pairs`` and ``number`` name fields: the known bits, the array, its
-        length.
+        The new bits then count as known. ``known``, ``pairs`` and ``number`` are names of fields of the context:
+        the known bits, the array of pairs, and the array's length.
         """
         known_field, number_field = self._field(f, known), self._field(f, number)
         before = f.load(known_field)
@@ -261,7 +261,10 @@ class Runtime:
             f.start("more")
 
     def _sift(self) -> str:
-        """Write ``@sift(context)``: output the rows from start to end that are new: their slot is not marked."""
+        """Write ``@sift(context)``: output the new rows from start to end.
+
+        A row is new if the slot of its fingerprint is not marked.
+        """
         f = FunctionText("void @sift(ptr %context)")
         rows, marks = self._pointer(f, "states"), self._pointer(f, "marks")
 
