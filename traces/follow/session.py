@@ -171,7 +171,7 @@ class Following:
 
     @property
     def _is_before(self) -> bool:
-        """True as long as this process has not read again everything that an earlier reading reported."""
+        """True until this process has read again everything that an earlier process reported."""
         return self._follower is None or self.ledger.reads_again
 
     @property

@@ -259,7 +259,7 @@ class RequestsBeside:
         self._requests: Requests | None = None
 
     def change(self, change: PartitionChange) -> None:
-        """Process a change of a partition, in the order of the metadata log."""
+        """Process the next change of a partition. Changes must come in the order of the metadata log."""
         self._index.change(change)
 
     def setting(self, name: str, setting: SettingInForce) -> None:

@@ -217,7 +217,7 @@ class Pending:
     # --- across partitions ----------------------------------------------------------------------------
 
     def _whole(self, explained: Sequence[_Explained]) -> None:
-        """Check that the changes of one decision and the record of its broker are adjacent."""
+        """Check that the changes of one decision, and the record of the broker that caused it, are adjacent."""
         runs: dict[int, list[_Explained]] = {}
         for change in explained:
             runs.setdefault(bisect_left(self._stops, change.offset), []).append(change)

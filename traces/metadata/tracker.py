@@ -140,7 +140,7 @@ class Tracker:
         time: int,
         known: Transition | None = None,
     ) -> Followed:
-        """Follow a partition through observations: by the cached transition ``known``, or by a new explanation.
+        """Follow a partition through observations, by ``known``, their cached transition, or by explaining them.
 
         Raises TraceError if a record is damaged.
         """

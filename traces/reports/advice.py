@@ -97,7 +97,7 @@ class Replicas:
         return [b for b in self.order if b not in self.known]
 
     def best(self) -> int | None:
-        """966.14. The replica with the best log, the first one among equals; None if no log's end is known."""
+        """The replica with the best log by rule 966.14, the first one among equals; None if no log's end is known."""
         found: ReplicaEnd | None = None
         for end in (self.known[b] for b in self.order if b in self.known):
             if found is None or profiles.is_better_log(theirs=_log(end), mine=_log(found)):

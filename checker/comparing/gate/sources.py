@@ -144,7 +144,7 @@ def _imports(path: Path) -> list[Path]:
 
 
 class SourceChanges:
-    """The source changes since another revision, with the effect that each has on the entries."""
+    """The source changes since another revision, with the effect of each on the baseline's entries."""
 
     def __init__(self, old: Revision, root: Path, verdicts: Sequence[EntryVerdict]) -> None:
         self.old, self.now = old, Revision.present(root)

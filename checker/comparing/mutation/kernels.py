@@ -135,7 +135,7 @@ def _bit(f: FunctionText, mask: str, bit: int) -> str:
 
 
 class MutantRuntime(LinkRuntime):
-    """Generates the LLVM functions of a search and of its graph, and the function ``@differ``."""
+    """Generates the LLVM functions of a search and of its graph, and ``@differ``, which compares mutants."""
 
     places = FIELDS
     bounds = 1

@@ -62,9 +62,9 @@ class TaskSettings:
 
 @dataclass
 class ReplayTotals:
-    """The cost of replaying a log in shares.
+    """The cost of replaying a log that is divided into shares.
 
-    ``following`` has the processor seconds of each share. ``resident`` is the memory of the largest process in bytes.
+    ``following`` has the processor seconds of each share. ``resident`` is the memory of the largest process, in bytes.
     """
 
     following: list[float] = field(default_factory=list)
@@ -241,8 +241,8 @@ def _follow_share(
 ) -> tuple[ShareResult, float, int]:
     """Replay share ``number`` of a log that is divided into ``shares`` shares.
 
-    ``ends`` has, by stretch, the offset at which some share ended a decision. Returns the result, the processor
-    seconds and the memory in bytes.
+    ``ends`` are the ends of stretches that all shares found in an earlier pass (``join_reaches``). Returns the
+    result, the processor seconds and the memory in bytes.
     """
     started = time.process_time()
     tables = None if out is None else ReplayTables(out, number)
