@@ -10,7 +10,7 @@ import z3
 
 from highwater.checker.comparing.models.revisions import RestoredModel
 from highwater.checker.engines.solver.difference import nearest_state
-from highwater.checker.engines.solver.terms import Limits, Numbers, Translator
+from highwater.checker.engines.solver.terms import Limits, Numbers, Translator, interrupts_held
 from highwater.checker.report.page.run import ShownRun
 from highwater.checker.scenarios.model_key import Fingerprints, by_action
 from highwater.model.language import graph
@@ -349,6 +349,7 @@ SECONDS = 20.0
 """The seconds that the solver has for one action."""
 
 
+@interrupts_held()
 def unreached(pairs: Pairs, model: Model, limits: Limits | None = None) -> tuple[Scalars, int, int] | None:
     """A state in which the two instances of a pair differ, and which satisfies the invariants of ``model``.
 

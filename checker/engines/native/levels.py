@@ -166,7 +166,7 @@ class NativeLevels(SearchState):
             except IndexError:
                 return
             end = min(start + OUTPUT, len(self.start))
-            with self.table.entered(self.count * OUTPUT):
+            with self.table.entered(self.count * min(OUTPUT, len(self.start))):
                 worker.run(self.program.admit, self.table, self.start, start, end, 0)
                 self.table.add_taken(worker["out_count"])
             self._hand_over(worker, level)

@@ -19,6 +19,7 @@ from highwater.checker.engines.solver.terms import (
     Term,
     Translator,
     bits_of,
+    interrupts_held,
     is_wide,
 )
 from highwater.checker.scenarios.search import DEADLOCK, SearchResult, ViolatingRun
@@ -403,7 +404,8 @@ def check(
     result = BoundedResult(stopped_by="depth")
     started = limits.used
     try:
-        _deepen(model, depth, result, deadlock, stop_at_first, limits, progress)
+        with interrupts_held():
+            _deepen(model, depth, result, deadlock, stop_at_first, limits, progress)
     except Stopped as stopped:
         result.stopped_by = stopped.why
     except KeyboardInterrupt:

@@ -14,7 +14,15 @@ import z3
 
 from highwater.checker.base import text
 from highwater.checker.engines.solver.bounded import OpenStep, instance_number, steps
-from highwater.checker.engines.solver.terms import Limits, Numbers, Stopped, Term, Translator, is_wide
+from highwater.checker.engines.solver.terms import (
+    Limits,
+    Numbers,
+    Stopped,
+    Term,
+    Translator,
+    interrupts_held,
+    is_wide,
+)
 from highwater.model.language import graph
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BITS
@@ -121,7 +129,8 @@ def differences(
             began, witness = limits.used, None
             for action, a, b in pairs:
                 if action == name and witness is None:
-                    witness = _compare(union, (first, second), (a, b), any_state, limits)
+                    with interrupts_held():
+                        witness = _compare(union, (first, second), (a, b), any_state, limits)
             found.actions[name] = witness
             if progress:
                 progress(name, limits.used - began)

@@ -14,7 +14,14 @@ import z3
 
 from highwater.checker.base.processes import answers
 from highwater.checker.engines.solver.bounded import OpenStep, begins, instance_number, listed, steps
-from highwater.checker.engines.solver.terms import Limits, Numbers, Stopped, Translator, is_wide
+from highwater.checker.engines.solver.terms import (
+    Limits,
+    Numbers,
+    Stopped,
+    Translator,
+    interrupts_held,
+    is_wide,
+)
 from highwater.checker.scenarios.catalogue import Definition
 from highwater.checker.scenarios.request import Request
 from highwater.model.language import graph
@@ -115,12 +122,14 @@ def prove(
 
     def decide(name: str) -> _Decided:
         began = limits.used
-        failures = question.action(own[name])
+        with interrupts_held():
+            failures = question.action(own[name])
         return _Decided(failures, name in question.possible, limits.used - began)
 
     try:
         if actions is None:
-            result.verdicts += question.initial()
+            with interrupts_held():
+                result.verdicts += question.initial()
         for name, decided in answers(list(own), decide, workers):
             found[name] = decided
             if progress:

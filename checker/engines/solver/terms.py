@@ -12,6 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -129,6 +130,7 @@ class Translator:
             return known
         stack = [node]
         while stack:
+            interrupts_held.deliver()
             top = stack[-1]
             if top.id in self._terms:
                 stack.pop()
@@ -391,6 +393,45 @@ def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
         yield from _bounds(type_.element)
 
 
+# Ctrl-C is delivered only between calls of Z3. Within a call, a KeyboardInterrupt could leave a term whose references
+# are counted wrongly, and the process would crash.
+
+
+class _HeldInterrupts:
+    """Holds a Ctrl-C until a place where KeyboardInterrupt does no harm. Only the main thread gets signals."""
+
+    def __init__(self) -> None:
+        self._came = False
+        self._handler: Any = signal.SIG_DFL
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """While inside, a Ctrl-C is delivered by ``deliver``, or on leaving without an exception."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        self._came = False
+        self._handler = signal.signal(signal.SIGINT, self._hold)
+        try:
+            yield
+            self.deliver()
+        finally:
+            signal.signal(signal.SIGINT, self._handler)
+
+    def _hold(self, number: int, frame: object) -> None:
+        self._came = True
+
+    def deliver(self) -> None:
+        """Pass a held Ctrl-C to the handler from before, which raises KeyboardInterrupt."""
+        if self._came and threading.current_thread() is threading.main_thread():
+            self._came = False
+            signal.signal(signal.SIGINT, self._handler)
+            signal.raise_signal(signal.SIGINT)
+
+
+interrupts_held = _HeldInterrupts()
+
+
 # Limits of a solver: time, memory, and Ctrl-C. A query that reaches a limit raises Stopped.
 
 LOOK_SECONDS = 0.1
@@ -438,8 +479,8 @@ class Limits:
     def _answer(self, solver: z3.Solver, assumptions: Sequence[Term]) -> Any:
         """The solver's answer, or its exception. The solver runs in a thread, so that this thread can interrupt it.
 
-        It is interrupted if memory is full, or by Ctrl-C. Z3's own limits do not suffice: its memory limit ends the
-        process, and its handler of Ctrl-C can miss a Ctrl-C.
+        It is interrupted if memory is full, or by Ctrl-C, which the caller holds (``interrupts_held``). Z3's own limits
+        do not suffice: its memory limit ends the process, and its handler of Ctrl-C can miss a Ctrl-C.
         """
         found: list[Any] = []
 
@@ -451,14 +492,10 @@ class Limits:
 
         solver.set("ctrl_c", False)
         thread = threading.Thread(target=ask, daemon=True)
-        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        thread.start()
         try:
-            try:  # a Ctrl-C inside start() would leave a thread that does not count as alive yet
-                signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-                thread.start()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
             while thread.is_alive():
+                interrupts_held.deliver()
                 thread.join(LOOK_SECONDS)
                 if self.memory_bytes is not None and peak_memory() > self.memory_bytes:
                     self._full = True
