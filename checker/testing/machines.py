@@ -108,8 +108,8 @@ class ModelMachine(RuleBasedStateMachine):
     def go(self, taste: int, orders: bytes) -> list[str]:
         """Choose and take one step for each of ``orders``, up to a violation or a state without steps.
 
-        ``taste`` and ``orders`` are an element of ``bursts``; an order is a preference over the steps. Returns the
-        names of the steps.
+        ``(taste, orders)`` is an element of ``bursts``: the taste weights the actions, and each order is a preference
+        over the steps. Returns the names of the steps.
         """
         called: list[str] = []
         for order in filter(None, orders):

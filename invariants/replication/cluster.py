@@ -233,13 +233,13 @@ def unclean_registrations(m: Replication, s: State) -> Number:
 
 @statements.isr_within_replicas.seen()
 def isr_within_replicas(m: Replication, s: State) -> Truth:
-    """Checks the ISR of the controller's partition."""
+    """The ISR in the controller's state has only replicas of the partition."""
     return statements.isr_within_replicas(s.partition, members_of(s.partition.replicas, m.t.brokers))
 
 
 @statements.elr_within_replicas.seen()
 def elr_within_replicas(m: Replication, s: State) -> Truth:
-    """Checks the ELR of the controller's partition."""
+    """The ELR in the controller's state has only replicas of the partition."""
     return statements.elr_within_replicas(s.partition, members_of(s.partition.replicas, m.t.brokers))
 
 

@@ -138,7 +138,10 @@ def completed_reassignments_leave_min_isr_members(m: Controller, before: State, 
 
 @step_property("966.11", rule="last_known_leader_kept")
 def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
-    """A partition without a leader keeps its last known leader, unless a step empties ELR and last known ELR, too."""
+    """A partition that stays without a leader keeps its last known leader.
+
+    A step may clear it only if ELR and last known ELR are then empty, too.
+    """
     old, new = before.partition, after.partition
     nobody = old.leader.is_none & new.leader.is_none
     cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
@@ -152,8 +155,8 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
 
     A Balanced recovery waits for the members of these sets. Operator choices are exempt: a change of min ISR or
     replicas, the strategy Aggressive, and a risky election request. Without unclean recovery any election from outside
-    ISR and ELR is exempt, too. An ISR member that loses its log and registers before it is fenced enters none of the
-    three sets: 966.10 covers ELR members only.
+    ISR and ELR is exempt, too. An ISR member that loses its log and
+    registers before it is fenced leaves the ISR, and is put into no other set: 966.10 covers ELR members only.
     """
     old, new = before.partition, after.partition
     chosen = favours_availability(m, before) | is_risked(m, before, after)

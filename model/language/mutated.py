@@ -70,7 +70,7 @@ def roots_of(instance: Instance) -> list[Node]:
 def chosen(model: Model, number: int) -> Model:
     """A copy of a MutatedModel that has only the mutant with this number; 0 gives the unmutated protocol.
 
-    Instances keep their numbers, also instances that are never enabled.
+    All instances keep their numbers, even those that are never enabled.
     """
     choose, found = ChosenMutant(number), copy.copy(model)
     for name in ("judged", "judged_in_place"):  # computed again from the chosen instances

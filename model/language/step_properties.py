@@ -91,8 +91,8 @@ class TracedStepProperty:
     def is_large(self) -> bool:
         """True if ``reads`` is known and the property has more than ``LARGE`` nodes.
 
-        Engines do not copy a large property into the code of each action instance, but check it
-        on the states before and after a step.
+        Engines do not copy a large property into the code of each action instance, but check it on the states before
+        and after a step.
         """
         return self.reads is not None and len(graph.reachable([self.node, self.premise])) > LARGE
 

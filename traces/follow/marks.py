@@ -1,4 +1,4 @@
-"""Marks of a log: checksums by which a later reading recognizes the log, and where its content differs."""
+"""Marks of a log: checksums by which a later reading recognizes the log, and finds where its content differs."""
 
 from __future__ import annotations
 

@@ -382,7 +382,7 @@ class _Segment:
     # --- the end of a file, and damage ---
 
     def _only_zeros(self, at: int) -> bool:
-        """True if only zeros follow from position ``at`` of ``data`` to the end of the file."""
+        """True if every byte of the file is zero from position ``at`` of ``data`` on."""
         if self.data.count(0, at) != len(self.data) - at:
             return False
         while part := self.file.read(CHUNK):

@@ -41,7 +41,10 @@ class MetadataRecord(NamedTuple):
 
 
 class UnknownRecord(Exception):
-    """The type or version of a record is not in the schema tables. ``key`` is None if only the name is known."""
+    """The type or version of a record is not in the schema tables.
+
+    ``key`` is the type's number; None if only its name is known.
+    """
 
     def __init__(self, key: int | None, version: int, type: str | None = None) -> None:
         self.key, self.version = key, version

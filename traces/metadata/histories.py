@@ -157,7 +157,7 @@ class Histories:
             del self._by_name[partition.name]
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
-        """Record the value of a partition's setting from here on."""
+        """Record that a partition's setting has this value from the present offset on."""
         history = self._present[partition]
         if len(history.settings) < LIMIT_CHANGES:
             history.settings.append(self._settings.setdefault(setting, setting))

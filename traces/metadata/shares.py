@@ -188,9 +188,9 @@ def replay_shares(log: MetadataLog, run: RunShares) -> tuple[Report, list[Unexpl
 
 
 def join(log: MetadataLog, shares: Sequence[ShareResult]) -> tuple[Report, list[Unexplained]]:
-    """The report that combines all shares, and the lines that concern all shares.
+    """The report that combines all shares, and the unexplained lines that belong to no single share.
 
-    Such lines are about snapshots, and about rules on which the shares disagree.
+    These are lines about snapshots, and lines about rules on which the shares disagree.
     """
     first, *others = shares
     report = Report(first.report.input, first.report.kind, "", records=first.report.records)

@@ -47,7 +47,7 @@ class Incident(Reported):
       severity.
     - ``severity`` is one of ``SEVERITIES``.
     - ``position`` and ``time`` (ms since the epoch) are those of the change that caused the incident.
-    - ``cause`` has sentences, ``holders`` the state of lost records on each replica.
+    - ``cause`` explains the incident in sentences. ``holders`` has the state of the lost records on each replica.
     - ``lost`` is the number of committed records that the new leader lacked, from offset ``first_lost`` on; None if
       unknown. With ``at_most``, it is an upper bound.
     - ``broken`` are the violated properties.

@@ -147,7 +147,7 @@ def _begun(
 
 
 class LinkProgram(Program):
-    """Machine code for a search and for linking the steps between its states."""
+    """Machine code that searches, and that records the steps between the states found."""
 
     kernels: type[Kernels] = CutKernels
     runtime: type[Runtime] = LinkRuntime

@@ -240,8 +240,8 @@ class Worker(Buffers):
     def run(self, function: Any, table: Table, states: Words, start: int, end: int, base: int) -> int:
         """Call a compiled function on the states from ``start`` to ``end``.
 
-        Returns the index of the first unexpanded state. ``base`` is the index, in the level, of the first state in
-        ``states``.
+        Returns the index in ``states`` of the first unexpanded state. ``base`` is the index of ``states[0]`` in its
+        level.
         """
         self["table"], self["capacity"] = table.address, table.capacity
         self["states"], self["base"] = states.ctypes.data, base

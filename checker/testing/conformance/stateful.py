@@ -70,7 +70,8 @@ class ConformanceMachine(RuleBasedStateMachine):
     def go(self, taste: int, orders: bytes) -> list[str]:
         """Choose and carry out one operation for each of ``orders``, up to a mismatch. Returns the operations' names.
 
-        ``taste`` and ``orders`` are an element of ``bursts``; an order is a preference over the operations.
+        ``(taste, orders)`` is an element of ``bursts``: the taste weights the actions, and each order is a preference
+        over the operations.
         """
         called: list[str] = []
         for order in filter(None, orders):
