@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+from typing import Any
+
 import pytest
+import z3
 
 from highwater.checker.engines import native
 from highwater.checker.engines.solver import bounded
@@ -85,3 +89,19 @@ def test_limits_are_results() -> None:
     assert not stopped.complete
     assert len(stopped.depths) == stopped.depth
     assert bounded.check(model, 100, limits=Limits(memory_bytes=1 << 20)).stopped_by == "memory"
+
+
+def test_ctrl_c_is_delivered_between_calls_of_z3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a call it would be an error of ctypes, or leave a term with a wrong count of references."""
+    returned: list[object] = []
+    made = z3.And
+
+    def interrupted(*terms: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        returned.append(made(*terms))
+        return returned[-1]
+
+    monkeypatch.setattr(z3, "And", interrupted)
+    result = bounded.check(Model(zoo.Counters({"counters": 2, "top": 2}), [zoo.never_all_at_top]), 4)
+    assert (result.stopped_by, result.depth, bool(returned)) == ("interrupted", 0, True)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
