@@ -98,7 +98,7 @@ _KAFKA = "kafka_4_2"
     "--sample",
     type=click.IntRange(1),
     metavar="N",
-    help="Compare N states, or take N random walks; --seed chooses them.",
+    help="Compare N states, or take N random walks; --seed chooses them. One thread explores.",
 )
 @click.option(
     "--seed",
@@ -156,8 +156,9 @@ def conform(
     test = None if junit is None else JunitFile(Path(junit), output)
     if test is not None and file is not None:
         test.write(file)
+    threads = 1 if sample else workers or 0  # several threads number the states anew in each run
     options = SearchOptions(
-        workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
+        workers=threads, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
     )
     scenarios = [scenario_files.find(name) for name in names]
     if not counterexamples:  # a rule that is switched off may leave a property without a meaning

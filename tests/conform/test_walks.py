@@ -21,7 +21,8 @@ ON_KAFKA = ("--profile", "kafka_4_2")
 
 
 def test_random_walks_of_a_cluster_reach_the_states_of_the_model(kafka: Path, tmp_path: Path) -> None:
-    status, found, output = run(kafka, tmp_path, MESSAGES, *ON_KAFKA, "--sample", "12", "--seed", "2")
+    sample = (MESSAGES, *ON_KAFKA, "--sample", "12", "--seed", "2")
+    status, found, output = run(kafka, tmp_path, *sample)
     assert status == 3, output  # not every step is compared
     (one,) = found["scenarios"]
     assert one["differences"] == []
@@ -29,6 +30,8 @@ def test_random_walks_of_a_cluster_reach_the_states_of_the_model(kafka: Path, tm
     assert {"answer_fetch", "take_fetch_answer", "replay_metadata", "fence_broker"} < set(
         one["steps_by_action"]
     )
+    (again,) = run(kafka, tmp_path, *sample, "--workers", "2")[1]["scenarios"]
+    assert (again["steps"], again["steps_by_action"]) == (one["steps"], one["steps_by_action"])
 
 
 def test_a_difference_of_the_brokers_is_reported_and_repeated(kafka: Path, tmp_path: Path) -> None:
