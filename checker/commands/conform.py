@@ -354,7 +354,7 @@ class _Run:
                 difference.pop(name, None)
 
     def _hint(self, request: Request, differs: bool) -> None:
-        """Print the option that sets Kafka's rules, if there are differences and the scenario has other rules."""
+        """If Kafka differs and the scenario's rules are not Kafka's, print the option that sets Kafka's rules."""
         if differs and request.profile != _KAFKA:
             has = "every rule on" if request.profile is None else f"the rules of {request.profile}"
             self.output.say(f"  {request.scenario.name} has {has}; Kafka 4.2 has those of --profile {_KAFKA}")

@@ -33,7 +33,7 @@ class DepthResult(Result):
 
     @property
     def reached_end(self) -> bool:
-        """True if every depth up to the requested depth is decided, or if fewer depths reach all states."""
+        """True if every depth up to the requested depth is decided, or if a smaller depth has all states."""
         return self.stopped_by in (None, "depth", "violation")
 
     @property

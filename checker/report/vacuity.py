@@ -2,7 +2,7 @@
 
 A mistake in a protocol's text often has no other sign: an action is never enabled, and the verdict is "holds". But
 most vacuous actions are intended: the scenario allows no crash, for example, or leaves a feature out. So the protocol
-is also traced with other parameters, and without rules. An action that is possible there is *withheld* by the
+is also traced with other parameters, and with rules off. An action that is possible there is *withheld* by the
 scenario. An action whose guards read values that only withheld actions write is withheld, too. Every other vacuous
 action gives a warning, unless the scenario expects it.
 """
@@ -238,7 +238,7 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """Yield the protocol with small parameters that allow almost every action, first without rules, then with some.
+    """Yield the protocol with small parameters that allow almost every action, first with all rules off, then with some.
 
     The parameters are the defaults, or 1 for a default of 0. The second time, the request's rules are on. Results are
     cached for all scenarios of the protocol. Steps may write other values than in the scenario.

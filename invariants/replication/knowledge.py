@@ -264,7 +264,7 @@ def proposals_are_the_leaders(m: Replication, s: State) -> Truth:
 
 
 def _is_former(s: State, answer: StructValue, broker: StructValue, b: Number) -> Truth:
-    """True if an AlterPartition response contains a former or the present decision of the controller."""
+    """True if the response to leader ``b`` contains a decision that the controller has made, now or earlier."""
     p = s.partition
     present = (answer.isr == p.isr) & (answer.leader_epoch == p.leader_epoch)
     committed = answer.isr.has(b) & (answer.partition_epoch <= p.partition_epoch)

@@ -105,7 +105,7 @@ def replicas_join_the_isr_caught_up(m: Truncation, before: State, after: State) 
 
 @step_property("B7")
 def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: State) -> Truth:
-    """A leader keeps in its ISR every replica that follows in its epoch and has the leader's last record."""
+    """A leader keeps in its ISR every replica that follows it in its epoch and has its last record."""
     gone = before.quorum.isr - after.quorum.isr
     same_epoch = before.quorum.leader_epoch == after.quorum.leader_epoch
     stays = []

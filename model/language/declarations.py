@@ -172,7 +172,7 @@ def refuse_exits(code: CodeType, line: int) -> None:
 
 @lru_cache(maxsize=512)
 def _exits(code: CodeType) -> tuple[tuple[str, int, range], ...]:
-    """The statements that leave a ``with`` block: the word, its line and the lines of the block's head."""
+    """The statements that leave a ``with`` block: the keyword, its line, and the lines of the block's header."""
     tree, above = _source(code)
     found = []
     for block in ast.walk(tree):

@@ -72,7 +72,8 @@ class Interpreter:
     def step(self, state: Scalars, number: int) -> PossibleStep:
         """The step of the instance with this number. The instance's guards must hold in the state.
 
-        Raises BoundError if the step is an error and crosses no bound.
+        A step that crosses a bound of the scenario is returned as pruned. Raises BoundError for any other step that
+        sends a value outside its type, or whose values are undefined.
         """
         instance = self.model.instance(number)
         left, after = self._step_of(instance).result(state)

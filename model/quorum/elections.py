@@ -302,7 +302,7 @@ def grants(q: Cluster, c: Number, v: Number, voter: StructValue, asks: StructVal
 
 @action("595.7", rule="votes_travel", says="voter {c} takes the answer of voter {v}", c="voter", v="voter")
 def take_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
-    """A voter takes a vote response: it counts a grant of its current request, or moves to a later epoch."""
+    """Voter ``c`` takes the vote response of ``v``: it counts a grant of its request, or moves to a later epoch."""
     answer, me = s.vote_responses[c][v], s.members[c]
     require("an answer is under way", answer.is_some)
     got = answer.value

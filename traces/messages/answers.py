@@ -505,7 +505,7 @@ def _refused(context: Context, led: Leadership, line: RequestLine, stages: Seque
 
 
 def _not_leader(context: Context, led: Leadership, line: RequestLine, history: History) -> None:
-    """Check the answer "not the leader" to a write if, by the logs, the broker leads."""
+    """Report the answer "not the leader" to a write if, by the logs, the broker leads before and after it."""
     ended = history.has_later(led.epoch, line.answered + CLOCKS_MS)
     begins = led.last_answered == 0 or led.last_answered > line.taken - OWN_MS
     led.denied = line.answered

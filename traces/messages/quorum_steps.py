@@ -135,10 +135,10 @@ class Explainer:
         node.fetched = {window.ids[slot]: end for slot, end in enumerate(ends) if end != UNKNOWN}
 
     def log_of(self, node: Node, end: int, last_epoch: int) -> Log:
-        """A member's log. If no line has described it yet, a log up to the offset ``end`` is assumed.
+        """A member's log, which by a line ends at offset ``end`` with a record of epoch ``last_epoch``.
 
-        A process may die before it writes the line of an append. If such an append explains the offset ``end`` after
-        the restart, it is added to the log.
+        If no earlier line has described the log, the log of a member that is at least as long is assumed. A process may
+        die before it writes the line of an append. If such an append explains ``end`` after the restart, it is added.
         """
         if node.log is None:
             node.log = Log()

@@ -367,7 +367,7 @@ class _Line:
         return part
 
     def then(self, pattern: str) -> str:
-        """The first group of a pattern in the following text; empty if the pattern does not match."""
+        """The first group of a pattern that matches right after the matched start of the line; empty if it does not."""
         found = re.compile(pattern).match(self.text, self.end)
         return "" if found is None else found[1]
 

@@ -285,9 +285,9 @@ def was_requested(group: Group) -> bool:
 
 
 def resized(group: Group) -> Finding | None:
-    """The first finding about a change of min.insync.replicas; None if there is none.
+    """The first finding that involves a change of min.insync.replicas; None if there is none.
 
-    Either the change caused the finding, or the change came before it while the partition was under min ISR.
+    Either the change caused the finding, or it came earlier, in a time under min ISR that had not ended at the finding.
     """
     everything = (*group.before, *group.findings)
     return next(

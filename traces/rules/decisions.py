@@ -89,8 +89,8 @@ class Decisions:
     def _change(self, partition: StructValue, handled: Handled, onto: StructValue | None = None) -> Result:
         """The result of a handler, as values by name.
 
-        The handler decided on ``partition``. Its record is applied to ``onto``, the partition after earlier records
-        of the batch (None: ``partition``).
+        ``partition`` is the state that the handler decided from. Its record is applied to ``onto``, the partition after
+        earlier records of the batch (None: ``partition``).
         """
         record = handled.record
         return {
