@@ -221,6 +221,8 @@ class MetadataFollower(Tracker):
                 partition.partition_epoch += transition.changes
                 partition.leader_epoch += transition.bumps
                 changes += transition.changes
+                if transition.is_timed:
+                    self.reporter.conditions(partition, transition.after, time)
                 if histories is not None:
                     histories.change(partition, transition, offsets[position], time)
                 continue
@@ -329,28 +331,27 @@ class MetadataFollower(Tracker):
 
     def group(self, records: Sequence[SharedRecord]) -> None:
         """Follow records that belong together. Raises TraceError if one of them cannot be read."""
-        pending = Pending(self, records[0][1])
+        pending, partitions = Pending(self, records[0][1]), self.image.partitions
         for offset, time, value in records:
             if isinstance(value, Elsewhere):
                 self.automaton()
                 self._elsewhere(pending, offset, value)
-            else:
-                if self.has_new_features and kind(value) != _FEATURE:
-                    self.automaton()
+                continue
+            key = value[1]
+            if self.has_new_features and key != _FEATURE:
+                self.automaton()
+            if key != CHANGE:
                 self._record(pending, offset, time, value)
+            elif (partition := partitions.get(value[KEY])) is not None:
+                pending.change(partition, value[BEFORE_KEY] + value[AFTER_KEY], offset)
+            else:
+                pending.elsewhere(offset)
+                self._unknown_partition(offset, time, value)
         pending.flush()
         self.automaton()
         after_group(self, pending, records[-1][1])
 
     def _record(self, pending: Pending, offset: int, time: int, value: bytes) -> None:
-        if value[1] == CHANGE:
-            partition = self.image.partitions.get(value[KEY])
-            if partition is None:
-                pending.elsewhere(offset)
-                self._unknown_partition(offset, time, value)
-            else:
-                pending.change(partition, value[BEFORE_KEY] + value[AFTER_KEY], offset)
-            return
         pending.other(offset)
         try:
             key, _ = api_key(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from highwater.traces.metadata.beliefs.belief_states import Transition, content
@@ -160,7 +161,8 @@ class Pending:
                 transition = partition.transition(content(pairs[0][0]))
             else:
                 transition = partition.transition_by([content(found) for found, _ in pairs])
-            if transition is None or not transition.is_plain or partition.state is not None:
+            is_watched = partition.state is not None or partition.resized is not None
+            if transition is None or not transition.is_plain or is_watched:
                 found, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
                 followed = tracker.follow(partition, found, offsets, self._time, transition)
                 transition = followed.transition
@@ -168,6 +170,8 @@ class Pending:
             else:
                 changes += transition.changes
                 partition.advance(transition)
+                if transition.is_timed:
+                    tracker.reporter.conditions(partition, transition.after, self._time)
                 if histories is not None and partition.topic is not None:
                     offsets = [offset for _, offset in pairs]
                     brokers = partition.binding.brokers
@@ -199,7 +203,7 @@ class Pending:
                     found.append((own, offset))
                 elif alone:
                     transition = partition.transition(own)
-                    if transition is None or not transition.is_plain:
+                    if transition is None or not transition.is_plain or transition.is_timed:
                         tracker.follow(partition, [own], [offset], self._time, transition)
                     else:
                         partition.belief = transition.after
@@ -212,7 +216,8 @@ class Pending:
                         pairs.append((common, offset))
         if self._brokers:
             for pairs in observations.values():
-                pairs.sort(key=_offset)
+                if len(pairs) > 1:
+                    pairs.sort(key=_OFFSET)
 
     # --- across partitions ----------------------------------------------------------------------------
 
@@ -274,8 +279,7 @@ class Pending:
         )
 
 
-def _offset(pair: tuple[Observation, int]) -> int:
-    return pair[1]
+_OFFSET = itemgetter(1)
 
 
 def _explained(

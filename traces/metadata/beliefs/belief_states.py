@@ -270,11 +270,11 @@ class Span:
 class Transition:
     """The change of a belief state by one or more observations, in spans.
 
-    ``is_plain``: there is nothing to report, and brokers and the number of replicas stay the same. ``moves``: the
-    slots stand for other brokers afterwards. ``step`` is the transition's number in ``Histories``, -1 without one.
+    ``is_plain``: there is nothing to report, and brokers and the number of replicas stay the same. ``is_timed``: a time
+    under min ISR or without a leader begins or ends. ``moves``: the slots stand for other brokers afterwards. ``step`` is the transition's number in ``Histories``, -1 without one.
     """
 
-    __slots__ = ("after", "bumps", "changes", "is_plain", "moves", "spans", "step")
+    __slots__ = ("after", "bumps", "changes", "is_plain", "is_timed", "moves", "spans", "step")
 
     def __init__(self, before: BeliefState, spans: tuple[Span, ...]) -> None:
         self.spans, self.step = spans, -1
@@ -285,13 +285,12 @@ class Transition:
         self.is_plain = (
             not self.moves
             and all(not s.findings and s.candidates is None for s in spans)
-            and before.under_min_isr == after.under_min_isr
-            and before.leaderless == after.leaderless
             # If an ELR member becomes a replica again, the slots stay and the replicas change.
             and len(before.observed.replicas) == len(after.observed.replicas)
             and before.tags == after.tags
             and not (before.is_indexed_astray and before.observed.elr != after.observed.elr)
         )
+        self.is_timed = (before.under_min_isr, before.leaderless) != (after.under_min_isr, after.leaderless)
 
     @property
     def is_explained(self) -> bool:
