@@ -310,7 +310,8 @@ class SeqValue(Value):
     def tail(self) -> SeqValue:
         """A copy without the first element.
 
-        For an empty sequence the copy has length −1. A step that writes such a copy leaves the type (``Seq``).
+        For an empty sequence the copy has length −1, which is outside the type. A step that writes such a copy is
+        pruned or an error (``Seq``).
         """
         zero = self.type.element.zero()
         later = [self.at(i) for i in range(1, self.type.maximum)] + [zero]
@@ -341,7 +342,7 @@ class SeqValue(Value):
     def __add__(self, other: object) -> SeqValue:
         """This sequence followed by the other sequence.
 
-        A step that writes a result longer than the type's maximum leaves the type (``Seq``).
+        A step that writes a result longer than the type's maximum is pruned or an error (``Seq``).
         """
         result, second = self, self.type.lift(other)
         for i in range(self.type.maximum):
@@ -354,7 +355,7 @@ class SeqValue(Value):
     def append(self, value: object) -> SeqValue:
         """A copy with the value added at the end.
 
-        A step that writes a copy longer than the type's maximum leaves the type (``Seq``).
+        A step that writes a copy longer than the type's maximum is pruned or an error (``Seq``).
         """
         longer = self._with_length(
             self.length + 1,
@@ -371,7 +372,7 @@ class SeqValue(Value):
         )
 
     def _changed(self, word: str, after: SeqValue) -> SeqValue:
-        """Return ``after``. With mutants, one mutant (named by ``word``) returns this sequence unchanged instead."""
+        """Return ``after``. While mutants are traced, the mutant named by ``word`` returns this sequence."""
         return SeqValue(self.type, mutation.changed(word, after.nodes, self.nodes, depth=3))
 
     def _with_length(self, length: Number, element: Any) -> SeqValue:
@@ -390,9 +391,9 @@ class SeqValue(Value):
 class Seq(Type):
     """The type of sequences of at most ``maximum`` elements.
 
-    A step that writes a longer sequence leaves the type: the step is pruned at the scenario's bound ``bound``. Without
-    ``bound`` the step is an error. ``ascends`` declares that the elements are distinct index values in ascending order.
-    Symmetry reduction then sorts the elements again after it has renamed the index values.
+    A step that writes a longer sequence is pruned at the scenario's bound ``bound``; if ``bound`` is None, the step is
+    an error. ``ascends`` declares that the elements are distinct index values in ascending order. Symmetry reduction
+    then sorts the elements again after it has renamed the index values.
     """
 
     element: Type

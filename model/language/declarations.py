@@ -1,4 +1,4 @@
-"""Checks of a protocol's declarations: mistakes that Python accepts and that would silently have no effect."""
+"""Checks of a protocol's declarations, for mistakes that Python accepts and that silently disable a declaration."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ def takes(function: object, what: str, *given: str, domains: Iterable[str] = ())
 
 
 def refuse_hidden(owners: Iterable[type | ModuleType], kinds: tuple[type[Named], ...]) -> None:
-    """Raises LanguageError if a decorator hides an action or a property (one of ``kinds``) of a class or module.
+    """Raises LanguageError if a class or module lacks an action or a property because another decorator wraps it.
 
-    Also refuses a method with the name of a base class's action if the method is not marked as an action. It would not
-    replace the base's action.
+    Also refuses an unmarked method with the name of an action or a property of a base class, because the method would
+    not replace it. ``kinds`` are the classes of actions and properties.
     """
     for owner, (name, value) in ((each, item) for each in owners for item in vars(each).items()):
         if isinstance(value, (Type, *kinds)):
@@ -106,9 +106,9 @@ def _inside(value: object) -> Iterator[object]:
 
 
 def check_domains(name: str, domains: Mapping[str, object], where: str | None) -> None:
-    """Raises LanguageError at ``where`` if one of the ``domains`` is not text, the name of an attribute.
+    """Raises LanguageError at ``where`` if a domain is not a text: the name of an attribute of the protocol.
 
-    ``domains`` belong to the parameters of the action or property ``name``.
+    ``domains`` maps the parameters of the action or property ``name`` to their domains.
     """
     for parameter, domain in domains.items():
         if not isinstance(domain, str):
@@ -120,10 +120,10 @@ def check_domains(name: str, domains: Mapping[str, object], where: str | None) -
 
 
 def check_domain(domain: Type | Iterable[object], what: str) -> list[object]:
-    """The values of a domain. Raises LanguageError unless it is a type or a list, with at most ``LIMIT`` values.
+    """The values of a domain, which is a type or a list. Raises LanguageError if it has more than ``LIMIT`` values.
 
     Three kinds of domain are refused: a text, which is a single value; an iterator, which can be read only once; and a
-    Python set, which has no order. ``what`` names the domain in the message.
+    Python set, which has no order. Raises TypeError if the domain cannot be iterated. ``what`` begins the message.
     """
     if isinstance(domain, (str, bytes, set, frozenset, Iterator)):
         raise fail(f"{what} {domain!r}: write a type, a list or a tuple")
@@ -135,7 +135,7 @@ def check_domain(domain: Type | Iterable[object], what: str) -> list[object]:
 
 
 def too_many(what: str, where: str | None = None) -> LanguageError:
-    """Make an error about a count above ``LIMIT``, for the caller to raise. ``what`` names what is counted."""
+    """Make an error about a count above ``LIMIT``, for the caller to raise. ``what`` begins the message."""
     return LanguageError(f"{what} (the maximum is {LIMIT:,}); make it smaller", where or place())
 
 

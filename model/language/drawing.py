@@ -37,7 +37,7 @@ class Message:
     * ``to``: the message field that names the receiver, or a lane's title. If empty, the array index of the message
       is the receiver.
     * ``shows``: the message fields that pages show; empty: all.
-    * ``also``: state fields of the same shape to which a message can move while it remains the same message.
+    * ``also``: other state fields of the same type to which a message in flight can move, such as ``late_fetches``.
     """
 
     title: str
@@ -51,8 +51,8 @@ class Delivery:
     """A value that an action passes from one party to another within one step, without a message field.
 
     ``sender`` and ``receiver`` are each a lane's title or a parameter of the action. If ``left`` names a state array,
-    the value waits there, at the index given by parameter ``by``, and can be read repeatedly. The arrow then starts at
-    the step that last changed this element.
+    the value waits in an element of it and can be read repeatedly. ``by`` names the action's parameter that is the
+    element's index. The arrow then starts at the step that last changed this element.
     """
 
     title: str

@@ -28,7 +28,10 @@ class LanguageError(HighwaterError):
 
 
 class BoundError(LanguageError):
-    """A step or a function call has no valid result: for example, it leaves a type without a bound, or divides by 0."""
+    """A step or a function call has no valid result: for example, it divides by 0, or a value is outside its type.
+
+    A step that is pruned at a bound is no error.
+    """
 
 
 class NoSuchAttribute(LanguageError, AttributeError):
@@ -72,7 +75,7 @@ def fail(message: str) -> LanguageError:
 
 
 def has_parentheses(mark: str, source: object) -> None:
-    """Raises LanguageError if ``source`` is no text: the decorator ``mark`` then lacks parentheses (``@action``)."""
+    """Raises LanguageError if the decorator ``mark`` lacks parentheses: ``source`` is then a function, not a text."""
     if not isinstance(source, str):
         raise fail(f'@{mark} needs parentheses, and in them first a text, the source: write @{mark}("…")')
 

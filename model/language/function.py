@@ -39,8 +39,8 @@ class Function:
     value, or a mapping from names to such results. A call returns the result as plain values; Checks become a
     ChecksVerdict. ``size`` is the number of nodes of the function's graph. Calls of ``require`` are ignored.
 
-    A call raises ValueError if an argument is not a value of its type. It raises BoundError if a result leaves its type
-    or divides by zero.
+    A call raises ValueError if an argument is not a value of its type. It raises BoundError if a result is outside its
+    type or needs a division by zero.
     """
 
     def __init__(self, function: Callable[..., Any], **inputs: types.Type) -> None:

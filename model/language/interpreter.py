@@ -72,8 +72,8 @@ class Interpreter:
     def step(self, state: Scalars, number: int) -> PossibleStep:
         """The step of the instance with this number. The instance's guards must hold in the state.
 
-        A step that crosses a bound of the scenario is returned as pruned. Raises BoundError for any other step that
-        sends a value outside its type, or whose values are undefined.
+        A step that crosses a bound of the scenario is returned as pruned. Raises BoundError for any other step that is
+        an error: for example, it writes a value outside its type or divides by zero.
         """
         instance = self.model.instance(number)
         left, after = self._step_of(instance).result(state)
@@ -95,7 +95,7 @@ class Interpreter:
         return [s.state for s in self.steps(state) if s.state is not None]
 
     def violated(self, state: Scalars) -> list[str]:
-        """The names of the invariants that do not hold in the state."""
+        """The names of the invariants that do not hold in the state, and of the reachability goals that hold."""
         results = self._holds(state)
         return [p.name for p, holds in zip(self.model.properties, results[::2], strict=True) if not holds]
 
@@ -108,7 +108,10 @@ class Interpreter:
         return compile_nodes([n for p in self.model.step_properties for n in (p.node, p.premise)])
 
     def broken(self, before: Scalars, after: Scalars) -> list[str]:
-        """The names of the step properties that the step from ``before`` to ``after`` violates."""
+        """The names of the step properties that the step from ``before`` to ``after`` violates.
+
+        They include the reachability goals that the step satisfies.
+        """
         properties = self.model.step_properties
         if not properties or before == after:
             return []

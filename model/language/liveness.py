@@ -220,13 +220,13 @@ class LivenessMark:
 
 
 eventually = LivenessMark(Kind.EVENTUALLY)
-"""Every run reaches the goal; a premise is checked only in the initial state."""
+"""Every run reaches the goal. With a premise: every run whose initial state satisfies the premise."""
 leads_to = LivenessMark(Kind.LEADS_TO)
 """After each state that satisfies the premise, the goal holds then or later."""
 always_eventually = LivenessMark(Kind.ALWAYS_EVENTUALLY)
 """Every run reaches the goal infinitely often."""
 eventually_always = LivenessMark(Kind.EVENTUALLY_ALWAYS)
-"""From some state on the goal holds forever."""
+"""From some state on the goal holds forever. With a premise: in every run whose initial state satisfies it."""
 leads_to_always = LivenessMark(Kind.LEADS_TO_ALWAYS)
 """After the premise, the goal holds forever from some state on."""
 

@@ -334,7 +334,7 @@ class NextMessages(Next):
     _type: Messages
 
     def __getattr__(self, name: str) -> Any:
-        """The messages of one kind, for a write. Raises LanguageError for a method that only reads."""
+        """The messages of one kind, for a write. Raises LanguageError for a reading method, such as ``has``."""
         if name in SentMessages.__dict__ and not name.startswith("_"):
             raise fail(READ)
         return super().__getattr__(name)
@@ -344,7 +344,7 @@ class NextMessages(Next):
         self._change(message, fields, lambda word, bit: graph.union(word, bit), 1)
 
     def receive(self, message: object, /, **fields: object) -> None:
-        """Remove a message. A guard of the step requires that the message is in flight."""
+        """Remove a message, and add the guard that the message is in flight."""
         kind, wanted = self._type.read(message, fields)
         name = f"a message {kind.message.name} is there"
         require(name, cast(SentMessages, self._now()).has(kind.message.name, **wanted))

@@ -20,9 +20,9 @@ from highwater.model.language.step_properties import StepProperty
 class MutatedModel(Model):
     """A model whose actions contain all their mutants; an additional input selects one mutant by number.
 
-    Properties have no mutants. The model can have more instances than the protocol, because a mutant can enable an
-    instance that a constant guard refuses. ``mutants`` has the mutants by number, and ``actions_of`` the names of the
-    actions that each number changes.
+    Properties have no mutants. The model can have more instances than the protocol's own model, which leaves out
+    instances with a guard that is constant false; a mutant can enable such an instance. ``mutants`` has the mutants by
+    number, and ``actions_of`` the names of the actions that each number changes.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ChosenMutant:
     def instance(self, instance: Instance) -> Instance:
         """The instance with the selector replaced.
 
-        Guards that become true are left out; checks keep their numbers.
+        Guards that become constant true are left out. All checks stay, so that their positions do not change.
         """
         guards = (replace(g, node=self.node(g.node)) for g in instance.guards)
         return replace(

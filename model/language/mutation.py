@@ -193,7 +193,7 @@ _ORDERED: dict[str, dict[str, Binary]] = {
 def binary(sign: str, operation: Binary, a: Node, b: Node, depth: int = 2) -> Node:
     """The result of ``operation`` on two scalars, with the mutants of the operator ``sign``.
 
-    ``depth`` is the number of calls between the protocol's source and this function.
+    The protocol's source is ``depth`` frames above this function's frame.
     """
     said = operation(a, b)
     if active is None:

@@ -214,8 +214,8 @@ def invariant(
 ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
     """Mark a function of (protocol, state) as an invariant.
 
-    The invariant exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` replaces the
-    function's name, for invariants made in a loop.
+    The invariant exists if ``rule`` is on and the parameter ``needs`` is not 0; None sets no condition. ``name``
+    replaces the function's name, for invariants made in a loop.
     """
     has_parentheses("invariant", source)
 
@@ -235,8 +235,8 @@ def reachable(
 ) -> Callable[[Callable[..., Any]], Goal]:
     """Mark a function of (protocol, state), or of (protocol, before, after), as a reachability goal.
 
-    The goal exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` replaces the
-    function's name, for goals made in a loop.
+    The goal exists if ``rule`` is on and the parameter ``needs`` is not 0; None sets no condition. ``name`` replaces
+    the function's name, for goals made in a loop.
     """
     has_parentheses("reachable", source)
 
@@ -354,7 +354,7 @@ class Protocol:
     modules: ClassVar[tuple[ModuleType, ...]] = ()
     """Modules of actions, for a protocol of several files: functions of (protocol, state, …) marked ``@action``."""
     _of_modules: ClassVar[Mapping[str, Action]] = {}
-    """The actions of ``modules`` that became attributes of the class, for ``super()``."""
+    """The actions of ``modules`` that are set as attributes of the class, so that ``super().name(s, …)`` finds them."""
     drawing: ClassVar[Drawing | None] = None
     """How pages draw the protocol's runs; None: without lanes."""
     rulebook: ClassVar[Mapping[str, object] | None] = None
@@ -637,7 +637,7 @@ def parameter_value(protocol: type[Protocol], name: str, value: object) -> int:
 def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[str, bool]) -> frozenset[str]:
     """The names of the rules that are on: the rules of the profile (None: all rules), changed by the switches.
 
-    Raises ChoiceError if the profile or a rule does not exist.
+    If several ``switches`` set a rule, the last one counts. Raises ChoiceError if the profile or a rule does not exist.
     """
     on = set(protocol.rules if profile is None else profile_of(protocol, profile).rules)
     for switched in switches:
@@ -654,9 +654,9 @@ def rules_on(protocol: type[Protocol], profile: str | None, *switches: Mapping[s
 
 
 class Budgets:
-    """Budgets, with their meanings: each limits how often some steps, such as faults, occur in a run.
+    """Budgets, with their meanings: each limits the number of times that some steps, such as faults, occur in a run.
 
-    A scenario can set each budget to at most ``most``.
+    ``most`` is the greatest value that a scenario can give a budget.
     """
 
     def __init__(self, meanings: Mapping[str, str], *, most: int) -> None:

@@ -55,9 +55,9 @@ def refines(
     """Mark a mapping, a function of (protocol, state) to the abstract state's fields, as a refinement.
 
     ``parameters`` and ``rules`` are functions of the concrete protocol: they return the abstract protocol's parameters,
-    and its rules that are on. By default the concrete protocol's are copied by name; a parameter missing there has its
-    default, and a missing rule is on. The refinement exists if ``rule`` is on. Raises LanguageError if ``abstract`` is
-    not a protocol.
+    and its rules that are on. By default an abstract parameter or rule has the value of the concrete one of the same
+    name. If there is none, the parameter has its default, and the rule is on. The refinement exists if ``rule`` is on
+    (None: always). Raises LanguageError if ``abstract`` is not a protocol.
     """
     if not (isinstance(abstract, type) and issubclass(abstract, Protocol)):
         raise fail(f"@refines names the protocol that is implemented, a class, and not {abstract!r}")

@@ -86,10 +86,11 @@ class NumberType(Type):
 
 @dataclass(frozen=True)
 class IntType(NumberType):
-    """The type of whole numbers from ``low`` to ``high`` inclusive. ``bound`` names the bound where steps are pruned.
+    """The type of whole numbers from ``low`` to ``high`` inclusive.
 
-    ``names`` is an index: a number from 0 on then stands for a value of this index, and a negative number for none.
-    Symmetry reduction renames the numbers with the index values.
+    A step that writes another number is pruned at the scenario's bound ``bound``; if ``bound`` is None, the step is an
+    error. If ``names`` is an index, a number from 0 on stands for a value of this index, and a negative number for
+    none. Symmetry reduction then renames the numbers with the index values.
     """
 
     low: int

@@ -21,15 +21,15 @@ from highwater.model.language.errors import LanguageError, NoSuchAttribute, NotH
 from highwater.model.language.graph import BOOL, INT, Node, note
 
 Hits = tuple[tuple[int, Node], ...]
-"""The elements that a symbolic index can select: offset of the element's first scalar, and the condition."""
+"""The elements that a symbolic index can select: offset of the first scalar, and condition that it is selected."""
 
 
 @dataclass(frozen=True)
 class Leaf:
     """One scalar of a type's layout: its path (``replicas[1].hw``), sort, interval, and declared bound.
 
-    A step that leaves the interval is pruned at ``bound``; if ``bound`` is None, the step is an error. ``limit`` is
-    the interval's end before the type was widened (see ``widening``); None if the type is not widened.
+    A step that writes a value outside the interval is pruned at ``bound``; if ``bound`` is None, the step is an error.
+    ``limit`` is the interval's end before the type was widened (see ``widening``); None if the type is not widened.
     """
 
     path: str
@@ -79,7 +79,7 @@ class Type:
     """The base class of all types."""
 
     is_counted = False
-    """True if the plain values are whole numbers, for arithmetic and comparisons."""
+    """True if the values support arithmetic and ``<``: numbers and index values, but not members of an enumeration."""
 
     next_class: ClassVar[type[Any] | None] = None
     """The subclass of ``state.Next`` for places of this type in ``s.next``; None: ``state.Next`` itself."""

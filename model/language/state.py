@@ -138,7 +138,7 @@ class Next:
         trace.checks.append(Check(leaf, graph.and_(trace.when, node), None, message, place()))
 
     def _check_end(self, index: Node) -> None:
-        """Add a check: a write past the last element of a sequence is an error, because elements there are zero."""
+        """Add a check: a write past the last element of a sequence is an error, because elements there must be zero."""
         past = [
             graph.and_(condition, graph.le(self._old.nodes[self._start + offset], index))
             for offset, condition in self._hits or ((0, graph.TRUE),)

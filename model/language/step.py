@@ -106,10 +106,10 @@ class TracedStep:
 class Stepper:
     """Takes single steps of a protocol.
 
-    * ``types``: maps the protocol's attribute that lists parameter values to a type with the same values. The type
-      replaces the list, which is useful for long lists.
-    * ``inputs``: maps an action to its parameter with very many values. The action is traced once for all values of
-      this parameter.
+    * ``types``: maps the name of a protocol attribute that lists parameter values to a type with the same values. The
+      type replaces the list, because a look-up in a long list is slow.
+    * ``inputs``: maps the name of an action to the name of its parameter with very many values. The action is traced
+      once for all values of this parameter.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Stepper:
     def _lift(self, attribute: str, plain: Any) -> Any:
         """The value that an action function takes for a parameter's plain value.
 
-        Raises LanguageError if the value is not in the parameter's domain, the protocol's attribute ``attribute``.
+        Raises LanguageError if the value is not in the domain, which the protocol has as ``attribute``.
         """
         domain = self._types.get(attribute) or getattr(self.protocol, attribute)
         if isinstance(domain, Type):

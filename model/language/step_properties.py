@@ -20,7 +20,10 @@ from highwater.model.language.graph import Node, remade
 
 @dataclass(frozen=True)
 class SafetyProperty:
-    """A property of states or of steps. It exists if ``rule`` is on and the parameter ``needs`` is not 0."""
+    """A property of states or of steps. It exists if ``rule`` is on and the parameter ``needs`` is not 0.
+
+    None for ``rule`` or ``needs`` sets no condition.
+    """
 
     name: str
     function: Callable[..., Any]
@@ -48,8 +51,8 @@ def step_property(
 ) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
     """Mark a function of (protocol, before, after) as a step property.
 
-    The property exists if ``rule`` is on and the parameter ``needs`` is not 0 (None: always). ``name`` replaces the
-    function's name, for properties made in a loop.
+    The property exists if ``rule`` is on and the parameter ``needs`` is not 0; None sets no condition. ``name``
+    replaces the function's name, for properties made in a loop.
     """
     has_parentheses("step_property", source)
 

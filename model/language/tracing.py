@@ -95,7 +95,7 @@ class Trace:
     when: Node = graph.TRUE
     """The condition that all enclosing ``when`` blocks apply."""
     branches: list[Node | None] = field(default_factory=lambda: [None])
-    """For each open block: the condition that a branch of its last ``when`` chain applies; None if it has no chain."""
+    """For each open block: the disjunction of the conditions of its latest ``when`` chain; None if it has no chain."""
     enabled: Callable[[str, dict[str, Any]], values.Truth] | None = None
     """The implementation of the language's function ``enabled``; None in actions."""
     script: tuple[int, ...] = ()
@@ -103,7 +103,7 @@ class Trace:
     chosen: list[tuple[str, Any, int, int]] = field(default_factory=list)
     """For each call of ``one_of``: the name, the chosen plain value, its number, and the number of possible values."""
     unentered: dict[object, tuple[str, str | None]] = field(default_factory=dict)
-    """The calls of ``when`` and ``otherwise`` that no ``with`` has entered yet, each with its word and place."""
+    """The calls of ``when`` and ``otherwise`` that no ``with`` has entered yet: the function's name, and the place."""
 
     @property
     def premise(self) -> Node:
@@ -350,8 +350,8 @@ def _branch(trace: Trace, condition: values.Truth, word: str, key: object) -> It
 def one_of(name: str, domain: Type | Iterable[Any], /) -> Any:
     """Choose one value of a type or of a list: the action has a step for each value.
 
-    Reports show the choice under ``name``, beside the action's parameters. Raises LanguageError inside ``with when(…)``
-    and outside an action, if another choice has this name, or if there is no value to choose.
+    Reports show the choice under ``name``, beside the action's parameters. Raises LanguageError inside
+    ``with when(…)``, outside an action, for the name of another choice, and for a domain without values.
     """
     trace = current("one_of()")
     if not trace.ends_early:

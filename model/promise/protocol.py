@@ -36,7 +36,7 @@ class Promise(Protocol):
     }
 
     def define(self) -> Struct:
-        """The state: each record's status, the committed log, each broker's visible log, and the lost copies."""
+        """The state: each record's status, the committed log, the log that each broker shows, and the data losses."""
         self.value, self.broker = Index("value", self.p.records), Index("broker", self.p.brokers)
         self.log, self.lengths = Seq(self.value, self.p.records), range(self.p.records + 1)
         runs = (run for n in self.lengths[1:] for run in combinations(range(self.p.records), n))
@@ -119,7 +119,8 @@ class Promise(Protocol):
     def lose_data(self, s: State, b: Number) -> None:
         """A broker loses its page cache or its disk.
 
-        No client notices while fewer than min.insync.replicas brokers lose data.
+        Precondition: with this loss, fewer than min.insync.replicas brokers have lost data. The committed log stays
+        complete.
         """
         require("fewer than min ISR lose data", s.lost < self.p.min_isr - 1)
         s.next.lost, s.next.shown[b] = s.lost + 1, []

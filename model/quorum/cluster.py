@@ -281,7 +281,7 @@ class Cluster(Protocol):
     def no_ballot(self, voted: int | None) -> dict[str, Any]:
         """The initial vote fields of a member. ``voted`` is the member that it voted for; None if it has not voted.
 
-        With the parameter ``settled``, a member that has not voted has heard from the leader.
+        With the parameter ``settled``, a member that has not voted has received a fetch response from the leader.
         """
         heard = self.p.settled and voted is None
         return {"ballot": "none", "granted": [], "voted": voted, "heard": heard}
@@ -302,7 +302,7 @@ class Cluster(Protocol):
         return member.leader.is_(m)
 
     def follows(self, m: Number, member: StructValue) -> Truth:
-        """True if member ``m`` knows another member as leader and requests no votes."""
+        """True if member ``m`` knows another member as leader, and requests neither votes nor pre-votes."""
         return member.leader.is_some & ~member.leader.is_(m) & (member.ballot == self.ballot.none)
 
     def is_impatient(self, v: Number) -> bool:

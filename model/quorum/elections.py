@@ -131,9 +131,10 @@ def restart(q: Cluster, s: State, m: Number) -> None:
 
 
 def stepped_down(q: Cluster, member: StructValue, **changes: object) -> StructValue:
-    """The member with ``changes``; its ballot, granted votes, fetch offsets and fetch contact are reset.
+    """The member with ``changes``; its ballot, granted votes, fetch offsets and contact with a leader are reset.
 
-    Fields in ``changes`` are not reset. If ``changes`` has another epoch, the member also forgets its own vote.
+    Contact (``heard``) means a fetch response from the leader. Fields in ``changes`` are not reset. If ``changes`` has
+    another epoch, the member also forgets its own vote.
     """
     voted = where(changes.get("epoch", member.epoch) == member.epoch, member.voted, None)
     ballot = {"ballot": "none", "granted": (), "heard": False, "voted": voted} | changes
@@ -334,9 +335,9 @@ def lose_vote(q: Cluster, s: State, c: Number, v: Number) -> None:
 
 @action("595.7", rule="votes_travel", says="member {m} learns of epoch {epoch}", m="member", epoch="epoch")
 def hear(q: Cluster, s: State, m: Number, epoch: Number) -> None:
-    """A member that does not lead learns of a later epoch from a fetch response. It knows no leader in that epoch.
+    """A member that does not lead learns of a later epoch from a fetch response, but not of the epoch's leader.
 
-    Precondition: another voter has been in that epoch.
+    Precondition: another voter is in that epoch or a later one.
     """
     me = s.members[m]
     require("the member does not lead", ~q.leads(m, me))

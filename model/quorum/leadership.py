@@ -265,8 +265,9 @@ def receive_fetch(q: Cluster, s: State, leader: Number, f: Number) -> None:
 def told_of_growth(q: Cluster, leader: Number, f: Number) -> list[Number]:
     """1166.3. The members whose parked fetches end if the fetch of ``f`` advances the HWM: all other members.
 
-    Before KIP-1166 only fetches of consumers ended, because consumers can then read more records. If the rule
-    ``growth_completes_all`` is off, the step chooses one member whose fetch does not end.
+    Before KIP-1166 (the rule ``hwm_growth_completes`` is off, or the leader has an older version) only fetches of
+    consumers end, because consumers can then read more records. If only the rule ``growth_completes_all`` is
+    off, the step leaves out one member that it chooses.
     """
     others = [g for g in q.member if int(g) != int(f)]
     if not q.on("hwm_growth_completes") or q.is_older(leader):

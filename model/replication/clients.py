@@ -2,7 +2,7 @@
 
 The protocol promises that an acknowledged acks=all record survives while fewer than min ISR brokers lose data.
 Consumers have no actions. ``committed`` holds all records that they can have read. ``high_watermark.tells_end`` is true
-if a leader may give them the end of the log.
+if a leader may answer consumers with its HWM as the end of the log.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def has_passed(m: Cluster, s: State, leader: Number, broker: StructValue, value:
 def end_waiting(m: Cluster, s: State, b: Number, condition: Truth | bool = True) -> None:
     """B6. Fail the requests of producers that wait at broker ``b``, if ``condition`` holds.
 
-    The condition is that the broker no longer leads. As a follower the broker may truncate the producers' records, and
-    other records then take their offsets. Without ``waiting_producers`` no producer waits.
+    Callers pass the condition that the broker no longer leads. As a follower the broker may truncate the producers'
+    records, and other records then take their offsets. Without ``waiting_producers`` no producer waits.
     """
     if not m.p.waiting_producers or not m.on("followers_end_waiting"):
         return

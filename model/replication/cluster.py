@@ -451,7 +451,7 @@ class Cluster(Protocol):
         self.log_infos = Array(self.broker, self.some_log_info)
 
     def initial(self) -> list[dict[str, Any]]:
-        """The initial states, one for each possible first leader.
+        """The initial states: with ``any_first_leader`` one for each ISR member as leader, otherwise one.
 
         All brokers run, with current metadata and full budgets.
         """

@@ -204,8 +204,8 @@ def designate_leader(m: Cluster, s: State, b: Number) -> None:
 def change_min_isr(m: Cluster, s: State, value: int) -> None:
     """The operator changes min.insync.replicas (966.8).
 
-    If the ISR has at least the new min ISR, the HWM may advance (966.1) without the ELR members. So the controller
-    empties the ELR in the same step. With ``min_isr_change_clears_elr`` (K7) the controller does so at every change.
+    If the ISR has at least as many members as the new min ISR, the HWM may advance (966.1) without the ELR members. So
+    the controller empties the ELR in the same step. With ``min_isr_change_clears_elr`` (K7) it does so at every change.
     """
     spend(s, "min_isr_changes")
     s.next.min_insync_replicas = value
@@ -217,8 +217,9 @@ def change_min_isr(m: Cluster, s: State, value: int) -> None:
 
 @action("966.9", says="the operator reassigns the partition to {target}", target="targets")
 def reassign(m: Cluster, s: State, target: Any) -> None:
-    """The operator starts a reassignment; it completes when the ISR allows it (966.9).
+    """The operator starts a reassignment (966.9).
 
+    The reassignment completes when all added replicas are in the ISR and at least min ISR members of the ISR remain.
     Until then the partition has both the old and the new replicas, so that no replica leaves before another holds the
     log.
     """
@@ -267,7 +268,7 @@ def upgrade(m: Cluster, s: State) -> None:
     """The operator upgrades the metadata version; the ELR feature begins (966.18).
 
     The ELR starts empty (``elr_begins_empty``), because the controller did not record which replicas held all committed
-    records. With ``leftover_elr_elects`` (Kafka 4.2) an upgrade needs no budget: the version can rise again after
+    records. With ``leftover_elr_elects`` (Kafka 4.2) upgrades spend no budget, so the version can rise again after
     each downgrade.
     """
     require("the version changes", features.level_changes(m.p))
@@ -393,7 +394,7 @@ def write_record(m: Cluster, s: State, record: StructValue) -> StructValue:
 
 
 def merged(m: Cluster, s: State, record: StructValue) -> StructValue:
-    """The partition after this record. With K11 a guard disables the action if building the record throws.
+    """The partition after this record. With K11 a guard disables the action if building the record throws in Kafka.
 
     If no rule depends on the order of replicas, the replicas are sorted, so that states do not differ by this order
     alone.
@@ -415,7 +416,8 @@ def electing(
 ) -> Handled:
     """966.13, 966.15. The result of a handler that may elect a leader.
 
-    If several leaders can be elected, the action has one instance for each.
+    If ``clean_election_picks_any`` or ``unclean_election_picks_any`` is on, the action has an instance for each broker
+    that can be elected. Otherwise the handler elects by a fixed order (``elections``).
     """
     if not m.picks:
         return handler(now, *request, **more)
