@@ -277,7 +277,7 @@ INVARIANTS = (
 def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Truth:
     """A fetch carries its sender's HWM if and only if the sender knows that version 18 is finalised.
 
-    Exception: members of older versions and consumers may leave out the HWM although they know.
+    Exception: members of older versions and consumers may always leave out the HWM.
     """
     kept = []
     for f in m.member:
@@ -407,9 +407,9 @@ def _all_know(m: Quorum, s: State, pairs: Pairs) -> Truth:
 
 @always_eventually("P2", fair=_FETCHING)
 def hwm_comes_without_the_timer(m: Quorum, s: State) -> Truth:
-    """Infinitely often every replica knows its leader's HWM, if both have version 18.
+    """Infinitely often every replica of version 18 knows the HWM of its leader, if the leader has version 18, too.
 
-    This holds although the park timer never ends a fetch.
+    This holds even if the park timer never ends a fetch.
     """
     return _all_know(m, s, both_support)
 
@@ -570,7 +570,7 @@ def _hears(before: State, after: State, c: Number) -> Truth:
 
 @reachable("595.7", rule="votes_travel")
 def a_member_hears_of_an_epoch(m: Quorum, before: State, after: State) -> Truth:
-    """A member moves to a later epoch without a vote, before it learns who leads in that epoch."""
+    """A member learns of a later epoch, but not by a vote request or response, before it learns who leads in it."""
     return any_of(_hears(before, after, c) for c in m.member)
 
 

@@ -140,7 +140,7 @@ def hwm_within_log(m: Replication, s: State) -> Truth:
 
 @statements.one_leader_per_epoch.seen()
 def one_leader_per_epoch(m: Replication, s: State) -> Truth:
-    """Compares the brokers that believe they lead, by their views."""
+    """Compares the leader epochs in the views of the brokers that believe they lead."""
     return statements.one_leader_per_epoch(
         [(m.leads(b, s.brokers[b]), s.brokers[b].view.leader_epoch) for b in m.broker]
     )
@@ -263,7 +263,7 @@ def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth
 
 @invariant("B6")
 def acknowledgement_means_min_isr_copies(m: Replication, s: State) -> Truth:
-    """When a leader may acknowledge an acks=all record, at least min ISR brokers hold it, unless a crash lost records.
+    """Unless a crash lost records, at least min ISR brokers hold an acks=all record when a leader may acknowledge it.
 
     After a reassignment one copy is enough: a reassignment can remove a replica with its copy, and can leave a single
     replica, for which the min ISR is 1.

@@ -136,7 +136,7 @@ def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
 
 @helper("B4, 966.6")
 def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
-    """An electable broker holds every record that a leader can commit without a further fetch of that broker.
+    """An electable broker holds every record that a leader can commit without a further fetch by that broker.
 
     The same holds for a later leader and, while no log is lost, for every broker that has fetched the record. An
     electable broker that truncates its log keeps these records, and so does a broker that has fetched them.
@@ -231,7 +231,7 @@ def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State
     """While no log is lost, every replica that a leader waits for holds the records below the leader's HWM.
 
     The replica keeps these records, because it truncates only to the log of another leader that holds them, too. The
-    other leader is a later one, or one of an earlier epoch that some replica in the maximal ISR has not passed.
+    other leader has a later epoch, or an earlier one that some replica in the maximal ISR has not moved beyond.
     """
     held, whole = [], nothing_is_lost(m, s)
     for leader in m.broker:

@@ -232,7 +232,7 @@ def the_controller_goes_on(m: Controller, s: State) -> Truth:
 
 @invariant("B8, 966.13", rule="unassigned_candidate_fails")
 def leaders_change_for_a_reason(m: Controller, s: State) -> Truth:
-    """Unless an operator requests it, no election replaces a live leader in the ISR.
+    """No election replaces a live leader in the ISR, unless a PREFERRED election picks the preferred replica.
 
     An election never passes over all live electable replicas.
     """

@@ -78,7 +78,7 @@ def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
 def histories_match(m: Replication, s: State) -> Truth:
     """Two logs agree up to offset min(i, j), included, if their records at offsets i and j have the same leader epoch.
 
-    So the records with the same leader epoch as a follower's last record are at the same offsets in the leader's log.
+    So if the leader's log has records of a follower's last epoch, that epoch starts at the same offset in both logs.
     """
     return all_of(
         implies(

@@ -29,7 +29,7 @@ def brokers_are_registered(m: Controller, s: State) -> Truth:
 def somebody_leads_the_isr(m: Controller, s: State) -> Truth:
     """If there is no leader, the ISR is empty: the last member leaves the ISR when it cannot lead.
 
-    Otherwise an election could ignore the ISR, and elect an ELR member or the last known leader.
+    ``isr_members_are_eligible`` permits an ineligible last member while there is no leader; this helper excludes that.
     """
     return implies(s.partition.leader.is_none, s.partition.isr.is_empty)
 

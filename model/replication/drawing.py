@@ -72,7 +72,7 @@ DRAWING = Drawing(
 
 
 def _band(title: str, partition: str) -> Band:
-    """A band of the drawing that shows each broker's role in the partition in the state field ``partition``."""
+    """A band of the drawing: each broker's role in the partition that the state field ``partition`` holds."""
     return Band(
         title,
         "broker",

@@ -1,8 +1,8 @@
 """Features that change while brokers run, and the rules that each feature turns on (966.18).
 
 The metadata version carries two features of KIP-966: the ELR, and the detection of clean shutdowns. Two flags are
-separate: ``eligible.leader.replicas.enabled`` and ``unclean.recovery.manager.enabled``. In Kafka 4.2 the level of the
-feature ``eligible.leader.replicas.version`` replaces them.
+separate: ``eligible.leader.replicas.enabled`` and ``unclean.recovery.manager.enabled``. In Kafka 4.2 only the level of
+the feature ``eligible.leader.replicas.version`` turns the ELR on, and there is no unclean recovery.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ELR_RULES = frozenset(
         "min_isr_change_empties_elr",
     }
 )
-"""966.18. The controller rules that are on only while the ELR is on, in the proposals. Kafka 4.2 has ELR_FEATURE."""
+"""966.18. The proposals' controller rules that are on only while the ELR is on. For Kafka 4.2 see ELR_FEATURE."""
 
 WITH_THE_VERSION = ELR_RULES | {"clean_registration"}
 """966.12, 966.18. The rules that need a metadata version with KIP-966; without it, every registration is unclean."""
@@ -92,8 +92,7 @@ def remembers_whole(m: FeatureCluster) -> bool:
 def has_elr(m: FeatureCluster, s: State) -> Truth:
     """966.18. True if the ELR is on: the metadata version has it, and the flag is set.
 
-    The state lacks a version or flag that cannot change; it then counts as on. Under ELR_RULES the controller records
-    the ELR while it is on, and the ISR may become empty.
+    If the scenario cannot change the version or the flag, the state has no field for it, and it counts as on.
     """
     level = s.elr_level if level_changes(m.p) else as_bool(True)
     return level & s.elr_flag if m.p.flag_changes else level

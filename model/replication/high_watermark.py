@@ -39,7 +39,7 @@ def store_with_hwm(m: Cluster, s: State, b: Number, broker: StructValue, hwm: Nu
 
 
 def commit(m: Cluster, s: State, leads: Truth, log: SeqValue, hwm: Number) -> None:
-    """B4, B6. If ``leads``, add the records of ``log`` below ``hwm`` to ``committed``, which never loses a record.
+    """B4, B6. If ``leads``, append the records of ``log`` below ``hwm`` to ``committed``, an append-only ghost log.
 
     A zombie leader commits as well, because consumers read from it. If another leader has a different record at the
     same offset, a committed record is lost. The rules of the proposals prevent that loss.

@@ -70,8 +70,8 @@ def start_broker(m: Cluster, s: State, b: Number) -> None:
     """A broker starts, registers, and replays the metadata log up to its registration.
 
     Precondition: the broker is down, and its previous registration is fenced.
-    966.12: after a clean stop the broker sends its PreviousBrokerEpoch. The registration is clean if the controller
-    still has that epoch, because no other incarnation has run since the flush.
+    966.12: after a clean stop the broker sends its PreviousBrokerEpoch. The registration is clean if that epoch is
+    still the registered one: no other incarnation has then registered since the flush.
     966.5: for an unclean registration the controller removes the broker from ISR and ELR before it writes the
     registration.
     A broker that may lack committed records is therefore never electable under its new epoch.
@@ -170,7 +170,7 @@ def begin_shutdown(m: Cluster, s: State, b: Number) -> None:
 def finish_shutdown(m: Cluster, s: State, b: Number) -> None:
     """The controller grants the shutdown of a broker that leads nothing, and fences the broker, which then stops.
 
-    966.12: the broker flushes its log and then writes the CleanShutdownFile, which vouches for the disk.
+    966.12: the broker flushes its log and then writes the CleanShutdownFile, which shows that the flush is complete.
     """
     broker = s.brokers[b]
     require("the broker is shutting down", broker.status == "SHUTTING_DOWN")
@@ -212,7 +212,8 @@ def stop_before_registration(m: Cluster, s: State, b: Number) -> None:
 def replace_disk(m: Cluster, s: State, b: Number) -> None:
     """While a broker is down, an empty log directory replaces the one that has the replica (966.12).
 
-    Another log directory of the broker still has its CleanShutdownFile.
+    Another log directory of the broker still has its CleanShutdownFile. With ``clean_in_every_directory`` the next
+    registration is unclean nevertheless.
     """
     require("brokers have several log directories", m.p.log_directories > 1)
     spend(s, "disk_losses")
@@ -282,7 +283,7 @@ def crash(m: Cluster, s: State, b: Number, remains: StructValue) -> None:
 def stopped(m: Cluster, broker: StructValue, status: Number) -> StructValue:
     """The broker after its process has ended, with this status.
 
-    Epoch, log and HWM checkpoint stay; view and leader state are lost.
+    Broker epoch, log and HWM checkpoint stay; view and leader state are lost.
     """
     return m.broker_type.zero().replace(
         status=status, epoch=broker.epoch, log=broker.log, flushed=broker.flushed, hwm=broker.hwm

@@ -33,9 +33,9 @@ def epoch_before(log: SeqValue, end: Number) -> Any:
 
 
 def diverges(log: SeqValue, fetch_offset: Number, last_fetched_epoch: OptionValue) -> Truth:
-    """B3. True if the leader's ``log`` does not contain the pair (last fetched epoch, fetch offset).
+    """B3. True if the leader's ``log`` has no record of the last fetched epoch, or ends it before ``fetch_offset``.
 
-    False if there is no last fetched epoch, because the follower's log is empty.
+    False if the follower's log is empty; there is no last fetched epoch then.
     """
     end = end_offset_for_epoch(log, last_fetched_epoch.value)
     same_epoch = (end > 0) & (epoch_before(log, end) == last_fetched_epoch.value)

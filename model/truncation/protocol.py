@@ -460,7 +460,7 @@ class Truncation(Protocol):
         """The current leader removes from the ISR a follower that lags behind the leader's log end.
 
         320.4: the leader may also remove a follower that is not in the leader's epoch.
-        Without this step a stopped follower would block the HWM, because every ISR member must have the record.
+        Without shrinks a stopped follower would block the HWM, which waits for every ISR member to have the record.
         """
         isr, end = s.replicas[leader].isr, s.logs[leader].length
         require("the follower is another replica", follower != leader)

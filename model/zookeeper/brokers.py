@@ -78,7 +78,8 @@ def take(
     * ``back``: the request moves the replica to an earlier leader epoch.
     * ``besides``: the changes that an accepted request makes even if the broker does not execute it.
 
-    For the properties, ``misled`` and ``reverted`` record that the broker executed a request that it should refuse.
+    For the properties, the state records an executed request that the broker should refuse. ``misled``: it is for a
+    former generation. ``reverted``: it is from a former controller, or has an earlier leader epoch (``back``).
     """
     broker = s.brokers[b]
     former = (request.broker_epoch < broker.epoch) & ~m.names_no_epoch(request.controller)

@@ -419,7 +419,7 @@ class Cluster(Protocol):
 def deliverable(channel: SeqValue, position: int) -> Truth:
     """True if the channel has a request at this position, and the request can arrive next.
 
-    All earlier requests on its connection must be late copies.
+    Every earlier request of its controller for its generation must be a late copy, which is on another connection.
     """
     request = channel.at(position)
     before = [channel.at(earlier) for earlier in range(position)]

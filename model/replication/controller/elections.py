@@ -134,8 +134,9 @@ def _order(t: ControllerTypes, replicas: SeqValue) -> SeqValue:
 def can_elect_last_known_leader(t: ControllerTypes, partition: StructValue, among: Electorate) -> Truth:
     """966.15. True if the last known leader can be elected: it is set, and ISR and ELR are empty.
 
-    With ``last_known_leader_unfenced`` the last known leader must also be live. As the last ISR member it had all
-    committed records; the controller does not check if it has lost some since.
+    With ``last_known_leader_unfenced`` that broker must also be live and, without ``unassigned_candidate_fails``, a
+    replica. As the last ISR member it had all committed records; the controller does not check if it has lost some
+    since.
     """
     last = partition.last_known_leader
     possible = among.isr.is_empty & among.elr.is_empty & last.is_some
@@ -201,7 +202,7 @@ def may_recover(
     - Aggressive does not wait.
     - Balanced waits until the ELR is empty and every last known ELR member is live, because any of them can have the
       best log.
-    - None waits for the operator.
+    - The strategy None waits for the operator.
     ``keeps_last``: the ELR is off, so the last member stays in the ISR. Balanced waits for that member; Aggressive
     recovers if the member is not live.
     """
@@ -218,7 +219,8 @@ def may_recover(
 def request_checks(t: ControllerTypes, partition: StructValue, balanced: bool = False) -> Checks:
     """966.17. The checks of a requested DESIGNATION or LONGEST_LOG election: there is no leader.
 
-    ``balanced``: LONGEST_LOG_BALANCED also requires an empty ELR, because it waits for ELR members.
+    ``balanced``: with ``balanced_election_waits_for_elr``, LONGEST_LOG_BALANCED also requires an empty ELR, because an
+    ELR member that returns can be elected without loss.
     """
     checks = Checks(Error.NONE, on=t.on)
     checks.check("there is no leader", partition.leader.is_none, Error.ELECTION_NOT_NEEDED)

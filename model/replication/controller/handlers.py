@@ -1,4 +1,4 @@
-"""The controller's handlers: each has a request's checks in order, the record that is appended, and the answer.
+"""The controller's handlers: each returns a request's checks in order, the record to append, and the answer's error.
 
 A handler is a pure function of the context and the request. Explorations call it in an action; the replay of recorded
 operations calls it on plain values. Requests about brokers are in ``registrations``.
@@ -180,9 +180,10 @@ def _distinct(request: StructValue) -> Truth:
 
 
 def alter_partition_error(request: StructValue, record: StructValue) -> Number:
-    """B8. The error of an AlterPartition that was carried out; none unless the change took leadership from the sender.
+    """B8. The error in the answer to an accepted AlterPartition: NEW_LEADER_ELECTED if the sender no longer leads.
 
-    This happens if the ISR change completes a reassignment that removes the leader.
+    The sender loses leadership if the ISR change completes a reassignment that removes it. Request versions below 2 get
+    FENCED_LEADER_EPOCH instead. If the sender still leads, there is no error.
     """
     moved = record.leader.is_some & ~record.leader.value.is_(request.broker)
     error = where(request.version >= 2, Error.NEW_LEADER_ELECTED, Error.FENCED_LEADER_EPOCH)
@@ -217,7 +218,7 @@ def maybe_elect_unclean_leader(now: ControllerContext) -> Handled:
 
 
 def maybe_balance_leader(now: ControllerContext) -> Handled:
-    """966.17. The periodic task tries to elect the preferred replica where another replica leads."""
+    """966.17. The periodic task starts a PREFERRED election if the preferred replica does not lead."""
     due = ~elections.preferred_leads(now.partition)
     return unchecked(now.decided(_elected_if, ElectionType.PREFERRED, due))
 
@@ -250,7 +251,7 @@ def new_partition_checks(
 ) -> Checks:
     """B8. The checks of a new partition's replicas.
 
-    ``factor`` is the number of replicas of the topic's first partition.
+    ``factor`` is the number of replicas of the topic's first partition; the new partition must have as many.
     """
     checks, wrong = Checks(Error.NONE), Error.INVALID_REPLICA_ASSIGNMENT
     checks.check("there is a replica", ~replicas.is_empty, wrong)
@@ -313,9 +314,9 @@ def _replicas_in_the_end(t: ControllerTypes, partition: StructValue) -> SetValue
 def reassigned(now: ControllerContext, target: SeqValue) -> StructValue:
     """966.9. The record that starts a reassignment, and completes it if possible.
 
-    Removed replicas stay until the added ones are in the ISR; otherwise their copies would be lost first.
-    The new replica list is the target, followed by the removed replicas. If the target removes no replica, the set of
-    removing replicas stays as it is. If the target adds none, the set of adding replicas stays.
+    Removed replicas stay until the added ones are in the ISR: until then the added ones may lack committed records.
+    The new replica list is the target, followed by the removed replicas. If the target removes no replica, the removing
+    replicas of an earlier reassignment stay. If the target adds none, the earlier adding replicas stay.
     """
     t, partition = now.t, now.partition
     current, wanted = members_of(partition.replicas, t.brokers), members_of(target, t.brokers)
@@ -385,10 +386,10 @@ Directory = Enum("Directory", "NAMED UNASSIGNED LOST MIGRATING")
 
 
 def is_online(directory: Number, listed: Truth, lists_any: Truth) -> Truth:
-    """858.1. True if a replica's directory is online according to its broker's registration.
+    """858.1. True if a replica's directory counts as online: it is UNASSIGNED, MIGRATING, or NAMED and listed.
 
-    ``listed``: the registration lists this directory. ``lists_any``: it lists at least one; old registrations list
-    none.
+    ``listed``: the broker's registration lists this directory. ``lists_any``: it lists at least one. Old registrations
+    list none; then every NAMED directory counts as online.
     """
     unknown = (directory == Directory.UNASSIGNED) | (directory == Directory.MIGRATING)
     return unknown | ((directory == Directory.NAMED) & (listed | ~lists_any))

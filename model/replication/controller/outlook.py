@@ -21,7 +21,7 @@ from highwater.model.replication.logs import gate_is_open
 
 @dataclass(frozen=True)
 class AbstractLogs:
-    """``complete``: brokers with every committed record. ``diminished``: fewer than min ISR brokers may have them."""
+    """``complete``: brokers with every committed record. ``diminished``: true if they can be fewer than min ISR."""
 
     complete: SetValue
     diminished: Truth
@@ -32,7 +32,7 @@ class Decision:
     """A partition change from ``old`` to ``new``, and its effects on brokers.
 
     - ``live``: brokers that may lead after the change.
-    - ``joining``: brokers that have fetched the leader's whole log, if they join the ISR.
+    - ``joining``: brokers with the leader's whole log; only those that join the ISR in this change count.
     - ``lost``: brokers that lost their log.
     - ``chosen``: true if fewer than min ISR copies may remain although no log is lost. The reason is an operator's
       choice, or a member that registers and counts as unclean.
@@ -59,7 +59,8 @@ class RegistrationEffect:
     """The effect of a broker's registration on the partition.
 
     - ``record``: the partition's change; empty if there is none.
-    - ``again``: how often the controller repeats the record; None if its index of ELR members is always right.
+    - ``again``: how many more times the controller writes the record, because of entries in its index of ELR members
+      (K8); None, which means never, without the rule ``cleared_elr_stays_indexed``.
     - ``counts_as_clean``: the controller takes the preceding shutdown for a clean one.
     """
 
@@ -78,7 +79,7 @@ def after_decision(t: ControllerTypes, logs: AbstractLogs, decision: Decision) -
     """The brokers with complete logs after a decision, and whether they can be fewer than min ISR.
 
     If the new leader is from outside ISR and ELR, only that leader is complete, because its log becomes the committed
-    one. While the HWM may advance, only ISR members are complete.
+    one. While the HWM may advance, only ISR members count as complete: other brokers lack the next committed record.
     """
     old, new, lost, setting = decision.old, decision.new, decision.lost, decision.min_insync_replicas
     joining = decision.joining & (new.isr - old.isr)
@@ -98,7 +99,7 @@ def is_needless(t: ControllerTypes, decision: Decision, elr: SetValue) -> Truth:
 
     ``elr`` is the previous ELR, empty while the ELR is off. An election ends a leader epoch, and an unclean one loses
     records. A change is needless if
-    - the previous leader was a live ISR member, and no operator requested another leader; or
+    - the previous leader was a live ISR member, and no PREFERRED election made the preferred replica leader; or
     - some live replica is electable, but the new leader is not electable, or there is no new leader.
     """
     old, new = decision.old, decision.new

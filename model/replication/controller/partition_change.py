@@ -160,8 +160,8 @@ def reassignment_completes(
 ) -> Truth:
     """966.9. True if a reassignment in progress can complete under the ISR of ``target``.
 
-    All adding replicas are in the ISR, and at least min ISR of its members are not being removed. With
-    ``reassignment_needs_min_isr`` off, it is true if every remaining replica is in the ISR, and there is at least one.
+    All adding replicas must be in the ISR. Without the removing replicas, the ISR must have at least min ISR members.
+    With ``reassignment_needs_min_isr`` off, every remaining replica must be in the ISR, and there must be at least one.
     A reassignment to one replica then leaves one copy of records that more replicas acknowledged.
     """
     adding, removing = target.adding, target.removing
@@ -209,7 +209,8 @@ def writes_leader(
 ) -> Truth:
     """B8, step 5. True if the record contains the leader: the leader changes, or the leader epoch must end.
 
-    A new leader epoch makes followers fetch anew. The leader then ignores the fetches of a removed replica.
+    The leader epoch must end when a replica is removed, so that the leader ignores that replica's fetches. With
+    ``shrink_bumps_leader_epoch`` (K5) it must also end when a member leaves the ISR.
     ``assigned`` and ``isr`` are the replicas and the ISR after the change.
     """
     writes = elected.leader != partition.leader
@@ -223,7 +224,10 @@ def writes_leader(
 def recovery_state(
     t: ControllerTypes, partition: StructValue, requested: Number | None, uncleanly: Truth
 ) -> Number:
-    """704.1. The leader recovery state after a change: the requested one, or RECOVERING after an unclean election."""
+    """704.1. The leader recovery state after a change.
+
+    It is the requested state if that is a new one, else RECOVERING after an unclean election, else the old state.
+    """
     before = partition.leader_recovery_state
     requested = before if requested is None else requested
     recovers = uncleanly & t.on("unclean_election_recovers")
@@ -241,9 +245,10 @@ def is_empty_record(t: ControllerTypes, record: StructValue) -> Truth:
 
 
 def merge(t: ControllerTypes, partition: StructValue, record: StructValue) -> StructValue:
-    """B8, 966.7. The partition after a record: partitionEpoch +1, and leaderEpoch +1 if the record has a leader.
+    """B8, 966.7. The partition after a record: partitionEpoch +1, and leaderEpoch +1 if the leader field is written.
 
-    An empty record leaves the partition unchanged. A replica that leaves also leaves its directory.
+    The leader epoch also ends if the written leader is none or stays the same. An empty record leaves the partition
+    unchanged. A removed replica no longer counts as offline.
     """
     fields: dict[str, Any] = {}
     for name in t.written_fields:

@@ -1,7 +1,8 @@
 """The controller and one partition, with arbitrary brokers: every decision that the controller can make.
 
 The actions call this package's handlers. Brokers fail and return, the leader proposes any ISR that the rules allow,
-and an operator elects, reassigns, and changes min.insync.replicas. The model has no logs (``outlook``).
+and an operator elects, reassigns, and changes min.insync.replicas. The model has no logs: ``outlook`` records which
+brokers have every committed record.
 """
 
 from __future__ import annotations
@@ -134,7 +135,10 @@ class Controller(ControllerBase):
         clean="clean_choice",
     )
     def register(self, s: State, broker: Number, clean: Truth) -> None:
-        """A broker restarts and registers. If its shutdown was unclean, the broker has lost records."""
+        """A broker restarts and registers. In this action, an unclean shutdown has always lost records.
+
+        ``register_undamaged`` has the unclean shutdown that lost none.
+        """
         self.restart(s, broker, clean, clean)
 
     @action(
@@ -169,7 +173,7 @@ class Controller(ControllerBase):
         self._fence(s, broker)
 
     def _require_up(self, s: State, broker: Number) -> None:
-        """Require that the broker is registered and does not wait for a registration that failed."""
+        """Require that the broker is registered and has no failed registration to repeat."""
         self._require_registered(s, broker)
         if self.p.failovers > 1:
             require("the broker does not try to register", ~s.restarting.has(broker))
@@ -256,7 +260,7 @@ class Controller(ControllerBase):
 
     @action("966.17", says="the controller balances leaders")
     def maybe_balance_leader(self, s: State) -> None:
-        """The periodic task elects the preferred replica if another replica leads."""
+        """The periodic task starts a PREFERRED election if the preferred replica does not lead."""
         self._elect(s, handlers.maybe_balance_leader(self.context(s)), ElectionType.PREFERRED)
 
     def _elect(self, s: State, handled: Handled, election: Number | None = None) -> None:
@@ -273,7 +277,8 @@ class Controller(ControllerBase):
     def recover_uncleanly(self, s: State, winner: Number) -> None:
         """The controller elects the replica with the best log among those that have answered (966.13, 966.14).
 
-        966.16: if unclean election is enabled, the strategy is Aggressive.
+        Balanced: no last known ELR member has a better log than the winner. Aggressive: any live replica can win,
+        because it may be the only one that has answered.
         """
         strategy = recovery_steps.strategy(self, s)
         may = elections.may_recover(self.t, s.partition, s.registrations, strategy)

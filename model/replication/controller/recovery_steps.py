@@ -34,8 +34,8 @@ def register_undamaged(m: ControllerBase, s: State, broker: Number) -> None:
 def change_recovery_strategy(m: ControllerBase, s: State, strategy: Number) -> None:
     """The operator changes unclean.recovery.strategy: the topic's or, if the topic has none, the cluster's (966.13).
 
-    The change affects no partition by itself. A topic with its own strategy ignores the cluster's, so the model has no
-    action that changes the cluster's strategy.
+    The change affects no partition by itself. The state has only the effective strategy. If the topic has its own, a
+    change of the cluster's strategy has no effect; the model leaves it out.
     """
     require("an operator changes it", m.p.strategy_changes)
     if m.has_strategy:

@@ -107,8 +107,8 @@ def on_unclean_registration(now: ControllerContext, broker: Number) -> StructVal
 def on_fencing(now: ControllerContext, broker: Number) -> StructValue:
     """966.5, 841.2. The record for a broker that is fenced, shuts down, or registers cleanly: it leaves the ISR.
 
-    acks=all stops waiting for the broker. Its log is whole, so the broker may enter or stay in the ELR: while the ISR
-    is under min ISR, no record is committed (966.4).
+    acks=all writes no longer wait for the broker. Its log is whole, and no record is committed while the ISR is under
+    min ISR. So the broker may enter the ELR or stay in it (966.4).
     """
     concerned = now.partition.isr.has(broker)
     return _leaves(concerned, now, broker, now.t.brokers.zero())
@@ -117,7 +117,7 @@ def on_fencing(now: ControllerContext, broker: Number) -> StructValue:
 def without_broker(now: ControllerContext, broker: Number) -> StructValue:
     """B8, 858.1. The record for a broker that is removed or loses its directory: it leaves the ISR, not the ELR.
 
-    The controller also visits partitions whose ISR does not have the broker.
+    Unlike a fencing, the change is also made if the ISR lacks the broker: it can still elect a leader.
     """
     return _leaves(True, now, broker, now.t.brokers.zero())
 
@@ -207,9 +207,9 @@ def elr_index_entries(entries: Number, was_member: Truth, is_member: Truth) -> t
 
 
 def elr_index_visits(t: ControllerTypes, entries: Number, is_member: Truth) -> Number:
-    """How often the controller changes a partition because of a broker in its ELR: once for each index entry.
+    """The number of times that the controller changes a partition because its index has a broker as an ELR member.
 
-    Without the rule ``cleared_elr_stays_indexed`` there is one entry if the broker is in the ELR, else none.
+    It is the number of index entries; without ``cleared_elr_stays_indexed`` 1 if the broker is in the ELR, else 0.
     """
     if t.on("cleared_elr_stays_indexed"):
         return entries
@@ -243,14 +243,16 @@ in the ELR, then the broker. A clean registration has the order of fencing.
 """
 
 REMOVAL_BATCH = (IN_ISR, IN_ELR, BROKER)
-"""B8. The records of a removal, in order: partitions with the broker in the ISR, in the ELR, then the broker."""
+"""B8. The records of a removal, in order: partitions with the broker in the ISR, partitions with it in the ELR, then
+the broker.
+"""
 
 DIRECTORY_LOSS_BATCH = (IN_DIRECTORY, BROKER)
 """858.1. The records of a lost log directory, in order: its partitions, then the broker with its other directories."""
 
 FAILURE_IS_ANSWERED = frozenset({"alterPartitionReassignments"})
-"""Kafka 4.2. Requests that answer a failure with UNKNOWN_SERVER_ERROR. Any other failing decision makes the
-controller resign; the next controller starts from the log.
+"""Kafka 4.2. Requests to which the controller answers UNKNOWN_SERVER_ERROR if its decision throws. If any other
+decision throws, the controller resigns, and the next one starts from the metadata log.
 """
 
 HEARTBEAT_BATCHES = {
@@ -367,8 +369,8 @@ def session_expired(
 ) -> Truth:
     """True if the periodic check fences this broker because its session is over.
 
-    If only unfenced brokers have sessions, the check takes the session that ended first. With
-    ``fenced_broker_has_session`` the order is not defined.
+    The check fences one broker at a time: the one whose session ended first. With ``fenced_broker_has_session`` it can
+    be any whose session is over.
     """
 
     def over(b: Any) -> Truth:

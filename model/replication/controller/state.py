@@ -295,7 +295,7 @@ class ControllerBase(Protocol):
             self.own_next(s).requested = decision.requested
 
     def _with_directories(self, decision: Decision) -> Decision:
-        """The decision with its offline replicas updated; a removed replica is in no directory."""
+        """The decision with the offline replicas of its new partition updated; a removed replica is not offline."""
         offline = (decision.new.offline | decision.offline) - decision.online
         return replace(decision, new=decision.new.replace(offline=offline & self.assigned(decision.new)))
 

@@ -75,12 +75,12 @@ class EpochBounds:
 class ControllerTypes:
     """The controller's types for a number of brokers, and the rules that are on.
 
-    Epochs and offsets have the bounds of an exploration or, without bounds, the bounds of Kafka's fields. With
-    ``in_any_order`` replicas are sorted, because no rule depends on their order.
+    Epochs and offsets have the bounds of an exploration or, without bounds, the bounds of Kafka's fields.
+    ``in_any_order``: no rule depends on the order of replicas, so replica lists are kept sorted.
     """
 
     picked: Number | None = None
-    """The broker that an election elects if any candidate can be elected; None: the first in replica order."""
+    """The broker that a rule ``…_picks_any`` elects if it is a candidate; None: the first in replica order."""
 
     of_features: frozenset[str] = frozenset()
     """966.18. Rules that depend on the features of a state; ``on`` raises LanguageError for them."""
@@ -219,7 +219,7 @@ class ControllerTypes:
         self.written_fields = tuple(n for n, f in self.record.fields.items() if isinstance(f, Option))
 
     def on(self, rule: str) -> bool:
-        """True if a rule is on, known while tracing: a plain ``if`` can test it.
+        """True if a rule is on. The result is a plain bool, so an ``if`` can test it.
 
         Raises LanguageError for an unknown rule, and for a rule of ``of_features``.
         """
