@@ -255,7 +255,7 @@ class MetadataFollower(Tracker):
         return None
 
     def written_by(self, epoch: int, offset: int, time: int) -> None:
-        """Note that the records from ``offset`` on are of the controller with leader epoch ``epoch``.
+        """Note that the controller with leader epoch ``epoch`` wrote the records from ``offset`` on.
 
         ``time`` is the time at which it appended the first of them, in ms since 1970.
         """
