@@ -309,7 +309,7 @@ class Source:
         self._chunks = self.chunks()
         self._rest = b""
         self.damage: DamagedFileError | None = None
-        """The damage of a compressed file that ``read`` has met."""
+        """The error that ``read`` found in a compressed file; None if it has found none so far."""
 
     @property
     def bytes_read(self) -> int:

@@ -216,7 +216,7 @@ def _skipped(wrong: DamagedFileError) -> Doubt:
 def _without_damaged(found: Input) -> tuple[Input, list[DamagedFileError]]:
     """The input without its compressed logs that are cut off or damaged, and the error of each of them.
 
-    The input is unchanged, and there are no errors, if it would be left without any file.
+    If all raft logs of an input are damaged, returns the input unchanged, and no errors.
     """
     names = ("broker_logs", "request_logs", "data_dumps", "raft_logs")
     errors = {file: damage_of(file) for name in names for file in getattr(found, name)}

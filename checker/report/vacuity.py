@@ -238,7 +238,7 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """Yield the protocol with small parameters that allow almost every action, first with all rules off, then with some.
+    """Yield the protocol with small parameters that allow almost every action, first with no rule on, then with some.
 
     The parameters are the defaults, or 1 for a default of 0. The second time, the request's rules are on. Results are
     cached for all scenarios of the protocol. Steps may write other values than in the scenario.

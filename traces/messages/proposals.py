@@ -39,11 +39,13 @@ class Waiting:
     """The latest time, by the leader's clock, of a fetch that can precede the proposal."""
     fits: set[int] = field(default_factory=set)
     passed: float | None = None
-    """The node's active time, in ms, when its log passed ``until``; None before."""
+    """How long the leader had been active (``Leadership.active``) when its log passed ``until``, in ms; None before."""
     late: dict[int, float] = field(default_factory=dict)
     """By new member: how many ms after ``until`` its first sufficient fetch came, if none came in time."""
     best: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """By new member: its last fetch offset by ``until``, and lower bounds of the HWM and the epoch's start offset."""
+    """By new member: the offset of its last fetch up to ``until``.
+
+    Two lower bounds at this fetch follow it: of the HWM, and of the leader epoch's start offset."""
 
 
 def waiting(led: Leadership, proposals: list[Proposal]) -> list[Waiting]:
@@ -163,8 +165,8 @@ def _too_soon(context: Context, led: Leadership, wanted: Waiting, f: int) -> Non
 def _epoch(context: Context, led: Leadership, wanted: Waiting, member: int, named: int) -> bool:
     """903.3. True if ``named``, a member's broker epoch in a proposal, can be right; otherwise, report the proposal.
 
-    The right broker epoch is the one in the member's last fetch or, in a repeated proposal, the one in its first
-    sending.
+    The right broker epoch is the one in the member's last fetch. A repeated proposal must have the same broker epoch
+    as when it was first sent.
     """
     first = _named_first(led, wanted.proposal, member)
     if first is not None:
@@ -232,7 +234,10 @@ PROPOSED_CHANGE = "alter_partition"
 
 
 def decided(context: Context, history: History, proposal: Proposal) -> None:
-    """Check that the controller answered as the model does in a state in which it can have decided (841.2, 903.4)."""
+    """Check the controller's answer (841.2, 903.4).
+
+    The model must give the same answer in one of the states in which the controller can have decided.
+    """
     line, verdicts = proposal.line, context.verdicts
     if proposal.error not in ERRORS:
         verdicts.outside[f"AlterPartition answered with error {proposal.error}"] += 1
@@ -272,7 +277,10 @@ def decided(context: Context, history: History, proposal: Proposal) -> None:
 
 
 def _stale(context: Context, history: History, proposal: Proposal, text: str, sent: int, known: int) -> bool:
-    """903.4. If a request with an old broker epoch was accepted, report ``text`` and return True; else return False."""
+    """903.4. Report ``text`` and return True if ``sent`` is less than ``known``; else return False.
+
+    ``sent`` is the broker epoch of the sender or of a member in an accepted request, ``known`` the registered one.
+    """
     if profiles.stale_epochs_are_refused(sent=sent, known=known):
         return False
     context.finding(

@@ -80,7 +80,7 @@ class Node:
     starts: bool = False
     """True if the member has just become leader, and no line has shown its first record yet."""
     maybe_more: tuple[int, int] | None = None
-    """After the member's process died: the largest end offset, and the epoch, of an append that may lack a line."""
+    """After a restart: the end offset and epoch of an append that the former process may not have logged; else None."""
 
     @property
     def leads(self) -> bool:
@@ -177,8 +177,8 @@ class Window:
     """The part of a belief that a step needs, with a slot for each member and ranks for offsets and epochs.
 
     The members ``nodes`` have their state from the belief, all others the initial state. ``offsets`` and ``epochs`` are
-    additional values to rank. ``commits`` includes the committed log; ``fetches`` and ``votes`` include the nodes'
-    fetches and votes in flight. Raises TooLarge if there are too many observers.
+    additional values to rank. The flags select what else is in the window: the committed log (``commits``), and the
+    nodes' fetches and votes in flight (``fetches``, ``votes``). Raises TooLarge if there are too many observers.
     """
 
     def __init__(
@@ -415,7 +415,7 @@ class Window:
 PROFILE = "kafka_4_2"
 EPOCHS, OFFSETS = 6, 16
 WIDE = 40
-"""The most offsets of a window in which properties are checked."""
+"""Properties are checked only in windows with at most this many ranked offsets."""
 REMEMBERED = 100_000
 
 

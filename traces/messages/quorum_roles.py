@@ -131,7 +131,7 @@ class Elections(Leaders):
     def got_vote_answer(self, event: e.Event, what: e.GotAnswer, exchange: Exchange | None) -> None:
         """Handle a line: an answer to a vote request arrives.
 
-        If the next line does not ignore the answer, the next role line shows the answer's effect.
+        If the next line does not report that the node ignores the answer, the next role line shows the effect.
         """
         b, c, v = self.belief, event.node, what.source
         answer = what.message
@@ -433,7 +433,7 @@ class Follower(Elections):
                 del turn.answers[f]
 
     def _believe_parked(self, node: int, turn: Turn) -> None:
-        """Correct the belief after missing answers: a fetch that no line answers counts as parked."""
+        """Adapt the belief if the turn lacks answers to fetches: each of these fetches counts as parked."""
         for f in turn.answers:
             if f in turn.completed:
                 self.belief.parked[f] = turn.completed[f]

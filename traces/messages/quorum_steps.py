@@ -135,10 +135,10 @@ class Explainer:
         node.fetched = {window.ids[slot]: end for slot, end in enumerate(ends) if end != UNKNOWN}
 
     def log_of(self, node: Node, end: int, last_epoch: int) -> Log:
-        """A member's log, which by a line ends at offset ``end`` with a record of epoch ``last_epoch``.
+        """A member's log. According to a line it ends at offset ``end``, with a last record of epoch ``last_epoch``.
 
-        If no earlier line has described the log, the log of a member that is at least as long is assumed. A process may
-        die before it writes the line of an append. If such an append explains ``end`` after the restart, it is added.
+        If no earlier line has described the log, it counts as a prefix of another member's log that is long enough.
+        A process may die before it logs an append. If such an append explains ``end``, its records are added.
         """
         if node.log is None:
             node.log = Log()
@@ -300,8 +300,8 @@ class Fetches(Explainer):
     def _stretches(self, response: Response, log: Log, end: int | None) -> list[tuple[int | None, int]]:
         """Split an answer's records at epoch starts and at the HWM. Returns the end offset and epoch of each stretch.
 
-        An answer without records is one stretch with the end None. ``end`` is the recorded LEO; without a LEO above the
-        log, one record is assumed.
+        An answer without records is one stretch with the end None. ``end`` is the recorded LEO. If it is None or not
+        above the LEO of ``log``, one record is assumed.
         """
         if not response.records:
             return [(None, response.epoch)]
@@ -319,7 +319,7 @@ class Fetches(Explainer):
 # --- leaders ---------------------------------------------------------------------------------------------
 
 EARLY, LATE = 0.9, 1.1
-"""Fractions of a fetch's wait time. Between them, it is uncertain whether the park timer ran out.
+"""Fractions of a fetch's maximum wait time. Between them, it is uncertain whether the park timer fired.
 
 The line with a fetch's arrival is written later than the arrival, and the line of a timed-out answer later than the
 timeout."""
@@ -425,7 +425,7 @@ class Leaders(Fetches):
         }
 
     def _expect(self, turn: Turn, completed: dict[int, dict[str, Any] | None]) -> None:
-        """Require an answer, in this turn, to each fetch in ``completed`` that does not stay parked (None)."""
+        """Require, in this turn, each answer in ``completed``; None means that the member's fetch stays parked."""
         for g, told in completed.items():
             if told is not None:
                 turn.answers[g] = told
@@ -488,7 +488,8 @@ class Leaders(Fetches):
     def answered_fetch(self, event: e.Event, what: e.Answered, exchange: Exchange | None) -> None:
         """Handle a line: a leader answers a fetch.
 
-        It answers immediately, because a parked fetch is completed, or because the park timer fired.
+        There are three kinds of answers: to a fetch that has just arrived, to a parked fetch that the turn completes,
+        and to a parked fetch whose park timer fired.
         """
         b, leader, answer, fetch = self.belief, event.node, what.message, what.request
         assert isinstance(answer, e.FetchAnswer)

@@ -18,7 +18,7 @@ from highwater.traces.reading import Place
 
 @dataclass(frozen=True)
 class Fetch:
-    """A fetch request. ``hwm`` is the field of version 18, None if it has its default."""
+    """A fetch request. ``hwm`` is the sender's HWM: −1 if unknown, None if the sender does not support the field."""
 
     sender: int
     epoch: int

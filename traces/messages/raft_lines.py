@@ -32,7 +32,7 @@ from highwater.traces.reading import CHUNK, INT32, INT64, Place, Source, log_tim
 
 MAX_DEPTH = 64
 _TOKEN = re.compile(r"\s*+(?:([\w.$-]++)=)?+((?:[^'()\[\]{},]++|'[^']*+'|')*+)([()\[\]{},])")
-"""Groups: a field name, if any; a text, in which a quoted part can have any sign; the bracket or comma after it."""
+"""Groups: a field name, if any; a text, with any characters between quotes; the bracket or comma after it."""
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _NUMBER = re.compile(r"-?\d{1,19}")
 
@@ -85,7 +85,7 @@ class Part:
         return int(text)
 
     def small(self, name: str) -> int:
-        """A field as a number of a node, an epoch or an error code; −1 means none."""
+        """A field as a node id, an epoch or an error code; −1 means none."""
         return self.number(name, -1, INT32)
 
     def flag(self, name: str) -> bool:

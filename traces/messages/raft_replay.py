@@ -50,7 +50,7 @@ class _Append:
     """An append up to the offset ``end``, while the HWM of some member has not reached ``end``.
 
     ``messages`` counts, by member, the fetches and answers between the leader and the member since the append.
-    ``timers`` counts those of the answers that the park timer sent. ``known`` has the members whose HWM has reached
+    ``timers`` counts only the answers after a park timer fired. ``known`` has the members whose HWM has reached
     ``end``, and the members that restarted.
     """
 

@@ -1,11 +1,13 @@
 """Request logs, line by line: the times of a request, the data of request and answer, and the fetch sessions.
 
-A line is log4j's head, ``Completed request:``, one JSON object, and the logger's name in parentheses. Kafka writes the
-line after it has sent the response, so the line's time is the end of the request; the durations in the JSON give the
-other times. A killed process leaves a torn line, and the next process continues in the same line of the file.
+A line is log4j's prefix (time and level), ``Completed request:``, one JSON object, and the logger's name in
+parentheses. Kafka writes the line after it has sent the response, so the line's time is the end of the request; the
+durations in the JSON give the other times. A killed process leaves a torn line, and the next process continues in the
+same line of the file.
 
 msgspec decodes a line into the used fields and checks their types. Older versions have a topic's name where newer ones
-have its id, and have a fetch's sender in another field; both forms are read. A topic keeps its written form.
+have its id, and have a fetch's sender in another field; both forms are read. A topic stays as the line has it: a name
+or an id.
 """
 
 from __future__ import annotations
@@ -241,7 +243,7 @@ _KEY = re.compile(rb'"requestApiKey":(\d{1,4}),')
 _NAME = re.compile(rb'"requestApiKeyName":"([A-Z_]{1,60})"')
 _BEGINNING = 1 << 16
 _KEY_WITHIN = 300
-"""The number of bytes in which the API key is searched: it is in the header, which comes first."""
+"""The API key is searched for in this many bytes from the request's start: the header, which has it, comes first."""
 _MISSING = "Object missing required field "
 
 
@@ -261,7 +263,7 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     answered: float
     ended: float
     waited: bool
-    """True if the broker handled the request, and answered it after a wait."""
+    """True if the request waited, for example in purgatory, after a handler took it (``remoteTimeMs`` above 0)."""
     listener: str
     connection: str
     said: object
@@ -297,7 +299,7 @@ def is_request_log(head: bytes) -> bool:
 
 
 def begins(path: Path) -> bytes:
-    """The head of a file's first request line, for sorting files by time; empty if the first 64 KiB have none.
+    """Time and level of a file's first request line, for sorting files by time; empty if the first 64 KiB have none.
 
     Raises TraceError if the file cannot be read.
     """

@@ -442,7 +442,7 @@ def _places(report: Report) -> dict[str, list[float]]:
 
 
 def _changes(timeline: Timeline) -> list[float]:
-    """The times of the changes or, if there are more than MAX_PLACES, of every n-th change."""
+    """The times of at most MAX_PLACES changes: of all, or of every n-th with the smallest sufficient n."""
     times = [float(change.time) for change in timeline.changes]
     every = max(1, -(-len(times) // MAX_PLACES))
     return times[::every]

@@ -126,7 +126,7 @@ class RecordGroups:
     def _in_transaction(self, offset: int, time: int, value: bytes) -> list[Record] | None:
         """Hold the records between BEGIN and END. At the END, return them as a group; at other records, return None.
 
-        An ABORT discards the held records. So does the BEGIN of another transaction, which returns the first BEGIN.
+        An ABORT discards the held records. Another BEGIN discards them too, and returns the former BEGIN as a group.
         Raises TraceError if the transaction is too large.
         """
         key, kept = kind(value), self._transaction
@@ -243,10 +243,10 @@ class MetadataFollower(Tracker):
     def _of_assignment(
         self, partition: Partition, change: bytes, position: int, values: Sequence[bytes]
     ) -> tuple[int, bytes] | None:
-        """The change that belongs to an assignment of a replica to an offline directory, the change at ``position``.
+        """The change that follows from the change at ``position``, if that puts a replica into an offline directory.
 
-        It is the partition's next change in the batch: its position and its content. Returns None if there is no next
-        change, or if the change at ``position`` is no such assignment.
+        It is the partition's next change in the batch, returned as position and content. None if there is no next
+        change, or if the change at ``position`` puts no replica into an offline directory.
         """
         if not loses_replica(self.image, self.fields, partition, change):
             return None
@@ -257,9 +257,9 @@ class MetadataFollower(Tracker):
         return None
 
     def written_by(self, epoch: int, offset: int, time: int) -> None:
-        """Note that the controller with leader epoch ``epoch`` wrote the records from an offset and a time on.
+        """Note that the controller with leader epoch ``epoch`` wrote the records from ``offset`` on.
 
-        The time is in ms since 1970.
+        ``time`` is the time at which it appended the first of them, in ms since 1970.
         """
         before, self._epoch = self._epoch, epoch
         self.report.controllers.elected(epoch, offset, time)
@@ -330,7 +330,7 @@ class MetadataFollower(Tracker):
     # --- records --------------------------------------------------------------------------------------
 
     def group(self, records: Sequence[SharedRecord]) -> None:
-        """Follow records that belong together. Raises TraceError if one of them cannot be read."""
+        """Follow the records of one group (``RecordGroups``). Raises TraceError if one of them cannot be read."""
         pending, partitions = Pending(self, records[0][1]), self.image.partitions
         for offset, time, value in records:
             if isinstance(value, Elsewhere):

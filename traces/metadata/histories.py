@@ -119,7 +119,7 @@ class _History:
 class Histories:
     """Records the changes and the settings of all partitions of topics, and makes timelines of them.
 
-    ``keep_deleted``: a deleted partition keeps its history although no line of the report names it.
+    ``keep_deleted``: a deleted partition keeps its history even if no line of the report names it.
     """
 
     def __init__(self, keep_deleted: bool = False) -> None:

@@ -244,7 +244,7 @@ class Image:
         return found
 
     def in_force(self, topic: TopicImage, name: str) -> SettingChange | None:
-        """The last change that determines a topic's setting, of the topic or of the cluster.
+        """The change, of the topic's setting or the cluster's, that gave a topic its present value of setting ``name``.
 
         For a topic without its own value: None if the cluster's was never set, or a node's own setting can apply.
         """

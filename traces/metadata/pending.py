@@ -189,7 +189,7 @@ class Pending:
     def _with_brokers(self, observations: dict[Partition, list[tuple[Observation, int]]]) -> None:
         """Merge the brokers' events into the observations of their partitions, by offset.
 
-        If the batch has only one such event, a partition without other observations follows it immediately.
+        If there is only one such event, it is applied immediately to each partition that has no other observations.
         """
         tracker = self._tracker
         alone = len(self._brokers) == 1

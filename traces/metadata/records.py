@@ -107,7 +107,7 @@ def min_isr(tracker: Tracker, kind: int, resource: str, removes: bool) -> str | 
 
 
 def unsafe(tracker: Tracker) -> Differences:
-    """K15. The settings that the level of eligible.leader.replicas.version requires, and that the log lacks."""
+    """K15. The changes of min.insync.replicas that eligible.leader.replicas.version requires, but the log lacks."""
     image = tracker.image
     now = image.features.get(ELR_VERSION, 0)
     of_cluster = MIN_ISR in image.configs.get((BROKER, ""), {})
@@ -182,8 +182,8 @@ def lost(
 
 
 LOG_DIRS_VERSION = 2
-"""The first version of BrokerRegistrationChangeRecord that can hold log directories alone. A record without flags and
-directories is never written: a broker without directories has stopped."""
+"""The first version of BrokerRegistrationChangeRecord that can hold log directories alone. Kafka never writes a record
+with neither flags nor directories: a broker whose last log directory fails stops."""
 _WHOLE = TopicSettings((1,), (False,))
 
 
@@ -343,7 +343,10 @@ def _flags(
 
 
 def unregister(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
-    """Handle the removal of a broker by an operator. A broker that is not fenced is fenced first."""
+    """Handle the removal of a broker by an operator.
+
+    If the rules have no action for it, a broker that is not fenced counts as fenced first.
+    """
     broker = record.data["brokerId"]
     known = _known(tracker, record, broker, record.data["brokerEpoch"])
     if known is None:

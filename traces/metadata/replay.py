@@ -40,7 +40,7 @@ SKIPPED = frozenset(TYPES) - {
         "TOPIC_RECORD", "PARTITION_RECORD", "REGISTER_BROKER_RECORD", "CONFIG_RECORD", "FEATURE_LEVEL_RECORD",
     )
 }  # fmt: skip
-"""Known types of records in snapshots that are not compared."""
+"""The known record types that are skipped when a snapshot is compared."""
 _OF_ELR = ("elr", "lastKnownElr")
 LIMIT = 20
 """The maximum number of reported differences of one snapshot."""
@@ -271,7 +271,10 @@ def replay_metadata(
 
 @contextmanager
 def rarely_collected(objects: int = COLLECTED_AFTER) -> Iterator[None]:
-    """Context manager: Python collects garbage after ``objects`` new objects. Its default costs a fifth of the time."""
+    """Context manager: Python collects garbage after ``objects`` new objects.
+
+    With Python's default number, the collection takes a fifth of the replay's time.
+    """
     before = gc.get_threshold()
     gc.set_threshold(objects, 20, 100)
     try:

@@ -445,7 +445,7 @@ class Reporter:
 def _earlier(
     transition: Transition, place: int, brokers: Brokers, before: tuple[BeliefState, Brokers]
 ) -> PartitionState:
-    """The partition before the span with index ``place``, with epochs 0."""
+    """The partition before the span with index ``place``; its leader and partition epoch are set to 0."""
     if not place:
         return with_brokers(before[0].observed, before[1])
     span = transition.spans[place - 1]

@@ -2,7 +2,8 @@
 
 Each share is the same replay with a filter: it reads the whole log, follows the partitions of its own topics and all
 records about the cluster, and notes where changes of other shares are (``sharing``). ``join`` makes one report of all
-shares. If a change of one share ends a decision that another followed further, all shares follow the log again.
+shares. A decision can end at a change of one share, while another share takes changes beyond it for part of the
+decision. Then all shares follow the log again, with the known ends.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class ShareFollower(MetadataFollower):
         super().changes([offsets[at] for at in own], time, [values[at] for at in own])
 
     def group(self, records: Sequence[SharedRecord]) -> None:
-        """Follow records that belong together: the share's own and those about the cluster. Raises TraceError.
+        """Follow one group of records: the share's own, and those about the cluster. Raises TraceError.
 
         A change of another share is replaced by ``Elsewhere``, or dropped if the previous record is a change of any
         share. A creation is replaced likewise, or dropped after a creation.

@@ -67,8 +67,8 @@ class Reach:
 class Share:
     """The share with the number ``number``, of ``count`` shares, with the facts that the other shares need.
 
-    ``group`` is the number of the present group, the same in all shares. ``ends`` has, for each stretch in which an
-    earlier pass found it, the offset of a change at which the decision ends; the change can be of any share.
+    ``group`` is the number of the present group, the same in all shares. ``ends`` has the ends that an earlier pass
+    found (``join_reaches``): by stretch, the offset of the change, of any share, at which the decision ends.
     """
 
     number: int
@@ -93,10 +93,9 @@ class Share:
 
 
 def join_reaches(shares: list[dict[Stretch, Reach]]) -> dict[Stretch, int]:
-    """The stretches whose decision one share ends too early for another share, with the offset at which it ends.
+    """By stretch: the offset at which its decision ends, if a share takes a change beyond it for part of the decision.
 
-    The offset is the nearest ``ended`` of all shares. A stretch is included if the ``hoped`` of any share is beyond
-    it.
+    The end is the nearest ``ended`` of all shares. The change beyond it is the ``hoped`` of a share.
     """
     ends: dict[Stretch, int] = {}
     for stretch, which in _nearest(shares).items():

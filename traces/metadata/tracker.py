@@ -140,7 +140,7 @@ class Tracker:
         time: int,
         known: Transition | None = None,
     ) -> Followed:
-        """Follow a partition through observations, by ``known``, their cached transition, or by explaining them.
+        """Apply observations to a partition: by ``known``, their cached transition, or else by explaining them.
 
         Raises TraceError if a record is damaged.
         """
@@ -215,8 +215,8 @@ class Tracker:
     ) -> None:
         """Note the entries that a transition leaves in the controller's ELR index without a matching ELR member.
 
-        These entries then count for the topic's first partition. ``members`` are the brokers of the slots before the
-        transition, ``brokers`` are those of the slots in its spans.
+        Kafka turns them into entries of the topic's first partition. ``members`` are the brokers of the slots before
+        the transition, ``brokers`` are those of the slots in its spans.
         """
         first = None if partition.topic is None else partition.topic.partitions.get(0)
         if first is None or first is partition:
@@ -232,7 +232,7 @@ class Tracker:
             before, members = span.belief, after
 
     def index(self) -> None:
-        """Add ELR index entries that decisions left behind to the first partitions of their topics."""
+        """Give each topic's first partition the ELR index entries that went astray in decisions (``_goes_astray``)."""
         beliefs = self.beliefs
         for first, broker, numbers in self._astray:
             before = first.binding.brokers

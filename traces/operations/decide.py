@@ -168,7 +168,7 @@ def fence_stale_broker(state: ControllerState, op: Operation) -> Decided:
     """Run the periodic check, which fences the broker whose session ended first.
 
     With a heartbeat tracker, the check removes any one expired entry. It fences the entry's broker only if the broker
-    is registered in the entry's broker epoch.
+    is registered with the entry's broker epoch.
     """
     if state.tracks_contacts:
         return _drop_contact(state, op)
@@ -595,8 +595,8 @@ NEWER = frozenset({"unregisterBroker", "assignReplicasToDirs", "updateFeatures"}
 def decide(state: ControllerState, op: Operation) -> Decided:
     """The model's decision about an operation; changes ``state`` to the state after the operation.
 
-    Raises LanguageError if a value leaves its type, TraceError if the operation is invalid, and NotKnown if the model
-    has no rules for the operation.
+    Raises LanguageError if a value is outside its type's range, TraceError if the operation is invalid, and NotKnown if
+    the model has no rules for the operation.
     """
     if op.name not in DECIDED_BY or (op.name in NEWER and not state.meta.knows_elr_feature):
         raise NotKnown(op.name)

@@ -110,7 +110,7 @@ class RecordingMeta:
     broker_configs: Mapping[str, str] = field(default_factory=dict)
     """The cluster's default broker configuration, which the controller wrote when it became active."""
     static_min_isr: int = 1
-    """The controller's own min.insync.replicas."""
+    """The min.insync.replicas in the controller's static configuration."""
 
     @property
     def knows_elr_feature(self) -> bool:
@@ -135,7 +135,7 @@ class RecordingMeta:
     def profile(self) -> str:
         """The name of the profile that is closest to the recorded version and ELR setting.
 
-        ``clean_aware_registration`` has no influence.
+        ``clean_aware_registration`` does not affect it: it switches a single rule (``replay.rules_in_force``).
         """
         if not self.elr_supported:
             return "before_kip_966"

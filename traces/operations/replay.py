@@ -1,12 +1,12 @@
 """Replay recorded operations: compare the model's decision about each operation with the recorded decision.
 
 Replay also reports the partition properties that an operation violates. A recording has no replica logs, so replay
-computes the replicas with every committed record under two assumptions:
+computes the replicas with every committed record for two cases:
 
-- No broker has lost a record.
-- Each broker with an unclean shutdown has lost its log.
+- Best case: no broker has lost a record.
+- Worst case: each broker with an unclean shutdown has lost its log.
 
-A property that fails under both is certainly violated, a property that fails under one of them is possibly violated.
+A property that fails in both cases is certainly violated. A property that fails in only one case is possibly violated.
 """
 
 from __future__ import annotations
@@ -115,9 +115,9 @@ def _by_partition(record: Record) -> tuple[str, str, int]:
 _CHOSEN = (
     "alterPartitionReassignments", "incrementalAlterConfigs", "unregisterBroker", "updateFeatures", "registerBroker",
 )  # fmt: skip
-"""Operations that can leave fewer than min ISR copies by an operator's choice, or because a broker lost its log.
+"""Operations after which fewer than min ISR copies of a committed record may remain, even if no log is lost.
 
-If a clean restart counts as unclean, it also takes the broker out of ISR and ELR."""
+An operator chose so; or a broker registers, counts as unclean, and therefore leaves ISR and ELR."""
 Logs = Mapping[str, Any]
 """``complete``: the replicas with every committed record. ``diminished``: True if they may be fewer than min ISR."""
 
@@ -197,7 +197,7 @@ class PartitionWatch:
 
 
 def _lost(op: Operation, before: ControllerState) -> list[int]:
-    """The broker whose log may be lost by this operation, in a list; empty if there is none.
+    """The broker that registers by this operation and, in the worst case, has lost its log; a list of at most one.
 
     Such a broker registers with a new incarnation after an unclean shutdown.
     """

@@ -56,7 +56,7 @@ class ControllerState:
     - ``without_feature``: True for a broker that does not support eligible.leader.replicas.version.
     - ``listed``: each broker's online log directories. If the recording has no directories, all replicas are online.
     - ``directories``: the log directory of each replica, by partition and broker.
-    - ``next_offset``, ``step``: None until the first operation.
+    - ``next_offset``, ``step``: the metadata log's end offset, and the number of the last operation; None at first.
 
     Values in mappings and lists are replaced, never changed.
     """
@@ -493,7 +493,7 @@ class BrokerDecision:
 # --- facts that are not recorded ----------------------------------------------------------------------------
 
 Supposition = Callable[[ControllerState], None]
-"""Puts a fact that the recording may omit into a state."""
+"""Adds to a state a fact that the recording may omit."""
 
 
 def suppositions(state: ControllerState, op: Operation) -> list[Supposition]:

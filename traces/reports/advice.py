@@ -1,9 +1,9 @@
 """Advice about an incident: the steps to take, the most urgent first, with Kafka's commands filled in.
 
-For each advice, ``SCENARIOS`` names the model scenario in which these steps are taken. The scenario checks that no
-more records are lost and that the partition has a leader again. In the commands, users replace ``HOST:PORT``,
-``LOG_DIR`` (the broker's ``log.dirs``), ``BACKUP``, ``GROUP``, ``INPUT`` (all paths of this replay), and ``NEW`` and
-``OLD`` (values of min.insync.replicas).
+For each advice about a partition, ``SCENARIOS`` names the model scenario in which its steps are taken. The scenario
+checks that no more records are lost and that the partition has a leader again. In the commands, users replace
+``HOST:PORT``, ``LOG_DIR`` (the broker's ``log.dirs``), ``BACKUP``, ``GROUP``, ``INPUT`` (all paths of this replay), and
+``NEW`` and ``OLD`` (values of min.insync.replicas).
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _copy_of(partition: str, broker: int) -> str:
 
 
 def _dump_of(partition: str, broker: int) -> str:
-    """The file of a dump. Its name begins with the broker, by which replay knows the broker."""
+    """The file of a dump. Its name has the broker's id, because replay takes the broker from the file name."""
     return quote(f"data-node{broker}-{partition}.txt")
 
 
@@ -361,7 +361,7 @@ def start_elr_members(members: Sequence[int], leader: int | None) -> Iterator[Ad
 def shut_out(r: Replicas) -> Iterator[AdviceStep]:
     """The steps if the last known leader is not a replica.
 
-    The registration of any replica of the partition then makes each controller resign.
+    If a replica of the partition registers, the active controller then resigns, and so does each later one.
     """
     yield _now(
         f"Do not start a replica of {r.partition} that is down: its registration makes controllers resign.",

@@ -14,7 +14,7 @@ import msgspec
 from highwater.traces.reading import printable
 
 LIMIT = 100
-"""The most lines that do not conform, and findings of a property, in a report; the rest are counted."""
+"""A report lists at most this many nonconforming lines, and as many findings of each property; it counts the rest."""
 DOUBTS = (
     "newer version", "unknown record", "unreadable version", "no rule", "undefined value", "not followed",
     "missing beginning", "missing records", "open transaction", "unknown operation", "clocks", "damaged file",

@@ -1,1 +1,1 @@
-"""The automaton of a partition: belief states, and the model's actions that explain its observations."""
+"""The automaton of all partitions: belief states, and the model's actions that explain its observations."""

@@ -2,7 +2,7 @@
 
 Brokers are slots here, so partitions that differ only in the ids of their brokers share belief states. Epochs are
 relative (``evidence``). If the log does not say which set of rules was in force, a belief state holds the model states
-of each possible set. ``BeliefStates`` makes all belief states of one replay, also for other slots and other rules.
+of each possible set. ``BeliefStates`` makes all belief states of one replay, and converts them to other slots or rules.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def named(record: Mapping[str, Any]) -> Iterable[int]:
 def merged(
     before: Observed, record: Mapping[str, Any], slots: Mapping[int, int], placed: Placed | None = None
 ) -> Observed:
-    """The partition after a change record. If the record has a leader, the leader epoch grows.
+    """The partition after a change record. A record with the field leader, even if it is −1, raises the leader epoch.
 
     ``placed`` are the record's changes of log directories. Raises CannotFollow if the result is no partition. Unlike
     the model's ``merge``, this function is the same under all rules; the model's results are compared with its
@@ -159,7 +159,7 @@ def in_slots(state: PartitionState) -> tuple[Observed, Brokers]:
 
 
 def with_brokers(observed: Observed, brokers: Brokers) -> PartitionState:
-    """The partition with broker ids instead of slots, with epochs 0. Sets are in the order of slots."""
+    """The partition with broker ids instead of slots, sets in the order of slots, leader and partition epoch 0."""
     members: dict[str, Any] = {
         name: tuple([NO_LEADER if s == NO_LEADER else brokers[s] for s in getattr(observed, name)])
         for name in ("replicas", *SETS)
@@ -245,9 +245,9 @@ class BeliefState:
 class Span:
     """A part of a transition: the position of its last observation, and the belief state after it.
 
-    ``order`` has, for each slot after the transition, its slot before. A broker that is new to the partition counts
-    as if its slot had followed all others. ``changes`` is the number of the partition's records in the span;
-    ``bumps`` of them set a leader. ``findings`` are properties that stop holding, each with True if that is certain.
+    ``order`` has, for each slot after the span, the broker's slot before the transition; brokers that the transition
+    adds have the next slots there. ``changes`` is the number of the partition's records in the span; ``bumps`` of them
+    raise the leader epoch. ``findings`` are properties that stop holding, each with True if that is certain.
     ``before`` and ``candidates`` are set if nothing explains the observation.
     """
 
@@ -271,7 +271,8 @@ class Transition:
     """The change of a belief state by one or more observations, in spans.
 
     ``is_plain``: there is nothing to report, and brokers and the number of replicas stay the same. ``is_timed``: a time
-    under min ISR or without a leader begins or ends. ``moves``: the slots stand for other brokers afterwards. ``step`` is the transition's number in ``Histories``, -1 without one.
+    under min ISR or without a leader begins or ends. ``moves``: the slots stand for other brokers afterwards. ``step``
+    is the transition's number in ``Histories``, -1 without one.
     """
 
     __slots__ = ("after", "bumps", "changes", "is_plain", "is_timed", "moves", "spans", "step")
@@ -452,7 +453,7 @@ class BeliefStates:
     # --- other slots ----------------------------------------------------------------------------------
 
     def widened(self, belief: BeliefState, flags: Iterable[Flags]) -> BeliefState:
-        """The belief state with one more slot for each of ``flags``, whose broker has these flags."""
+        """The belief state with new slots at the end: one for each item of ``flags``, for a broker with these flags."""
         more = tuple(flags)
         return self.derived(belief, more, lambda: self._widened(belief, [f.to_plain() for f in more]))
 

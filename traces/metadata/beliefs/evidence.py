@@ -28,10 +28,10 @@ from highwater.traces.reports.observed import PartitionState
 # --- actions ---------------------------------------------------------------------------------------------
 
 MAX_BROKERS = Controller.parameters["brokers"].high
-"""The maximum number of brokers of one partition: its replicas, and the targets of a reassignment."""
+"""The most brokers that one partition can have in the model: its replicas, and the targets of a reassignment."""
 
 MAX_ENTRIES = 4
-"""The maximum number of entries of a broker in the controller's index of a partition's ELR."""
+"""The most entries for one broker and partition in the controller's ELR index that the model distinguishes."""
 
 MAX_STEPS = 5_000
 """The most cached steps of one ``ControllerStepper``."""
@@ -53,8 +53,8 @@ class Hypothesis(NamedTuple):
 class ControllerStepper(Stepper):
     """The controller's actions on one partition with ``slots`` brokers, under a set of rules.
 
-    Epochs are relative: a state has them at 0, and a step shows by how much they grow. ``partition`` is the slice of
-    the partition's scalars in a state.
+    All epochs are relative: leader, partition and broker epochs are 0 in a state, and a step shows by how much they
+    grow. ``partition`` is the slice of the partition's scalars in a state.
     """
 
     protocol: Controller
@@ -217,7 +217,7 @@ class Flags(NamedTuple):
         return cls(registration["registered"], registration["fenced"], registration["in_controlled_shutdown"])
 
     def to_plain(self) -> dict[str, Any]:
-        """The model's registration with these flags. Its epoch is 0, because epochs are relative."""
+        """The model's registration with these flags. Its broker epoch is 0, because epochs are relative."""
         return {
             "registered": self.registered,
             "epoch": 0,
@@ -465,7 +465,10 @@ def likely(before: Observed, evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def rounds(before: Observed, evidence: Evidence) -> Iterator[list[Hypothesis]]:
-    """The actions that can explain evidence, in rounds: the likely ones first, the least likely ones last."""
+    """The actions that can explain evidence, in rounds: the likely ones first, the least likely ones last.
+
+    A round is tried only if the earlier ones explain nothing.
+    """
     yield list(likely(before, evidence))
     if evidence.kind != "change" or evidence.assigned is not None:
         return
@@ -507,5 +510,5 @@ def _subsets(slots: Slots) -> Iterator[Slots]:
 
 
 def held(min_insync_replicas: int) -> int:
-    """A min.insync.replicas as the model represents it: from 1 to MAX_BROKERS."""
+    """The model's value for a min.insync.replicas: the nearest value from 1 to MAX_BROKERS."""
     return max(1, min(min_insync_replicas, MAX_BROKERS))

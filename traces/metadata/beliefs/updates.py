@@ -1,7 +1,7 @@
 """Belief updates: the model states after evidence, the nearest misses, and the controller's index of ELR members.
 
-Entries of the index can outlive the membership in the ELR. Such a stray entry then counts for the topic's first
-partition.
+An entry can remain in the index after its broker has left the ELR. If the broker then joins and leaves the ELR again,
+Kafka turns the surplus entry into one for the topic's partition 0 (``elr_index_entries``): the entry goes astray.
 """
 
 from __future__ import annotations
