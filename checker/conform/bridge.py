@@ -39,7 +39,10 @@ _RELEASE, _BUILD = (
 
 @dataclass(frozen=True)
 class Jars:
-    """The jars of a Kafka release or of a build tree. ``before`` precedes the jars on the class path."""
+    """The jars of a Kafka release or of a build tree.
+
+    ``before`` has directories and jars that come first on the class path, so their classes replace Kafka's.
+    """
 
     directory: Path
     jars: tuple[Path, ...]
@@ -248,7 +251,10 @@ class Bridge:
         return self._process
 
     def send(self, question: object) -> None:
-        """Send a question as a line of JSON. Unanswered lines together must stay below 64 KiB, the size of a pipe."""
+        """Send a question as a line of JSON.
+
+        The caller keeps all questions without a received answer below 64 KiB together, the size of a pipe.
+        """
         to = self._running.stdin
         assert to is not None
         try:

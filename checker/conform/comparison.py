@@ -22,7 +22,7 @@ from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import Error
 
 _ANSWERS = 12_000
-"""The most answers in one line of the bridge."""
+"""The most answers (states times requests) in one line of the bridge."""
 _STATES_AT_ONCE = 2048
 _INDEX = re.compile(r"\[\d+\]")
 NO_SUCH_ERROR = -999
@@ -70,9 +70,9 @@ class ConformResult:
 
 
 class KafkaComparison:
-    """Compares a scenario's explored graph, and the requests from each of its states, with Kafka.
+    """Compares each state of a scenario's explored graph, and the answers to all requests there, with Kafka.
 
-    Raises InputError if the model has an action without a corresponding request of Kafka's controller.
+    Raises InputError if the model has an action instance without a corresponding request of Kafka's controller.
     """
 
     def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
@@ -104,8 +104,8 @@ class KafkaComparison:
     def paths(self, states: NDArray[Any], last: NDArray[Any] | None = None) -> list[list[int]]:
         """For each state, the numbers of the requests on a path to it.
 
-        ``last`` has, for each state, the number of a graph step to the state, with which the path ends; -1: no such
-        step. Apart from this step, paths are shortest paths.
+        Paths are shortest paths. ``last`` can fix the last step of each: it has the number of a graph step to the state
+        (-1: not fixed). The path is then a shortest path to the step's source, followed by the step.
         """
         graph = self.graph
         ends: list[list[int]] = [[] for _ in states]
@@ -194,8 +194,9 @@ class KafkaComparison:
     def _read(self, answer: dict[str, Any]) -> tuple[Numbers, Numbers, Numbers]:
         """Three arrays from the bridge's answer about several states.
 
-        They are the packed observation of each state, and for each request and state the error and the packed
-        observation after the request.
+        - The packed observation of each state: (states, words).
+        - The error of each request in each state: (requests, states).
+        - The packed observation after each request: (requests, states, words).
         """
         seen = self.expectation.observations.pack(np.array(answer["seen"], dtype=np.int64))
         rows = np.array(answer["answers"], dtype=np.int64).reshape(-1, 1 + 2 * len(self.requests))
@@ -242,11 +243,11 @@ class KafkaComparison:
         codes: Numbers,
         result: ConformResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
-        """Choose an expectation for each request with two events: the first that equals Kafka's answer, else the first.
+        """Choose one of three expectations for each request with two events.
 
-        ``expected`` has three rows for such a request: the two orders, and both events decided on the state before
-        it. Returns the arrays of ``expected`` with one row for each request. Counts in ``result`` the answers that
-        equal only the third expectation.
+        They are the two orders of the events, and both events decided on the state before the request. The method
+        chooses the first that equals Kafka's answer; if none does, the first order. Returns the arrays of
+        ``expected`` with one row for each request. Counts in ``result`` the answers that equal only the third.
         """
         before, seen_errors, seen = answers
         now, errors, described, then = expected
@@ -273,7 +274,7 @@ class KafkaComparison:
     ) -> Iterator[tuple[tuple[str, tuple[str, ...]], int, int]]:
         """Group requests by kind and differing fields. Yields each group's key, first index in ``numbers``, and size.
 
-        In ``bits``, bit 0 stands for the error, and bit n + 1 for field n.
+        ``bits`` has an int for each of ``numbers``: bit 0 is set if the errors differ, bit n + 1 if field n differs.
         """
         groups = np.stack([self._kind_of[numbers], bits], axis=1)
         for group, first, count in zip(

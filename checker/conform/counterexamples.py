@@ -38,9 +38,9 @@ class Reproduction:
     fails: tuple[str, ...] = ()
     """Requests that make Kafka's controller throw in the last state, each with the exception."""
     lost: tuple[int, ...] | None = None
-    """Records that a leader of Kafka acknowledged and that the last leader lacks.
+    """The values of the records that some leader in Kafka acknowledged, and that the leader of the last state lacks.
 
-    None if there are no logs, or if there is no leader in the last state.
+    None if the protocol has no logs, or if the last state has no leader.
     """
 
     @property

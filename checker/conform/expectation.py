@@ -26,10 +26,10 @@ from highwater.model.replication.controller.types import Error
 from highwater.model.replication.topic.protocol import Topic
 
 _FAILS = frozenset({"no candidate for leader is a broker that is no replica", "every partition has a leader"})
-"""Guards that the controller checks. If a guard is false, the request fails with UNKNOWN_SERVER_ERROR.
+"""Guards that the model's controller checks: if one is false, the request fails with UNKNOWN_SERVER_ERROR.
 
-For the guard about candidates, Kafka throws. The guard about leaders belongs to the rule ``level_changes_with_leader``,
-which no version of Kafka has.
+Where the guard about candidates is false, Kafka throws. The guard about leaders belongs to the rule
+``level_changes_with_leader``, which no version of Kafka has.
 """
 _WORD = 60
 """The number of bits that an observation uses in each word."""

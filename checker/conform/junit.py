@@ -88,7 +88,7 @@ def junit_test(name: str, file: RequestFile) -> str:
 
 
 def _text(value: object) -> str:
-    """JSON inside a Java text block."""
+    """A value as JSON, escaped for a Java text block."""
     return json.dumps(value).replace("\\", "\\\\")
 
 

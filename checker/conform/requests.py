@@ -58,7 +58,7 @@ class ExpectedAnswer:
 _WRITTEN = frozenset({
     "something changes in each that is written", "the partition that has the broker in the ISR comes first",
 })  # fmt: skip
-"""Guards of a topic's ``register_in_part``: they determine which records of a registration can be written."""
+"""Guards of a topic's ``register_in_part`` that limit the choice of the partitions whose changes are written."""
 
 Expect = Callable[[Controller, State], ExpectedAnswer]
 Event = Callable[[Controller, State, State], ExpectedAnswer]
@@ -76,13 +76,17 @@ class KafkaRequest:
     expect: Expect
     action: tuple[str, tuple[Any, ...]] | None = None
     needs: frozenset[str] = frozenset()
-    """Guards of the action that must hold for the request to be sent."""
+    """Guards of the action without which the request cannot occur: where one is false, nothing is compared."""
     second: Event | None = None
     """The second event of a request with two events (a heartbeat that also reports a failed directory)."""
 
     @property
     def kind(self) -> str:
-        """For reports: the action's name; or the operation's name, followed by its flags (two events) or NO_ACTION."""
+        """The group of the request in reports.
+
+        It is the action's name or, without an action, the operation's name and NO_ACTION. For two events, it is the
+        operation's name and flags.
+        """
         if self.second is not None:
             said = [name for name, value in self.operation.items() if value is True]
             return f"{self.operation['name']} {'+'.join(said)}"
@@ -152,7 +156,8 @@ _TASKS: dict[str, Task] = {
 class _Table:
     """All requests of a protocol, made kind by kind. ``place`` is a partition's number in a topic, else None.
 
-    An operation is as in a recording, but without fields such as epochs: the bridge adds their current values.
+    An operation has the format of a recorded operation, but lacks fields such as epochs: the bridge adds their
+    current values.
     """
 
     def __init__(self, protocol: Controller) -> None:
@@ -254,7 +259,12 @@ class _Table:
     ) -> KafkaRequest:
         """An AlterPartition request that proposes ``isr``. Other arguments make it deviate from a leader's request.
 
-        ``stale``: a member with its former epoch. ``more``: numbers added to epochs. ``doubled``: first member twice.
+        - ``stale``: a member that the request lists with its previous broker epoch
+        - ``sender``: the broker that sends the request; None: the leader
+        - ``more``: numbers added to the request's epochs, by key (``brokerEpoch``, ``leaderEpoch``, ``partitionEpoch``)
+        - ``version``: below 3, the request has no broker epochs of members
+        - ``doubled``: the request lists the first member twice
+        - ``recovering``: the leader recovery state is RECOVERING
         """
         t, members, by = self.t, self.t.brokers.lift(isr), more or {}
 
@@ -416,7 +426,11 @@ class _Table:
                 yield self.heartbeat(broker, False, True, False, elsewhere=True)
 
     def session_ends(self, number: int, name: str, other: str) -> KafkaRequest:
-        """The end of a session. It fences the broker; a broker already fenced gets the effect of action ``other``."""
+        """The end of a session, which fences the broker.
+
+        If the broker is already fenced, the effect is that of action ``other``, if the rule
+        ``fenced_broker_has_session`` is on.
+        """
         broker = self.t.broker.lift(number)
 
         def expect(p: Controller, s: State) -> ExpectedAnswer:
@@ -516,8 +530,9 @@ class _Table:
     def next_state(
         self, number: int, flags: tuple[bool, bool, bool], was: str, leads: bool, others: bool
     ) -> str:
-        """The name of the broker state after a heartbeat, by the model's rule. No broker has sent a metadata offset.
+        """The name of the broker state after a heartbeat, by the model's rule.
 
+        It assumes that the controller knows no broker's metadata offset.
         ``flags``: the broker wants to be fenced, wants to shut down, has not replayed its registration. ``was`` is the
         broker's state before the heartbeat. ``leads``: it leads a partition. ``others``: another broker is active.
         """
@@ -561,7 +576,10 @@ class _Table:
     # --- registrations ----------------------------------------------------------------------------------
 
     def registering(self) -> Iterator[KafkaRequest]:
-        """Registrations of brokers (clean or not, in a session, in part, repeated, by old software), and removals."""
+        """Registrations of brokers after clean and unclean stops, and removals of brokers.
+
+        There are also registrations with an open session, written in part, repeated, and by old software.
+        """
         for broker in self.brokers:
             for clean in (False, True):
                 yield self.register(broker, clean)
@@ -610,7 +628,7 @@ class _Table:
         return KafkaRequest(op, expect, ("register", (number, clean)) if usual else None)
 
     def register_in_part(self, number: int, clean: bool) -> Iterator[KafkaRequest]:
-        """Registrations in which the controller fails after the partition changes and before the registration."""
+        """Registrations of which the controller writes only partition changes: it fails before the broker's record."""
         op = {"name": "registerBroker", "broker": number, "clean": clean, "environment": True}
         choices: list[tuple[int, ...] | None] = [None]
         if isinstance(self.p, Topic):
@@ -651,7 +669,7 @@ class _Table:
     # --- settings ---------------------------------------------------------------------------------------
 
     def settings(self) -> Iterator[KafkaRequest]:
-        """Changes of min.insync.replicas (some refused), unclean election, ELR level, and first partition's size."""
+        """Changes of min.insync.replicas (also refused), unclean election, ELR level, first partition's replicas."""
         most = max(self.p.p.min_isr, self.p.p.max_min_isr)
         for value in range(1, most + 1):
             op = {"name": "changeMinIsr", "value": value}

@@ -35,7 +35,7 @@ _PATHS_IN_A_LINE = 16
 _LONGEST = 200
 """A path with fewer steps than this is extended to the nearest untaken step."""
 _RANDOM = 20
-"""Random steps after the path to a random state."""
+"""The most random steps after the path to a random state."""
 _NEAR = 400
 """The most states that are searched for the next untaken step."""
 _NOTHING, _REFUSED = -1, -2
@@ -244,7 +244,7 @@ class WalkResult:
     """Steps of all paths together, without a difference."""
     paths: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
-    """Steps of the graph that are not compared, by reason."""
+    """Steps of the graph that are left out, by reason: impossible in the bridge, known to differ, or not reached."""
     taken: Counter[str] = field(default_factory=Counter)
     """The distinct steps that some path took, by action."""
     differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
@@ -353,7 +353,10 @@ class WalkComparison:
                 yield path
 
     def _to_open(self, start: int, open_steps: set[int], blocked: set[int]) -> list[int]:
-        """The shortest list of steps from state ``start`` that ends with an open step; empty if none is near."""
+        """The shortest list of steps from state ``start`` that ends with an open step.
+
+        It is empty if the search finds no open step in _NEAR states.
+        """
         before, waiting = {start: -1}, deque([start])
         while waiting and len(before) < _NEAR:
             state = waiting.popleft()
@@ -391,8 +394,8 @@ class WalkComparison:
     def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
         """Yield ``count`` paths: a shortest path to a random state, followed by up to ``length`` random steps.
 
-        If the shortest path has a blocked step, the random steps start in the initial state. Each random step is one of
-        the steps that were taken least often.
+        If the shortest path has a blocked step, the random steps start in the initial state. Each random step is an
+        unblocked step of the current state, chosen among those that earlier random steps took least often.
         """
         choose, times = random.Random(seed), Counter[int]()
         for _ in range(count):
@@ -430,8 +433,9 @@ class WalkComparison:
         progress: Callable[[WalkResult], None] | None = None,
         interrupted: Callable[[], bool] = lambda: False,
     ) -> WalkResult:
-        """Take paths that cover every step that the bridge can take or, with ``sample``, this number of random walks.
+        """Compare along paths that cover every step that the bridge can take.
 
+        With ``sample``, compare along this number of random walks instead; ``seed`` determines them.
         Raises InputError if the cluster does not begin in the model's initial state.
         """
         result, started = WalkResult(stopped_by=self.graph.stopped_by), time.perf_counter()
@@ -550,7 +554,8 @@ class WalkComparison:
 def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
     """The names of the fields in which an expected observation differs from the seen one.
 
-    If the lengths differ, returns only the first name, or ``length``: later fields do not correspond to each other.
+    If the observations have different lengths, fields after the first difference do not correspond. Then the result is
+    only the first name, or ``length`` if the shorter observation shows no difference.
     """
     found = []
     for (name, value), other in zip(wanted, seen, strict=False):

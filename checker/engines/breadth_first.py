@@ -127,7 +127,11 @@ class BreadthFirst:
         return self._conclude()
 
     def decided(self) -> bool:
-        """True if every checked property is violated or, with ``stop_at_first``, one is; False with ``all_states``."""
+        """True if the violations found so far end the search.
+
+        With ``all_states``, they never do. With ``stop_at_first``, one violation suffices. Otherwise, every checked
+        property must be violated.
+        """
         wanted = self.names + self.step_names + [DEADLOCK] * self.options.deadlock
         return not missing_verdicts(wanted, self.visited.found, self.options)
 

@@ -61,7 +61,7 @@ class Engine:
     def in_memory(self) -> None:
         """Raises InputError if an engine other than Spark has a checkpoint option.
 
-        This is for commands that build the explored graph in memory, except with Spark.
+        For a command whose search on Spark can have a checkpoint, while other engines build the graph in memory.
         """
         if self.name != "spark" and (self.checkpoint or self.resume):
             raise InputError("--checkpoint, --resume: here these are options of --engine spark")

@@ -42,10 +42,10 @@ class StepTable:
 
 @dataclass(frozen=True)
 class Tree:
-    """Shortest paths to states, from a set of start states.
+    """Shortest paths to states, from a set of start states with given distances.
 
-    For each state, ``distance`` is the path's length (-1: not reached), and ``via`` the number of its last step (-1:
-    none).
+    For each state, ``distance`` is the start state's distance plus the number of steps (-1: not reached). ``via`` is
+    the number of the path's last step (-1: none).
     """
 
     steps: StepTable
@@ -62,9 +62,10 @@ class Tree:
 
 
 def spread(steps: StepTable, within: Flags, start_distance: NDArray[np.int32]) -> Tree:
-    """Shortest paths through states flagged in ``within``, from those that have a ``start_distance`` of at least 0.
+    """Shortest paths through the states flagged in ``within``, from those of them with a start distance.
 
-    The distance of a state in the result is the start distance of the path's first state, plus the number of steps.
+    A start distance of -1 means none. The distance of a state in the result is the start distance of the path's first
+    state, plus the number of steps.
     """
     distance = np.full(len(within), -1, dtype=np.int32)
     via = np.full(len(within), -1, dtype=np.int64)

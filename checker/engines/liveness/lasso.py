@@ -19,8 +19,8 @@ class NotViolatedError(RuntimeError):
 class Confirmed:
     """A confirmed violation of a liveness property by a run with a loop.
 
-    ``due`` is the number (from 0) of the state in which the premise holds and after which no state reaches the
-    goal. ``fairness`` has, for each fair group, the reason why the loop is fair to the group.
+    ``due`` is the number (from 0) of the first state in which the premise holds and from which on the goal never
+    holds. ``fairness`` has, for each fair group, the reason why the loop is fair to the group.
 
     ``missed`` is for a goal that must hold forever. For each alternative of the goal, it has the number of a loop
     state in which the alternative does not hold. ``due`` is then the least of these numbers.
@@ -70,7 +70,7 @@ def confirm(
 
 
 def _missed(kind: Kind, verdicts: Sequence[Sequence[int]], loop_start: int) -> int:
-    """The number of the first state in which the premise holds and from which on the goal is never reached.
+    """The number of the first state in which the premise holds and from which on the goal never holds.
 
     If ``kind.of_start``, only the initial state counts. Raises NotViolatedError if there is no such state.
     """

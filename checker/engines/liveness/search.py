@@ -169,9 +169,9 @@ def loops(
 class _Walk:
     """A walk in a fair component from ``entry`` back to ``entry`` that is fair if it is repeated forever.
 
-    A group is open if the walk so far, repeated forever, would be unfair to it. The walk goes to the nearest state
-    that closes an open group. It ends, because each move closes a group and each strong group opens at most once. It
-    also visits a state of each set in ``visits``.
+    The walk first visits a state of each set in ``visits``. A group is open if the walk so far, repeated forever, would
+    be unfair to it. While a group is open, the walk goes to the nearest state in which it can close one. It ends,
+    because each such move closes a group, and a group that was closed by a move never opens again.
     """
 
     def __init__(
@@ -201,7 +201,10 @@ class _Walk:
                 self._go(nearest(self.steps, self.at, self._inside, lambda s: s == self.entry))
 
     def _serve(self, weak: Bits, strong: Bits) -> None:
-        """Go to the nearest state that closes one of these groups; if only a step closes the group, take it."""
+        """Go to the nearest state that disables one of the weak groups or has a step of one of the groups.
+
+        Then take a step of a group that is still open, if there is one.
+        """
         self._go(nearest(self.steps, self.at, self._inside, lambda s: self._serves(s, weak, strong)))
         self._take(weak | strong)
 

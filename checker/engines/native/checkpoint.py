@@ -329,7 +329,7 @@ class Checkpointer:
     def _level(self, number: int) -> dict[str, Any]:
         """The manifest's entry for a level.
 
-        For a level before the last two, chunks are also joined if their predecessors are adjacent in a file.
+        In a level before the last two, this also joins chunks whose predecessors are adjacent in a file (``_join``).
         """
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
@@ -462,10 +462,10 @@ class Checkpointer:
         run.seconds = float(manifest["seconds"])
 
     def _restore_visited(self, runs: list[SortedRun], distinct: int) -> None:
-        """Load the runs' fingerprints into the table, or keep the runs on disk if they are too large.
+        """Load the fingerprints of the runs into the table, or keep them on disk.
 
-        They are too large if they need more than three quarters of the table's largest size. If the disk may not be
-        used, they are loaded all the same.
+        They stay on disk if they would fill more than three quarters of the table at its largest size, and the search
+        may use the disk.
         """
         run = self._run
         if not runs:
@@ -498,7 +498,7 @@ def _is_saved(kept: KeptArray) -> bool:
 def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> KeptArray:
     """The handle of an array in a saved file. If it is in no saved file yet, move it from ``store`` to ``file``.
 
-    ``source`` stands for the finished ``file``.
+    ``source`` is the same file as ``file``: later reads of the array use it.
     """
     if _is_saved(kept):
         return kept

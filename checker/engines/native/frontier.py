@@ -169,7 +169,7 @@ def not_written(wrong: OSError, directory: str | None) -> str:
 
 
 def altered() -> OSError:
-    """The error for a file whose content is not as this process wrote it."""
+    """The error for a file whose content is not what was written (by its checksum)."""
     return OSError(errno.EIO, "a file of the search is not as it was written")
 
 
@@ -316,7 +316,7 @@ class Store:
 class KeptArray:
     """The handle of a stored array, which is in memory or at an offset (in bytes) of a file.
 
-    ``checksum`` is the CRC-32C of an array in the store's own file; None for other arrays.
+    ``checksum`` is the CRC-32C of an array in the store's own file; None for arrays in memory or in a saved file.
     """
 
     shape: tuple[int, ...]

@@ -72,7 +72,7 @@ def _text(layout: Layout, nodes: Sequence[Node]) -> str:
 
 _AT_ONCE, _MOST = 1 << 20, 1 << 27
 _PART = 1 << 16
-"""The fewest states whose condition is worth a thread of its own."""
+"""The least number of states per thread that evaluates the condition on initial states."""
 
 
 def initial_words(model: Model, layout: Layout) -> Words:

@@ -45,7 +45,7 @@ _REFRESH = 0.2
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
     """Explore a model exhaustively, without an explored graph. The first Ctrl-C ends the search with the result so far.
 
-    Raises BoundError if a step leaves a type without a declared bound. Raises EngineError if the engine does not
+    Raises BoundError if a step leaves a type and no bound prunes the step. Raises EngineError if the engine does not
     support the model or the machine. Raises InputError if the checkpoint cannot be used.
     """
     started = time.perf_counter()
@@ -305,7 +305,11 @@ class NativeLevels(SearchState):
                 self.found.setdefault(name, place)
 
     def _check_limits(self) -> None:
-        """Stop the search at a limit. Pause the workers if a checkpoint is due or the batch is large enough."""
+        """Stop the search at a limit, or pause the workers.
+
+        The workers pause if a checkpoint is due. With visited states on disk, they also pause if the batch has more
+        candidates than the limit of states leaves room for, and enough for a pass over the disk.
+        """
         if not self.search.check_limits(self.distinct):
             limit = self.options.limit_states
             if (

@@ -47,7 +47,7 @@ def simulate(
 ) -> SimulationResult:
     """Walk at random until a walk violates a property, all walks are done, a limit is reached, or the first Ctrl-C.
 
-    Raises BoundError if a step leaves a type without a declared bound, and EngineError for an unsupported model.
+    Raises BoundError if a step leaves a type and no bound prunes it, and EngineError for an unsupported model.
     """
     started = time.perf_counter()
     program = Program(model)

@@ -106,7 +106,7 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
 
     A limit or the first Ctrl-C ends the search early, with the reason in ``stopped_by``. Raises EngineError if the
     graph needs more memory than allowed, or if two states share a fingerprint. Raises BoundError if a step leaves a
-    type without a declared bound.
+    type and no bound prunes the step.
     """
     asked = replace(options, deadlock=False, stop_at_first=False)
     with _begun(model, asked, progress, judging=False) as (run, levels):
@@ -355,8 +355,8 @@ class Linking:
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
     """Explore a model exhaustively. Build the explored graph if the options request a graph and no checkpoint.
 
-    The first Ctrl-C ends the search with the result so far. Raises BoundError if a step leaves a type without a
-    declared bound. Raises EngineError if the engine does not support the model or the machine. Raises InputError if
+    The first Ctrl-C ends the search with the result so far. Raises BoundError if a step leaves a type and no bound
+    prunes the step. Raises EngineError if the engine does not support the model or the machine. Raises InputError if
     the checkpoint cannot be used.
     """
     if not options.graph or options.checkpoint is not None:

@@ -134,7 +134,7 @@ class Unrolling:
         return z3.Not(z3.Or([translate(i.enabled) for i in self.model.instances]))
 
     def leaves_a_type(self, depth: int) -> Term | None:
-        """The condition that an enabled step leaves a type without a declared bound; None if that is impossible."""
+        """The condition that an enabled step leaves a type and no bound prunes it; None if that is impossible."""
         translate = self._translators[depth - 1]
         found = []
         for instance in self.model.instances:
@@ -398,7 +398,7 @@ def check(
     """Check all safety properties of a model in every state that is reachable within ``depth - 1`` steps.
 
     The solver chooses among action instances, which is faster than to choose among parameter values. Raises
-    BoundError if a step leaves a type without a declared bound, and LanguageError if there is no initial state.
+    BoundError if a step leaves a type and no bound prunes it, and LanguageError if there is no initial state.
     """
     limits = limits or Limits()
     result = BoundedResult(stopped_by="depth")
@@ -471,13 +471,13 @@ def _deepen(
 
 
 def _holding(runs: Unrolling, deadlock: bool) -> dict[str, z3.BoolRef]:
-    """For each property, the condition that it holds at the last depth; for a step property: for the step to it."""
+    """For each property, the condition that it holds: in the last state or, for a step property, in the last step."""
     holds = runs.holds(runs.depth) | runs.step_holds(runs.depth)
     return holds | ({DEADLOCK: z3.Not(runs.no_step(runs.depth))} if deadlock else {})
 
 
 def _errors(runs: Unrolling, solver: z3.Solver, interpreter: Interpreter, limits: Limits) -> None:
-    """Raises BoundError if the solver finds a step that leaves a type without a declared bound.
+    """Raises BoundError if the solver finds a step that leaves a type and that no bound prunes.
 
     The interpreter repeats the step and raises the error.
     """

@@ -33,7 +33,7 @@ from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")
 SHORT = 64
-"""If a scalar's bounds differ by at most this number, all its values are tried, the nearest to the wanted one first."""
+"""The longest interval of a scalar (high minus low) of which ``nearest_state`` tries all values."""
 
 
 @dataclass(frozen=True)
@@ -225,8 +225,8 @@ def nearest_state(
 ) -> list[int]:
     """Give each scalar in turn its possible value nearest to the wanted value, and return the values.
 
-    The solver must have found a solution. The values become constraints of the solver. If a number has a long interval
-    and cannot have the wanted value, the solver chooses its value.
+    The solver must have found a solution. The values become constraints of the solver. If a scalar's interval is
+    longer than SHORT and it cannot have the wanted value, the solver chooses its value.
     """
     solution, found = solver.model(), []
     for term, leaf, value in zip(terms, leaves, wanted, strict=True):
@@ -249,7 +249,7 @@ def nearest_state(
 
 
 def _nearest(leaf: Leaf, wanted: int) -> list[int]:
-    """The values of a scalar, ordered by distance from ``wanted``. If the interval is long, only ``wanted`` itself.
+    """The values of a scalar by distance from ``wanted``. If its interval is longer than SHORT: only ``wanted``.
 
     The distance of two sets is the number of members that only one of them has.
     """

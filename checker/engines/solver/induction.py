@@ -108,8 +108,8 @@ def prove(
     - ``known``: further invariants, which the proof does not assume. If the state before a failing step violates
       some of them, the failure names these.
     - ``actions``: the actions to check; None: all actions.
-    - ``workers``: the number of actions checked at the same time. The states in failures can differ between two
-      runs, but no verdict.
+    - ``workers``: the number of actions checked at the same time. With more than one, the
+      states in failures can differ between two runs, but the verdicts cannot.
     - ``first``: stop the check of an action at its first failure. The action's other properties then count as
       preserved.
     """

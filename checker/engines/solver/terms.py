@@ -398,7 +398,7 @@ def _bounds(type_: Type) -> Iterator[tuple[str, type[Type]]]:
 
 
 class _HeldInterrupts:
-    """Holds a Ctrl-C until a place where KeyboardInterrupt does no harm. Only the main thread gets signals."""
+    """Holds a Ctrl-C until a call of ``deliver``, outside calls of Z3. Only the main thread gets signals."""
 
     def __init__(self) -> None:
         self._came = False
@@ -406,7 +406,7 @@ class _HeldInterrupts:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """While inside, a Ctrl-C is delivered by ``deliver``, or on leaving without an exception."""
+        """Context in which a Ctrl-C is held until ``deliver`` or the end. An exception at the end drops the Ctrl-C."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -447,7 +447,7 @@ class Stopped(HighwaterError):
 
 
 class Limits:
-    """Limits for the solver: seconds from now on, and bytes of memory of the whole process."""
+    """Limits for the solver: seconds from now on, and bytes of memory of the whole process. None: no limit."""
 
     def __init__(self, seconds: float | None = None, memory_bytes: int | None = None) -> None:
         self.started = time.perf_counter()
@@ -479,8 +479,8 @@ class Limits:
     def _answer(self, solver: z3.Solver, assumptions: Sequence[Term]) -> Any:
         """The solver's answer, or its exception. The solver runs in a thread, so that this thread can interrupt it.
 
-        It is interrupted if memory is full, or by Ctrl-C, which the caller holds (``interrupts_held``). Z3's own limits
-        do not suffice: its memory limit ends the process, and its handler of Ctrl-C can miss a Ctrl-C.
+        This thread interrupts the solver at the memory limit, and on a Ctrl-C that ``interrupts_held`` holds. Z3's own
+        limits do not suffice: its memory limit ends the process, and its handler of Ctrl-C can miss a Ctrl-C.
         """
         found: list[Any] = []
 

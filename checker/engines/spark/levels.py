@@ -93,7 +93,8 @@ class Found:
 class LevelTask:
     """A level to expand: the checkpoint's directory, the search's identity, and the number of the level.
 
-    ``known`` has the properties violated so far, as bit masks. ``table_bytes`` is the memory for fingerprint tables.
+    ``known`` has the properties violated so far, as bit masks. ``table_bytes`` is the memory of one
+    process for fingerprint tables.
     """
 
     directory: str
@@ -122,7 +123,7 @@ def blocks_of(rows: Words, buckets: int) -> pa.RecordBatch:
 
 
 def report_to(buckets: Iterable[int], report: Report) -> pa.RecordBatch:
-    """A record batch: a report for the first bucket, and an empty row for each other bucket, so that all tasks run."""
+    """A record batch: a report for the first bucket, and an empty row for each other one: each task needs a row."""
     listed = list(buckets)
     texts = [json.dumps(report), *[None] * (len(listed) - 1)]
     columns = [pa.array(listed, pa.int32()), pa.array(texts, pa.string())]
@@ -204,7 +205,10 @@ def successors(
 
 
 def judged(buffers: RowBuffers, new: Iterable[Words], writer: PartWriter, report: Report) -> None:
-    """Write the arrays of rows that ``buffers`` yields as ``new``. Add file, premises and violations to ``report``."""
+    """Write the new rows of a level, and add file, premises and violations to ``report``.
+
+    ``new`` yields arrays of rows from methods of ``buffers``, which have checked the states' properties.
+    """
     places: dict[str, int] = {}
     for rows in new:
         for name, index in buffers.violated():
@@ -226,9 +230,10 @@ def share(
     bucket: int | None,
     fingerprints: Fingerprints,
 ) -> Iterator[tuple[int, Words]]:
-    """Yield a bucket's states in a level (None: all states) in groups, as (index of the group's first state, states).
+    """Yield the states to expand for a bucket, in groups: (index of the group's first state in the level, states).
 
-    If the level is not divided into buckets, each bucket gets a range of states. Raises InputError for a damaged file.
+    ``bucket`` None: all states of the level. If the level's files are not divided into buckets, each bucket gets a
+    range of states. Raises InputError for a damaged file.
     """
     for part in level.parts:
         start, end = 0, part.count
@@ -448,8 +453,8 @@ class Work:
 class ParquetLevels:
     """The visited states of a search (``Visited``): one Parquet data set for each level, in a checkpoint.
 
-    The driver itself expands levels with few states, until the search has found many states. For this, the driver's
-    table holds the fingerprints of all levels.
+    The driver itself expands levels with fewer than ``spark.small`` states, while the search has found at most
+    ``spark.driver_states`` states. For this, the driver's table holds the fingerprints of all levels.
     """
 
     def __init__(
@@ -477,7 +482,7 @@ class ParquetLevels:
         self._table = program.table(0)
         self._seen = program.table(0)
         self._upto = -1
-        """The last level whose fingerprints the driver's table holds."""
+        """The last level whose fingerprints the driver's table holds; -1: none."""
 
     def close(self) -> None:
         """Free the driver's tables."""
@@ -632,7 +637,7 @@ class ParquetLevels:
     def _found(self, expanded: list[Report], merged: list[Report]) -> Found:
         """The sums of a level's reports. The files of the new states are kept for the commit.
 
-        Raises BoundError if a step left a type without a declared bound.
+        Raises BoundError if a step left a type and no bound pruned it.
         """
         for report in expanded:
             if "bound" in report:
@@ -695,5 +700,9 @@ def _sum(lists: Iterable[list[int]]) -> list[int]:
 
 
 def buckets_for(cores: int) -> int:
-    """The number of buckets: a power of two, for fast division. At least 8, and 4 per core on up to 64 cores."""
+    """The number of buckets: a power of two, for fast division.
+
+    On up to 64 cores, it is 4 per core, rounded up, and at least 8. On more cores, it is 256 or, if that is more, the
+    number of cores rounded up.
+    """
     return 1 << max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

@@ -107,7 +107,7 @@ class RowBuffers(Buffers):
         """Yield, as rows, the successors that the table does not have yet, and insert their fingerprints.
 
         ``base`` is the index, in the level, of the first of ``states``. An array of rows is valid until the next
-        one is yielded. Raises BoundError if a step leaves a type without a declared bound.
+        one is yielded. Raises BoundError if a step leaves a type and no bound prunes it.
         """
         states = np.ascontiguousarray(states)
         self["states"], self["base"], self["end"], self["start"] = states.ctypes.data, base, len(states), 0

@@ -241,8 +241,8 @@ def _follow_share(
 ) -> tuple[ShareResult, float, int]:
     """Replay share ``number`` of a log that is divided into ``shares`` shares.
 
-    ``ends`` are the ends of stretches that all shares found in an earlier pass (``join_reaches``). Returns the
-    result, the processor seconds and the memory in bytes.
+    ``ends`` has the offsets at which decisions end, joined from an earlier pass of all shares (``join_reaches``); empty
+    in the first pass. Returns the result, the processor seconds and the memory in bytes.
     """
     started = time.process_time()
     tables = None if out is None else ReplayTables(out, number)

@@ -173,8 +173,9 @@ def keep(text: TextName, processor: Processor, effort: Effort, code: bytes) -> N
 class Beside:
     """Background compilation of a text by another process. On success, a thread calls ``done`` with the loaded code.
 
-    A process is used, because only one thread at a time can use llvmlite, and a thread cannot be cancelled. At exit,
-    this process waits for the code and caches it for the next run, unless ``give_up`` was called.
+    The compiler runs in a process, because only one thread at a time can use llvmlite, and a thread cannot be
+    cancelled. At exit, the starting process waits for the code and caches it for the next run, unless ``give_up`` was
+    called.
     """
 
     def __init__(self, text: str, effort: Effort, done: Callable[[Machine], None]) -> None:

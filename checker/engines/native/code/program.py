@@ -32,13 +32,13 @@ from highwater.model.language.model import Model
 
 _RISING = (Effort.QUICK, Effort.USUAL, Effort.FULL)
 _BEGIN, _PAYS, _FULL = 16, 4, 1 / 64
-"""Three thresholds in bytes of text per found state.
+"""Three thresholds for the bytes of LLVM text per found state, a ratio that falls as the search grows.
 
-Below the first, compiling better code starts. Below the second, the end of a search waits for the better code. Below
-the third, the better code is compiled with full effort.
+Below the first, the compilation of better code starts. If the ratio is below the second when the search ends, the
+process waits for that code. Below the third, the better code is compiled with full effort.
 """
 _CROWDED = 1
-"""The first threshold if no core is free: compilation then slows down other searches."""
+"""The first threshold if other searches run at the same time: compilation slows them down."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class CompiledModel:
     A search begins with code that was compiled quickly, because compiling with full effort often takes longer than
     the search. Better code is compiled in the background as the search grows (``improve``).
 
-    Random walks test whether the model is symmetric, unless ``ask`` is False. Raises EngineError if the kernels do
-    not support the model.
+    With ``symmetry``, a random walk tests whether an uncached model is symmetric, unless ``ask`` is False. Raises
+    EngineError if the test fails or the kernels do not support the model.
     """
 
     kernels: type[Kernels] = Kernels
@@ -172,7 +172,7 @@ class CompiledModel:
         return 0 if found is None else found.states
 
     def bound_error(self, code: int) -> BoundError:
-        """The error for a step that left a type without a declared bound. ``code`` is the context's field ``error``."""
+        """The error for a step that left a type and that no bound prunes. ``code`` is the context's field ``error``."""
         instance = self.model.instances[(code - 1) >> 16]
         check = instance.checks[(code - 1) & 0xFFFF]
         return BoundError(f"{instance}: {check.message}", check.place)
@@ -192,8 +192,8 @@ class Program(CompiledModel):
     def steps(self, state: Scalars) -> list[tuple[int, Scalars]]:
         """The steps from one state, without pruned steps, as pairs: the instance's number and the next state.
 
-        For tests and tools: a search expands many states in one call. Raises BoundError if a step leaves a type
-        without a declared bound.
+        For tests and tools: a search expands many states in one call. Raises BoundError if a step leaves a type and no
+        bound prunes the step.
         """
         return [(number, self.layout.unpack(row[WORDS:])) for number, row in self._rows(state)]
 
@@ -228,7 +228,7 @@ class Program(CompiledModel):
         return [p.name for i, p in enumerate(self.model.properties) if bits >> i & 1]
 
     def check_error(self, worker: Worker) -> None:
-        """Raises BoundError if, in the worker's last call, a step left a type without a declared bound."""
+        """Raises BoundError if, in the worker's last call, a step left a type and no bound pruned the step."""
         code = worker["error"]
         if code:
             worker["error"] = 0

@@ -17,9 +17,10 @@ from highwater.checker.engines.native.text.runtime import find_function, insert_
 BLOCK = 1 << 15
 """The most fingerprints in a block. A block is packed and unpacked as a whole."""
 WIDEST = 57
-"""The largest packed width of a distance in bits: the word that is read from its first byte on contains all of it.
+"""The largest packed width of a distance in bits. Wider distances take 64 bits.
 
-Wider distances take 64 bits.
+A distance can start at any of the 8 bits of a byte. With at most 57 bits, it ends within the 64-bit word that starts at
+this byte, so one read suffices.
 """
 
 
@@ -30,11 +31,11 @@ class Code:
         machine = Machine(text(), Effort.FULL)
         self._machine = machine
         self.tidy: Any = machine.function("tidy", 3)
-        """``tidy(table, start, end)``: sort each sequence of taken slots. None may cross ``start`` or ``end``."""
+        """``tidy(table, start, end)``: sort each sequence of taken slots; no sequence may cross start or end."""
         self.extract: Any = machine.function("extract", 5, result=True)
         """``extract(table, start, end, marks, out)``: copy unmarked fingerprints to ``out``; returns their number."""
         self.pack: Any = machine.function("pack", 3, result=True)
-        """``pack(fingerprints, count, out)``: pack a block into zeros; returns the width of a distance in bits."""
+        """``pack(fingerprints, count, out)``: pack a block into zeroed memory; returns the width of a distance."""
         self.unpack: Any = machine.function("unpack", 5)
         """``unpack(data, first, width, count, out)``: write the fingerprints of a block to ``out``."""
         self.merge: Any = machine.function("merge", 6, result=True)

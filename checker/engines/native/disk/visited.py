@@ -27,11 +27,11 @@ from highwater.checker.engines.native.worker import Table, Worker
 from highwater.checker.engines.state_graph import Words
 
 MOST_RUNS = 8
-"""The most runs before a merge. Each run costs a pass over the candidates."""
+"""The most runs that a merge leaves. A look-up of candidates passes over them once for each run."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a full disk, an exhausted quota, or a file at its size limit."""
 _STEP = 1 << 18
-"""Slots of a table that one call extracts."""
+"""The number of slots of a table from which one call extracts the fingerprints."""
 
 Task = TypeVar("Task")
 

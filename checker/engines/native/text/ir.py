@@ -23,7 +23,8 @@ _ordered: dict[int, tuple[Node, ...]] = {}
 def operands(node: Node) -> tuple[Node, ...]:
     """A node's arguments. Commutative operands are in an order that is the same in every process.
 
-    Two operands of equal rank stay in their order. The text may then differ, which only costs another compilation.
+    Two operands with the same hash (``_rank``) stay in the order of this process. The text may then differ between
+    processes, which only costs another compilation.
     """
     args = node.args
     if len(args) != 2 or node.op not in _COMMUTATIVE:

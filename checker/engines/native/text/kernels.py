@@ -48,9 +48,9 @@ def _by_guard(
 def combine(f: FunctionText, words: list[str]) -> str:
     """Write code for the fingerprint of a state's words: 64 bits, never 0. Returns the name of the fingerprint.
 
-    Each pair of words is xored with keys and multiplied, and the halves of the product are xored. A word equal to its
-    key would hide the other word of the pair. Because keys are pseudorandom, this is no likelier than a collision of
-    fingerprints.
+    Each pair of words is xored with keys and multiplied, and the halves of the product are xored. If a word equals its
+    key, the product is 0 whatever the pair's other word is. Because keys are pseudorandom, this is no likelier than a
+    collision of fingerprints.
     """
     keys = _keys()
     parts = []
@@ -73,7 +73,7 @@ def _folded(f: FunctionText, one: str, other: str) -> str:
 
 
 def _keys() -> Iterator[int]:
-    """Yield a fixed sequence of pseudorandom numbers: SplitMix64 from 0 on."""
+    """Yield a fixed sequence of pseudorandom numbers: SplitMix64 with seed 0."""
     mask, counter = (1 << 64) - 1, 0
     while True:
         counter = (counter + 0x9E3779B97F4A7C15) & mask
@@ -106,9 +106,10 @@ class Kernels:
         """Write ``@successors(state, index, out, counts, cuts, error, …)``, which expands a state.
 
         It writes candidates to ``out``, and returns the address after the last one. ``counts`` has a counter for each
-        instance, ``cuts`` for each bound. If a step leaves a type without a declared bound, ``error`` becomes 1 +
-        instance * 2**16 + check. ``enabled`` becomes 1 if the guards of a step hold, even if the step is pruned.
-        ``premises`` counts the steps whose premise holds, for each step property, after the invariants' counters.
+        instance, ``cuts`` for each bound. If a step leaves a type and no bound prunes it, ``error`` becomes
+        1 + instance * 2**16 + check. ``enabled`` becomes 1 if the guards of a step hold, even if the step is pruned.
+        ``premises`` has a counter for each invariant, then one for each step property. The function updates the
+        latter: it counts the steps for which the property's premise holds.
         """
         f = FunctionText(
             "ptr @successors(ptr %state, i64 %index, ptr %out, ptr %counts, ptr %cuts, ptr %error, ptr %enabled, "

@@ -169,8 +169,9 @@ class Runtime:
         return f.load(self._field(f, name))
 
     def _keep(self, f: FunctionText, candidate: str, count: str) -> str:
-        """Write code that copies a candidate to index ``count`` of the output, as a row or as a state.
+        """Write code that copies a candidate to index ``count`` of the output.
 
+        The code writes a row if the context's field ``rows`` is not 0, else a state and its predecessor.
         Returns the name of the copied state's address.
         """
         rows = self._pointer(f, "rows")
