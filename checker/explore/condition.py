@@ -1,8 +1,8 @@
 """Conditions on a state that a user types: ``brokers[1].hwm < brokers[0].hwm and partition.elr.is_empty``.
 
 The text is parsed, never executed. Names are fields of the state, indices, enumerations and parameters of the
-protocol, and variables of ``any(… for b in broker)``. Values are the language's own, so a condition means the same as
-in a property. The grammar is a subset of Python's expressions:
+protocol, and variables of ``any(… for b in broker)``. Operators have the meaning that they have in protocols, so a
+condition means the same here as in a property. The grammar is a subset of Python's expressions:
 
 * numbers, text (a member of an enumeration), ``true``, ``false``, ``none`` (or ``True`` …), ``[0, 2]`` for a set;
 * ``.field``, ``[index]``, and the attributes and methods in ``ATTRIBUTES`` and ``METHODS``;
@@ -67,7 +67,8 @@ def condition(model: Model, text: str) -> Node:
 def value(model: Model, text: str) -> tuple[Type | None, tuple[Node, ...]]:
     """Parse a text to a value of the state: its type, and an expression for each of its scalars.
 
-    The type can be None for a number or a condition. Raises InputError if the text is invalid.
+    The type is None if the text computes a number or a condition, as ``size(set)`` does, instead of reading a value.
+    Raises InputError if the text is invalid.
     """
     found = _read(model, text)
     if isinstance(found, bool):
@@ -220,10 +221,10 @@ class _Reading:
         raise _refuse(tree, "is called; there is size, any, all, count, enabled")
 
     def _each(self, tree: ast.GeneratorExp) -> list[Any]:
-        """One condition for each value of an index, from ``… for i in index [if …]``: the part before ``for``.
+        """For each value ``i`` of an index, the condition before ``for`` in ``… for i in index [if …]``.
 
-        If there is an ``if``, the condition is conjoined with the part after it. A value for which that part is
-        always false is left out.
+        If there is an ``if``, each condition is conjoined with the filter after ``if``. Values of ``i`` for which the
+        filter is constant false are left out.
         """
         (loop, *more) = tree.generators
         over = self.of(loop.iter)

@@ -112,7 +112,7 @@ class Session:
     def number(self, action: str, parameters: Mapping[str, Any]) -> int:
         """The index of the instance of an action with these parameter values.
 
-        Raises InputError unless exactly one instance fits.
+        ``parameters`` can leave parameters out. Raises InputError unless exactly one instance fits.
         """
         fitting = [
             number
@@ -294,7 +294,7 @@ def _initial(session: Session, lines: list[StepLine]) -> int:
 SEARCH_SECONDS = 60.0
 """The most seconds of a search for a state."""
 WATCHED = 20
-"""The most watched expressions."""
+"""The most expressions in ``watch``; further ones are ignored."""
 
 Arguments = Mapping[str, str]
 
@@ -381,7 +381,8 @@ class Answers:
     def rule(self, arguments: Arguments) -> dict[str, Any]:
         """The instances whose effect in the state of ``path`` changes if the rule ``name`` is switched.
 
-        ``more`` become enabled, ``less`` become disabled, and ``otherwise`` lead to another state.
+        ``more`` become enabled, ``less`` become disabled, and ``otherwise`` lead to another state. ``comparable`` is
+        false, and the lists are empty, if the rule changes the fields of the state.
         """
         name = arguments.get("name", "")
         if name not in self.request.rules:

@@ -20,7 +20,7 @@ from highwater.traces.reports.incident_words import LABELS
 from highwater.traces.reports.text import moment
 
 MAX_GARBAGE = 100_000
-"""The number of new objects after which a follower collects garbage; more would enlarge its memory."""
+"""The number of new objects after which Python collects garbage; a larger number would cost more memory."""
 POLL_SECONDS = 0.5
 STATE_SECONDS = 2.0
 
@@ -77,8 +77,8 @@ def follow(
 ) -> Status:
     """Follow the metadata log in the first of ``paths`` until SIGTERM (status 0) or SIGINT (130).
 
-    Further ``paths`` are directories with brokers' logs. An event is written before the state that follows it. With a
-    state file, an event that the event file already has is not repeated. Without one, events are numbered from 1.
+    Further ``paths`` are directories with brokers' logs. Each event is written before the state that includes it. With
+    a state file, an event that the event file already has is not repeated. Without one, events are numbered from 1.
     Raises InputError if a path is a file, and LanguageError for an unknown profile or rule.
     """
     _refuse_files(paths)

@@ -35,10 +35,10 @@ PLACE = tuple(field.name for field in fields(FollowerState))
 MAX_PENDING = 100_000
 """The most events that wait while the file cannot be written; later ones are dropped."""
 MAX_TIMES = 16
-"""How many times the usual limits of JSON files a state can have: 10,000 open incidents with long names."""
+"""A state file may be this many times as large as other JSON files: room for 10,000 open incidents with long names."""
 _TAIL = 1 << 20
 _PATIENCE = 0.5
-"""The seconds that a write waits for the reader of a pipe, so that SIGTERM is not delayed for longer."""
+"""The most seconds that a write waits for the reader of a pipe. A longer wait would delay the end after SIGTERM."""
 
 
 def note(text: str) -> None:
@@ -150,7 +150,7 @@ class EventFile:
         return True
 
     def _print(self) -> None:
-        """Write the first waiting event to standard output; what has no room goes on waiting. Raises OSError."""
+        """Write the first waiting event to standard output. If a pipe is full, raises OSError, and the rest waits."""
         output = sys.stdout.fileno()
         while data := self._pending[0]:
             if not _is_ready(output, 0 if self._is_full else _PATIENCE):
@@ -207,8 +207,8 @@ def _numbered(data: bytes, seq: int) -> list[Mapping[str, Any]]:
 class StateFile:
     """The file with the state from which a follower continues after a restart.
 
-    Each write replaces the whole file or leaves it unchanged. The file has a checksum. A lock on ``FILE.lock`` beside
-    it refuses a second follower, as the file itself is replaced.
+    Each write replaces the whole file or leaves it unchanged. The file has a checksum. A lock refuses a second
+    follower. The lock is on ``FILE.lock``, because each write replaces the file itself.
     """
 
     def __init__(self, path: Path) -> None:
@@ -354,7 +354,10 @@ class Metrics:
             self._opened.labels(severity).inc()
 
     def update(self, counts: Counts, severities: Sequence[str], is_waiting: bool) -> None:
-        """Set the metrics, and write them to the file, if any. ``severities`` has one item for each open incident."""
+        """Set the metrics, and write them to the file, if any.
+
+        ``severities`` has one item for each open incident. ``is_waiting``: the directory has no metadata log.
+        """
         for state in STATES:
             self._partitions.labels(state).set(counts.partitions[state])
         for severity in SEVERITIES:

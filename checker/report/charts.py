@@ -101,7 +101,7 @@ class Lanes:
     def sent(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[InFlight]:
         """The messages that a step sent and that are in flight after the step.
 
-        Equal messages in a queue are not distinguished; only their number counts.
+        In a queue, messages whose shown fields are equal are not distinguished; only their number counts.
         """
         earlier = _by_place(self.in_flight(before))
         for place, now in _by_place(self.in_flight(after)).items():

@@ -50,8 +50,9 @@ class LoopBack:
     """The loop at the end of a run that violates a liveness property. Steps count from 0.
 
     - ``start``: the step whose state equals the last state; if it is the last step, the run stays in this state
-    - ``due``: the step from which on the goal must be reached, and is not
-    - ``kind``: the kind of the property
+    - ``due``: the step at which the goal becomes due; the run does not reach it from then on. For a goal that must
+      last, the least of ``missed``
+    - ``kind``: the kind of the property, such as ``leads-to``
     - ``fairness``: for each fairness assumption, the reason why the loop meets it
     - ``missed``: for each alternative of a goal that must last, a step of the loop at which the alternative is false
     """
@@ -452,7 +453,8 @@ class AbstractStep:
 
     - ``changes``: for the path of each changed value, a pair: the value before and the value after
     - ``near``: if the step is not allowed, the actions most similar to it
-    - ``leaves``: a text for each value that lies outside its type in ``state``: its path, and the type's interval
+    - ``leaves``: for each abstract value outside its type, a text with its path and the type's interval. If there is
+      such a value, ``changes`` and ``state`` are empty
     """
 
     action: str | None
@@ -535,9 +537,9 @@ class Abstract:
     def _near(
         self, attempts: Sequence[_Attempt], before: Scalars, after: Scalars
     ) -> tuple[NearestAction, ...]:
-        """The actions that make most of a step's changes, each once.
+        """The actions that make most of a step's changes: at most ``MOST``, each with the instance that fits best.
 
-        Actions with fewer false guards and fewer other changes come first.
+        They are ordered by the number of false guards, then by the number of other changes.
         """
         changed = self._changed(before, after)
         best: dict[str, tuple[tuple[int, int, int], _Attempt]] = {}

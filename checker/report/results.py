@@ -29,7 +29,7 @@ REACHED, NOT_REACHED = "reached", "not reached"
 """Verdicts about reachability goals."""
 
 STEP = "step"
-"""The kind of a property of steps, in JSON."""
+"""The ``kind`` of a violated step property in JSON."""
 
 STOPPED = {
     "states": "stopped at --limit-states",
@@ -129,11 +129,11 @@ class Result:
     ruled_out: tuple[str, ...] = ()
     """Actions that tracing finds impossible with these parameters."""
     constant: tuple[str, ...] = ()
-    """Properties that tracing finds constant: with one value in every state, or a premise that never holds."""
+    """Properties that check nothing, as tracing finds: see ``vacuity.constant_properties``."""
     vacuous: tuple[Vacuous, ...] = ()
     """Vacuous actions and properties that the scenario does not expect (``report/vacuity.py``)."""
     outside_states: int | None = None
-    """With ``outside``: how many of the states are outside the bounds."""
+    """With ``outside``: the number of states found outside the bounds; otherwise None."""
     explored_at: str | None = None
     """When a stored result was explored, as 2026-11-22T10:15:00Z; None if it was explored now."""
     model: Model | None = None
@@ -213,9 +213,9 @@ class Result:
 
     @property
     def generated_states(self) -> int:
-        """The number of initial states, plus the number of steps to a state, new or already visited.
+        """The number of initial states, plus the number of steps taken, without pruned steps.
 
-        For random walks, the number of visited states.
+        For random walks, the number of visited states, with repetitions.
         """
         return self.search.generated_states
 
@@ -231,7 +231,7 @@ class Result:
 
     @property
     def actions(self) -> Mapping[str, int]:
-        """For each action, how often it was taken."""
+        """For each action, the number of its steps that were taken; pruned steps are not counted."""
         return self.search.actions
 
     @property
@@ -451,7 +451,7 @@ class Result:
 
     @property
     def never_enabled(self) -> list[str]:
-        """The actions that no explored state enables, although the parameters allow them."""
+        """The actions that were never taken within the bounds, although tracing does not find them impossible."""
         return [n for n, taken in self.actions.items() if not taken and n not in self.ruled_out]
 
     @property

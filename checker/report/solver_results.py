@@ -33,7 +33,7 @@ class DepthResult(Result):
 
     @property
     def reached_end(self) -> bool:
-        """True if every depth up to the requested depth is decided, or if a smaller depth has all states."""
+        """True if the check reached the requested depth, or ended earlier because nothing was left to decide."""
         return self.stopped_by in (None, "depth", "violation")
 
     @property
@@ -166,7 +166,10 @@ class DifferenceResult:
         return {rule: (on, second[rule]) for rule, on in first.items() if second[rule] != on}
 
     def lines(self, *, witnesses: bool) -> Iterator[str]:
-        """The lines that state the verdict; with ``witnesses`` the differing states come first."""
+        """The lines that state the verdict.
+
+        With ``witnesses``, lines about a state in which the rules differ come first, for each differing action.
+        """
         found, name = self.found, self.rule or self.requests[0].scenario.name
         for action, witness in found.actions.items():
             if witness and witnesses:

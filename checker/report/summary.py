@@ -46,7 +46,7 @@ class _Line:
 
     @property
     def verdict(self) -> str:
-        """The verdict, whether it is as expected, and whether it is unchanged; without the violated properties."""
+        """The verdict without properties; also whether it is as expected, and "unchanged" for a stored result."""
         word, as_expected = self.result.verdict, self.result.expected
         same = "" if self.result.explored_at is None else ", unchanged"
         if as_expected is False:

@@ -46,9 +46,9 @@ class TraceOutput:
         return self._write(request, model, run.initial, run.path, violated, {}, run.loop_start)
 
     def write_walk(self, request: Request, model: Model, depth: int, seed: int) -> str:
-        """Write a random walk of the interpreter, and return a line with its length.
+        """Write a random walk of at most ``depth`` states, and return a line with its length.
 
-        Engines store only walks that violate a property.
+        The interpreter takes the walk anew, because engines store only walks that violate a property.
         """
         from highwater.traces.runs.writing import random_walk
 

@@ -149,8 +149,8 @@ def _refusing(model: Model, action: Action) -> Iterator[str]:
 def _withheld(model: Model, request: Request, idle: Sequence[str]) -> set[str]:
     """The names of the actions that the scenario withholds: other parameters or rules would allow them.
 
-    ``idle`` has the actions that no reachable state enables. The result includes each of these whose guards read a
-    field to which only withheld actions write some value.
+    ``idle`` has the actions that no reachable state enables. Such an action counts as withheld if its guards read a
+    field to which withheld actions write a value that no other action writes.
     """
     left = {action.name: action for action in model.actions if action.name in model.ruled_out}
     withheld: set[str] = set()
@@ -238,10 +238,10 @@ class _Other:
 
 
 def _shared_others(request: Request) -> Iterator[_Other]:
-    """Yield the protocol with small parameters that allow almost every action, first with no rule on, then with some.
+    """Yield the protocol with small parameters twice: first with all rules off, then with the request's rules.
 
-    The parameters are the defaults, or 1 for a default of 0. The second time, the request's rules are on. Results are
-    cached for all scenarios of the protocol. Steps may write other values than in the scenario.
+    Each parameter has its default, or 1 if the default is 0. With these values almost every action is possible. Results
+    are cached for all scenarios of the protocol. Steps may write other values than in the scenario.
     """
     protocol = request.scenario.definition.protocol
     make: Callable[..., Protocol] = protocol  # mypy takes a class for unhashable
@@ -252,12 +252,12 @@ def _shared_others(request: Request) -> Iterator[_Other]:
 
 
 def _others(request: Request) -> Iterator[_Other]:
-    """Yield the scenario's protocol four times, with these changes.
+    """Yield the scenario's protocol four times, with these changes. No parameter exceeds its maximum.
 
     1. all parameters are one larger
     2. the parameters that are 0 are one larger
     3. the parameters that are 0 have their maximum
-    4. the parameters that are 0 are one larger, and there are no rules
+    4. the parameters that are 0 are one larger, and all rules are off
     """
     definition, given = request.scenario.definition, dict(request.parameters)
     rules = [name for name, on in request.rules.items() if on]

@@ -120,7 +120,7 @@ def search(model: Model, request: Request, options: SearchOptions) -> KeptSearch
 
 
 def keep(result: Result, options: SearchOptions, explored_at: str) -> None:
-    """Store the search and the result, if the search ended without trouble and the protocol is built in.
+    """Store the search and the result, if the protocol is built in and no limit or disk error affected the search.
 
     If source files changed since this process began, the result is not stored.
     """

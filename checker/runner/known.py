@@ -1,4 +1,4 @@
-"""Models of requests that were traced in an earlier run. They are traced again only when needed.
+"""Models that an earlier run has traced. They are traced again only when needed.
 
 A search needs only names and machine code, which are cached. Tracing is needed to replay a counterexample, to name a
 step that left its type, to compile optimized code, and to draw a page.

@@ -216,8 +216,8 @@ def explore(
 ) -> Result:
     """Trace a scenario, search it, and replay the runs to its violations and goals.
 
-    If ``keep`` is True, the native engine may cache facts about the request; then the protocol's code must equal
-    its files. ``reuse`` decides whether a stored search may be used, and whether the result is stored.
+    With ``keep``, the native engine may cache facts about the request. Set it only if the protocol's code is exactly
+    that of its files. ``reuse`` decides whether a stored search may be used, and whether the result is stored.
     """
     model: Model | None = None
     found = SearchResult(stopped_by="interrupted")
@@ -250,7 +250,10 @@ def explore(
 def _search_outside(
     model: Model, search: engines.Search, options: SearchOptions, progress: ProgressCallback | None
 ) -> tuple[SearchResult, int]:
-    """Search also one step outside the bounds. Returns the result, and the number of states outside the bounds."""
+    """Search all states within the bounds, and those one step outside.
+
+    Returns the result, and the number of states outside the bounds.
+    """
     seen = Property(Invariant("outside", lambda m, s: True, ""), graph.TRUE, confine(model))
     own = model.properties
     model.properties = [*own, seen]

@@ -34,13 +34,13 @@ from highwater.checker.scenarios.search import (
 from highwater.model.language.errors import LanguageError
 
 HELP_AFTER = 0.25
-"""Seconds after which helpers are started."""
+"""The seconds from the start of a batch until helper processes are started."""
 _SAY_EVERY = 0.2
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A list of scenarios by name, with the settings that apply to all of them."""
+    """The names of scenarios, and the settings that apply to all of them."""
 
     names: tuple[str, ...]
     overrides: Overrides
@@ -80,7 +80,7 @@ class ScenarioRun:
 
     @classmethod
     def of(cls, result: Result, verbose: bool) -> ScenarioRun:
-        """The run of a result. It has no lines if the result is as expected, unless ``verbose`` is True."""
+        """The run of a result. Its lines are empty if the result is as expected and ``verbose`` is False."""
         lines = result.told_runs(full=verbose, width=width()) if verbose or result.broken else ()
         return cls(replace(result, model=None), tuple(lines))
 
@@ -222,7 +222,10 @@ class _Together:
                 self.settle(number, self._outcome(number, ProcessEnded("the helper process ended")))
 
     def _outcome(self, number: int, said: ScenarioRun | BaseException) -> ScenarioRun | BaseException:
-        """A helper's result, with the request added, or the exception that the helper raised."""
+        """A helper's result, with the request added, or the exception that the helper raised.
+
+        If ``stop`` has ended the helper before its result, an interrupted result without states.
+        """
         request = self.requests[number]
         if isinstance(said, ScenarioRun):
             return replace(said, result=replace(said.result, request=request))

@@ -79,8 +79,8 @@ class Definition:
     def of(cls, name: str, protocol: type[Protocol], file: Path | None = None) -> Definition:
         """The definition of a protocol with the properties that its class lists.
 
-        A protocol that extends a built-in protocol also has its invariants, step properties, helpers and goals. A
-        property that belongs to a rule is left out if the extending protocol lacks the rule.
+        A protocol that extends a built-in protocol inherits the invariants, step properties, helpers and goals of the
+        built-in protocol. A property that belongs to a rule is left out if the extending protocol lacks the rule.
         """
         base = _extended(protocol)
 

@@ -29,7 +29,8 @@ KINDS = (
     "scenarios", "protocols", "parameters", "rules", "numbers", "invariants", "step_properties", "liveness",
     "helpers", "reachable", "observed", "actions",
 )  # fmt: skip
-"""The kinds of names. ``rules`` are switches of protocols; ``numbers`` are rules of the rulebook."""
+"""The kinds of names. ``rules`` are switches of protocols, ``numbers`` are rules of the rulebook, and ``observed`` are
+properties that replay checks."""
 
 PROPERTIES = ("invariants", "step_properties", "liveness", "helpers")
 """The kinds of properties that a scenario can check."""
@@ -166,7 +167,7 @@ def protocol(definition: Definition) -> Entry:
 def _fields(struct: Struct, path: str = "") -> Iterator[Entry]:
     """The fields of a state with their types; ``path[index]`` stands for one field for each value of the index.
 
-    If ``absent`` is True, the field exists only with parameters or rules that differ from the default.
+    The entry's ``absent`` is True if the field exists only with other parameters or rules than the defaults.
     """
     for name, type_ in (*struct.fields.items(), *struct.absent.items()):
         said, within = f"{path}.{name}".lstrip("."), type_

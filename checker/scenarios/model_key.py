@@ -125,15 +125,15 @@ class Sources:
         self._read: dict[str, tuple[bytes, float, str]] = {}
         self._imports = functools.cache(self._imports_of)
         self.of_protocol = functools.cache(self._of_protocol)
-        """From a protocol's name: a digest of the sources of its tracing, and the time of their last change."""
+        """Maps a protocol's name to a digest of the sources behind its tracing, and the time of their last change."""
         self.of_engines = functools.cache(self._of_engines)
         """A digest of the sources of the engines and the language, and the time of their last change."""
 
     def _of_protocol(self, name: str) -> tuple[bytes, float]:
         """The digest of the sources of a protocol, and the time of the last change.
 
-        The sources are the checker and the language, and the files of protocols and properties that the protocol's
-        own files import.
+        The sources are the checker, the language, the protocol's own files, and the files of protocols and properties
+        that these import.
         """
         every = self._below("model", _CODE) + self._below("invariants", _CODE)
         top = [f for f in every if f.count("/") == 1 and f.startswith("model/")]

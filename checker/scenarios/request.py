@@ -347,9 +347,9 @@ class Request:
         )
 
     def for_walks(self) -> Request:
-        """This request without symmetry reduction and liveness and, if it has properties, without goals.
+        """This request for random walks: without symmetry reduction and without liveness properties.
 
-        Raises InputError if only liveness properties were named.
+        If it has properties, its goals are left out, too. Raises InputError if only liveness properties were named.
         """
         request = self.without_symmetry().for_first()
         return request.safety_only("a random walk has no end; use `highwater check`")
@@ -365,7 +365,7 @@ class Request:
     def with_rules(self, rules: Mapping[str, bool]) -> Request:
         """This request with some rules switched, for a comparison with another request.
 
-        It has no properties and goals; ``deadlock`` stays as it is.
+        It has neither properties nor goals; only ``deadlock`` stays as it is.
         """
         return replace(
             self,
@@ -431,7 +431,7 @@ class Request:
     def model(self, kind: Callable[..., Model] = Model) -> Model:
         """Trace the protocol as a model of class ``kind``.
 
-        Raises LanguageError or InputError if its text is invalid.
+        Raises LanguageError or InputError if the protocol's text is invalid.
         """
         definition = self.scenario.definition
         blaming = scenario_files.blaming(self.scenario)
@@ -523,8 +523,9 @@ def asked(
     """The request for a scenario or a protocol, with overriding settings.
 
     ``subject`` can be a text: the path of a ``.toml`` scenario or of a ``.py`` file with a protocol, or the name of
-    a scenario or of a protocol (``replication.controller``). A path is relative to ``directory``, if given. Raises
-    InputError for an unknown subject, name or value, and TypeError for an unknown setting.
+    a scenario or of a protocol (``replication.controller``). A path is relative to ``directory``, if given. A Request
+    is returned unchanged. Raises InputError for an unknown subject, name or value, and for a Request with settings.
+    Raises TypeError for an unknown setting.
     """
     if unknown := settings.keys() - ScenarioSettings.__annotations__.keys():
         raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")

@@ -33,7 +33,7 @@ Entry = dict[str, Any]
 
 
 def at(place: str | None) -> str | None:
-    """A place in the form ``model/…/file.py:line``, whatever the working directory; None stays None."""
+    """A place as ``model/…/file.py:line``, relative to ``ROOT``; None and places outside ``ROOT`` stay unchanged."""
     if place is None:
         return None
     file, _, line = place.rpartition(":")
@@ -208,7 +208,7 @@ def named(kind: str, number: str, within: Definitions) -> list[Entry]:
 
 
 def helpers(number: str) -> list[Entry]:
-    """The properties with this number that no protocol lists: helpers of proofs, and properties of replay."""
+    """The properties from ``other_properties`` with this number: helpers of proofs, goals, and properties of replay."""
     return [
         {"name": p.name, "meaning": p.meaning, "place": at(place_of(p.function))}
         for p in other_properties()
@@ -218,7 +218,7 @@ def helpers(number: str) -> list[Entry]:
 
 @cache
 def other_properties() -> tuple[Invariant | Liveness | StepProperty | Statement, ...]:
-    """The properties in the package ``invariants`` that no protocol lists."""
+    """The properties in the package ``invariants`` that no protocol has as invariant, step property or liveness."""
     stated: list[Any] = [
         p for d in catalogue.definitions() for p in (*d.invariants, *d.step_properties, *d.liveness)
     ]

@@ -269,10 +269,10 @@ _CALLED = {
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expected results of a scenario: the violated properties (empty: all hold), and exact counts.
+    """The expected results of a scenario: the violated properties (empty: all hold), and exact counts (None: any).
 
     ``impossible`` are actions that are never enabled, and ``reachable`` are goals that are reached. ``constant`` are
-    properties that have the same value in every state, or whose premise never holds.
+    properties that check nothing, for instance because their premise never holds.
     """
 
     violated: frozenset[str] = frozenset()
@@ -310,7 +310,7 @@ class Scenario:
     def rule_values(self, profile: str | None, *changes: Mapping[str, bool]) -> dict[str, bool]:
         """For each rule of the protocol, True if the rule is on.
 
-        The profile's rules are on (all rules if ``profile`` is None), and ``changes`` override that.
+        The profile's rules are on (all rules if ``profile`` is None). ``changes`` override that, in their order.
         """
         on = rules_on(self.protocol, profile, *changes)
         return {name: name in on for name in self.protocol.rules}
@@ -549,7 +549,7 @@ def _named_properties(
 
 
 def _spelled_out(definition: Definition, absent: Absent, names: Iterable[str]) -> Iterator[str]:
-    """The names, with each name of a kind replaced by the names of all existing properties of the kind."""
+    """The names; the name of a kind, such as ``invariants``, is replaced by the names of its existing properties."""
     for name in names:
         if name in (INVARIANTS, STEP_PROPERTIES, LIVENESS, HELPERS):
             yield from (p.name for p in getattr(definition, name) if not absent(p))

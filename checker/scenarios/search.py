@@ -21,11 +21,11 @@ class SearchOptions:
 
     - ``workers``: 0 means all cores
     - ``limit_…``: None means no limit
-    - ``memory_bytes``: if None, the engine decides by the free memory
+    - ``memory_bytes``: the most memory; if None, the engine decides by the free memory
     - ``stop_at_first``: the search ends with the level of the first violation. Otherwise it ends when every property
       is violated or all states are explored
     - ``all_states``: the search ends only when all states are explored
-    - ``on_disk``: a search whose visited set does not fit into memory continues on disk
+    - ``on_disk``: a search whose visited set does not fit into memory continues on disk; otherwise it stops
     - ``checkpoint``: the directory in which the search is stored; ``resume`` continues the stored search
     - ``graph``: the result has the explored graph, if the engine builds one
     - ``crowded``: other searches run at the same time, so no core is free for compiling
@@ -107,7 +107,7 @@ def predecessors(
 
 
 def collision_probability(states: int) -> float:
-    """An upper bound on the probability that two of this number of states share a 64-bit fingerprint."""
+    """An upper bound on the probability that, among this many states, two share a 64-bit fingerprint."""
     n = float(states)
     return -math.expm1(-n * (n - 1) / 2 / 2.0**64)
 
@@ -118,8 +118,8 @@ class SearchResult:
 
     - ``stopped_by``: None for a complete search, otherwise "states", "seconds", "memory", "disk", "interrupted" or
       "violation" (all properties are violated, or one with ``stop_at_first``)
-    - ``trouble``: an error of the disk, also if only the last checkpoint failed
-    - ``unspilled``: the reason why levels stayed in memory
+    - ``trouble``: an error of the disk, even if only the last checkpoint failed; None: no error
+    - ``unspilled``: the error for which levels stayed in memory instead of on disk; None: no error
     - ``premises``: for each property, the number of states that satisfy its premise; for a step property, the number
       of steps that satisfy its premise and can violate it
     - ``collision_probability``: a bound on the probability that two states share a fingerprint, so that one of them

@@ -1,7 +1,7 @@
 """Python files that a scenario may execute: files in its own folder, and in folders that the user allows.
 
-A received scenario names a protocol, and a protocol is a program. So a scenario may name only files in its own folder,
-and no other file by ``..``, an absolute path or a link.
+A received scenario names a protocol, and a protocol is a program. So a scenario may name only files in its own folder
+and in allowed folders. It cannot reach other files by ``..``, an absolute path or a link.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class AsItIs(SourceFileLoader):
     """
 
     def source_to_code(self, data: Any, path: Any, *arguments: Any, **named: Any) -> CodeType:  # type: ignore[override]
-        """Compile a text. Raises SyntaxError, with the file's name, for any invalid text, also for deep nesting."""
+        """Compile a text. Raises SyntaxError, with the file's name, for any invalid or too deeply nested text."""
         try:
             return super().source_to_code(data, path, *arguments, **named)
         except (ValueError, RecursionError, MemoryError) as wrong:

@@ -206,7 +206,7 @@ class StateTable:
         """The rows for packed states.
 
         Each row has the state's number, its level ``depth`` (from 1), and whether it was expanded. ``steps`` counts
-        the state's steps, ``cut`` those that were pruned.
+        the steps taken from the state, and ``cut`` the pruned steps, which ``steps`` does not include.
         """
         columns = {
             "state": pa.array(numbers.astype(np.int64)),
@@ -318,7 +318,7 @@ VerdictNumbers = NDArray[Any]
 class StepVerdicts:
     """Computes which step properties each step violates, from the packed state before the step and the instance.
 
-    It does not need the target state, so it also works with symmetry reduction.
+    It does not need the target state, which symmetry reduction replaces by a representative.
     """
 
     def __init__(self, model: Model, layout: Layout) -> None:

@@ -44,9 +44,9 @@ class FingerprintRuntime(LinkRuntime):
 
 @dataclass(frozen=True)
 class Expanded:
-    """The steps of some states: for each state the number of steps and of pruned steps.
+    """The steps of some states. For each state, ``steps`` counts the steps taken, and ``cut`` the pruned steps.
 
-    ``rows`` has a row (fingerprint of the target, number of the source state, instance) for each step. With step
+    ``rows`` has a row (fingerprint of the target, number of the source state, instance) for each step taken. With step
     properties, a row also has a word: bit n is set if the step violates step property n.
     """
 

@@ -56,9 +56,8 @@ def write(
 ) -> WrittenTables:
     """Explore on Spark, and write both tables below a directory that driver and executors share.
 
-    Ctrl-C during the search leaves the tables of the states found. Ctrl-C while the tables are written raises
-    KeyboardInterrupt, and leaves incomplete tables. Raises the errors of the search, and EngineError if Spark gives
-    up.
+    After Ctrl-C during the search, the tables have the states found so far. Ctrl-C while the tables are written raises
+    KeyboardInterrupt, and leaves incomplete tables. Raises the errors of the search, and EngineError if the job fails.
     """
     with _levels(spark, directory) as kept, ExitStack() as owned:
         result = search(model, options, progress, kept)
@@ -315,7 +314,7 @@ class _Steps:
 
 
 def write_steps(task: TableTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The task function of the second half: write the steps into a bucket, and yield reports."""
+    """The task function of the second half: write the steps whose targets are in one bucket, and yield reports."""
     reports: list[str] = []
     report: dict[str, Any] = {"half": "write", "received": 0, "bytes": 0, "violations": {}}
     steps: _Steps | None = None

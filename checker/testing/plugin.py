@@ -257,9 +257,9 @@ def explore(request: pytest.FixtureRequest, protocol: Name) -> Explore:
     """A fixture: a function that explores a protocol or a scenario.
 
     The test fails if a limit ends the search, or if the violated properties are not exactly those of ``violated``. If
-    ``violated`` is None, the scenario's ``[expect]`` must be met; but if an argument overrides a part of the scenario,
-    no property may be violated. ``engine`` and the limits override the options of the command line. The function takes
-    the arguments of the fixture ``protocol``, too. Returns the Result.
+    ``violated`` is None and no argument overrides the scenario, its ``[expect]`` must be met. If ``violated`` is None
+    and an argument overrides a part of it, no property may be violated. ``engine`` and the limits override the options
+    of the command line. The function takes the arguments of the fixture ``protocol``, too. Returns the Result.
     """
 
     def call(

@@ -39,9 +39,10 @@ _BOOK = "rulebook.toml"
 class SparkOptions:
     """Where a search on Spark runs, and where it stores its levels.
 
-    - ``checkpoint`` None: a temporary directory, which is removed at the end.
-    - ``small``, ``driver_states``: the driver itself expands levels with fewer than ``small`` states, up to
-      ``driver_states`` found states in total.
+    - ``checkpoint``: a directory that driver and executors share. None: a temporary directory, which is removed at the
+      end; only for a local master.
+    - ``small``, ``driver_states``: the driver itself expands a level with fewer than ``small`` states, as long as the
+      search has found at most ``driver_states`` states.
     - ``buckets``: the number of buckets of fingerprints; None: a number that suits the cores.
     """
 
@@ -57,8 +58,8 @@ class SparkOptions:
 class ModelRequest:
     """A model as data: the settings of a scenario, and its protocol.
 
-    ``protocol`` is a package below ``model``, or the name of a user's own file. ``source`` is the text of that file,
-    and ``beside`` has the texts of the modules that it imports.
+    ``protocol`` is a package below ``model``, or the name of a user's own file. ``source`` is the text of that file
+    (None for a package), and ``beside`` has the texts of the modules that the file imports.
     """
 
     protocol: str

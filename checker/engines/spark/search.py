@@ -28,8 +28,8 @@ def search(
 ) -> SearchResult:
     """Explore a model exhaustively on Spark. The first Ctrl-C ends the search with the committed levels.
 
-    Raises BoundError if a step leaves a type without a declared bound. Raises InputError if Spark or the checkpoint
-    cannot be used. Raises EngineError if the engine does not support the model or the cluster.
+    Raises BoundError if a value leaves its type where the protocol declares no bound. Raises InputError if Spark or the
+    checkpoint cannot be used. Raises EngineError if the engine does not support the model or the cluster.
     """
     with exploration(model, options, progress, spark) as (found, _):
         return found.explore()
@@ -85,7 +85,10 @@ def _begin(
 
 
 def _before(checkpoint: SparkCheckpoint, request: ModelRequest, program: RowProgram) -> SearchIdentity:
-    """The identity of the search to resume. Raises InputError if it explored another model, or by another version."""
+    """The identity of the search to resume.
+
+    Raises InputError if that search explored another model, or if another version of Highwater ran it.
+    """
     run = checkpoint.run()
     old = ModelRequest.read(run.request).as_json()
     for key, now in request.as_json().items():

@@ -44,11 +44,11 @@ _LOCAL = {
 }
 
 EXECUTOR_SECONDS = 60.0
-"""The most seconds in which a cluster must start its first executor."""
+"""The seconds within which a cluster must start its first executor."""
 _SETTLED_SECONDS = 1.0
 _REFRESH = 0.2
 _ATTEMPTS = 3
-"""The most jobs for one data frame. Spark repeats the tasks of a job in addition."""
+"""A job is started at most this many times. Within each job, Spark itself also repeats failed tasks."""
 Watch = Callable[[str], bool]
 
 _current: SparkConnection | None = None

@@ -155,7 +155,7 @@ def _reads(model: Model, instance: Instance, message: InFlight) -> bool:
 def _contents(element: Type, content: set[int], own: set[int]) -> set[int]:
     """The scalars of a message, without a scalar that only marks its presence.
 
-    ``own`` are all scalars of the message.
+    ``own`` are all scalars of the message, and ``content`` those of its fields or elements.
     """
     return content if isinstance(element, (Option, Seq)) and content else own
 

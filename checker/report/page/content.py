@@ -159,7 +159,7 @@ def _step(step: Shown, named: set[str]) -> dict[str, Any]:
 
 
 POSSIBLE = 0
-"""The fate of an enabled instance. Other fates: n is refused by guard n, −n is pruned at bound n (from 1)."""
+"""The fate of an enabled instance. Other fates: n if guard n refuses it, −n if it is pruned at bound n, both from 1."""
 
 
 class Choices:
@@ -347,7 +347,7 @@ def _below(label: str, type: Type, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _columns(lanes: Lanes, index: str) -> list[str]:
-    """The heads of a table's columns: the titles of the lanes, if the index has lanes."""
+    """The heads of a table's columns: the titles of the index's lanes or, if it has no lanes, its values."""
     if not index:
         return []
     found = _index(lanes.type, index)
@@ -383,16 +383,17 @@ class PageOutput:
     def write(self, request: Request, runs: Sequence[ShownRun], none: str) -> str:
         """Write the page of a scenario's runs, and return a line about it for the terminal.
 
-        ``none`` is the reason why there are no runs, if ``runs`` is empty.
+        If ``runs`` is empty, no page is written, and the line gives the reason ``none``.
         """
         return self.write_about(request.scenario.title or request.scenario.name, about(request), runs, none)
 
     def write_about(
         self, title: str, about: Sequence[tuple[str, str]], runs: Sequence[ShownRun], none: str
     ) -> str:
-        """Write a page of runs, and return a line with their number, or with the reason ``none`` if there are none.
+        """Write a page of runs, and return a line with the number of runs.
 
-        ``about`` are pairs (title, text) about all runs.
+        If ``runs`` is empty, no page is written, and the line gives the reason ``none``. ``about`` are pairs (title,
+        text) about all runs.
         """
         assert self.target is not None
         if not runs:

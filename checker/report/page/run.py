@@ -21,16 +21,17 @@ if TYPE_CHECKING:  # few commands show a replayed run, and this imports all that
     from highwater.traces.runs.replay import RunHistory, Told
 
 LIMIT_STATES = 1000
-"""The most states of a run that a page shows. Of a longer run without a loop it shows the last states."""
+"""The most states of a run that a page shows: of a longer run the last ones. A run with a loop is shown completely."""
 
 
 @dataclass(frozen=True)
 class Shown:
     """A state of a run, and the step to it from the state ``base``.
 
-    ``number`` is the state's number in the printed run, from 1. ``model`` is the model that took the step; a
-    difference has two models. ``instance`` is the action instance of the step; None if there is none, as for the
-    first state. ``note`` is a remark, such as the reason why the step cannot be taken.
+    ``base`` is an index in ``ShownRun.steps``; None: no step to the state is shown. ``number`` is the state's number in
+    the printed run, from 1. ``model`` is the model that took the step; a difference has two models. ``instance`` is the
+    action instance of the step; None if there is none, as for the first state. ``note`` is a remark, such as the reason
+    why the step cannot be taken.
     """
 
     number: int
@@ -47,7 +48,8 @@ class ShownRun:
     """A run with its title and property.
 
     - ``example``: the counterexample, if the run violates a property
-    - ``false_at``: the positions in ``steps`` at which the property (or the due goal of a liveness property) is false
+    - ``false_at``: the positions in ``steps`` at which the property is false. For a liveness property, all positions
+      from ``loop.due`` on
     - ``left_out``: the number of states before the first of ``steps``
     - ``sides``: for a difference, the names of two sets of rules; the last two states are their outcomes
     """

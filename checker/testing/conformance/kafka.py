@@ -58,7 +58,7 @@ class KafkaController(Adapter):
         self._send({"name": "maybeBalancePartitionLeaders"})  # changes nothing: the preferred replica leads
 
     def apply(self, operation: str, parameters: Mapping[str, Any]) -> Outcome:
-        """Send a request to a fresh controller that has repeated all earlier successful requests."""
+        """Repeat all earlier successful requests on a fresh controller, and then send the request for the operation."""
         key = instance_key(operation, dict(parameters))
         if key not in self.requests:
             raise AdapterError(f"no request of Kafka's controller stands for {operation} {dict(parameters)}")

@@ -61,7 +61,7 @@ class Contract:
     - ``idle``: guards. An operation that only these guards refuse is tried; it must have no effect, whether the
       implementation does or refuses it
     - ``chosen``: for an action, the parameters whose values the implementation chooses
-    - ``hidden_steps``: the number of unseen steps of the model, of any action, that may precede an operation
+    - ``hidden_steps``: before each operation, the model may take up to this many unobserved steps of any action
     """
 
     operations: Collection[str] | None = None

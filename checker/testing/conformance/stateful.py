@@ -131,9 +131,9 @@ def conformance_machine(
 ) -> type[ConformanceMachine]:
     """A Hypothesis state machine class that compares an implementation with a protocol.
 
-    ``subject`` and overrides are as for ``scenarios.request.asked``. A failing run raises a shrunk ``Mismatch``. Every
-    run resets the adapter; the caller closes it. Raises InputError if the contract has a name that the protocol does
-    not have.
+    ``subject`` and overrides are as for ``scenarios.request.asked``. Without ``contract``, only operations that the
+    model allows are tried. A failing run raises a shrunk ``Mismatch``. Every run resets the adapter; the caller closes
+    it. Raises InputError if the contract has a name that the protocol does not have.
     """
     request = asked(subject, **overrides).without_goals()
     model, contract = request.model(), contract or Contract()
