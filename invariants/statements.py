@@ -40,8 +40,8 @@ class Statement:
     ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
         """Mark a function of (protocol, state) as this statement's invariant in that protocol.
 
-        The invariant takes the statement's name and meaning, and its rule numbers unless ``source`` is given. The
-        function's own docstring says which values of the protocol it checks.
+        The invariant takes the statement's name and meaning, and its rule numbers unless ``source`` is given. It exists
+        only if ``rule`` is on (None: always). The function's own docstring says which values of the protocol it checks.
         """
 
         def mark(function: Callable[[Any, Any], Any]) -> Invariant:
@@ -56,7 +56,7 @@ class Statement:
 
 
 def statement(source: str, /) -> Callable[[Callable[..., Truth]], Statement]:
-    """Mark a function of symbolic values as a statement."""
+    """Mark a function of symbolic values as a statement; ``source`` has the numbers of its rules."""
 
     def mark(function: Callable[..., Truth]) -> Statement:
         return Statement(function.__name__, function, source)
@@ -140,7 +140,7 @@ def elr_within_replicas(partition: StructValue, replicas: SetValue) -> Truth:
 
 @statement("841.2, 903.4")
 def isr_members_are_eligible(partition: StructValue, active: SetValue) -> Truth:
-    """No ISR member is fenced or shutting down, except the last member of a partition without a leader.
+    """No ISR member is fenced or shutting down, except the only ISR member of a leaderless partition.
 
     Otherwise the HWM waits for a replica that does not fetch.
     """
@@ -182,7 +182,7 @@ def one_leader_per_epoch(leaders: Sequence[tuple[Truth, Number]]) -> Truth:
 
 @statement("B4")
 def hwm_never_moves_back(before: Number, after: Number) -> Truth:
-    """A replica's HWM never decreases while the replica runs in one role, leader or follower."""
+    """A partition leader's HWM never decreases; in the metadata quorum, no running member's HWM does."""
     return after >= before
 
 

@@ -23,7 +23,7 @@ from highwater.model.zookeeper import ZooKeeperMode
 
 @invariant("380.2")
 def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Truth:
-    """No broker obeys a request for its former generation: the decision may not apply to the current generation."""
+    """No broker obeys a request for its former generation: the decision can be wrong for the current generation."""
     return all_of(implies(s.brokers[b].epoch > 0, ~s.brokers[b].misled) for b in m.broker)
 
 
@@ -62,7 +62,7 @@ def isr_members_keep_their_log(m: ZooKeeperMode, s: State) -> Truth:
 
 @invariant("380.3")
 def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
-    """A restarted broker does not lose leadership to its former generation's ControlledShutdown."""
+    """A ControlledShutdown of a broker's former generation does not end the leadership of the restarted broker."""
     return implies(m.p.controlled_shutdowns > s.budgets.controlled_shutdowns, s.deposed.is_empty)
 
 
@@ -256,9 +256,9 @@ def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
 
 @step_property("380.3", needs="controlled_shutdowns")
 def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """The active controller grants a ControlledShutdown unless its broker epoch is below the one known for the broker.
+    """The active controller grants a ControlledShutdown if the request's broker epoch is not below the known one.
 
-    It also grants a request of a version without a broker epoch.
+    The controller must know the broker's registration. It also grants a request of a version without a broker epoch.
     """
     me, then = in_office(before, after)
     kept = []
@@ -431,7 +431,7 @@ def a_former_generations_request_is_overtaken(m: ZooKeeperMode, before: State, a
 
 @reachable("380.2")
 def a_late_copy_is_overtaken(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A request overtakes a late copy of another request from its controller to the same generation."""
+    """A request overtakes a late copy from the same controller to the same generation of the broker."""
 
     def late(ahead: StructValue, request: StructValue) -> Truth:
         same = (ahead.controller == request.controller) & (ahead.broker_epoch == request.broker_epoch)
@@ -450,7 +450,7 @@ def a_replica_is_taken_away(m: ZooKeeperMode, before: State, after: State) -> Tr
 
 @reachable("ZK4")
 def a_former_controller_resigns(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A controller that lost the controller node resigns without a decision, and no broker comes or goes."""
+    """A controller that lost the controller node, and knows the current broker list, resigns and sends nothing."""
     office, old, new = after.zookeeper.controller, before.zookeeper, after.zookeeper
     ends = any_of(
         before.controllers[c].active

@@ -69,9 +69,9 @@ class Input:
 class Inputs:
     """The inputs found in the given paths, and the files that are skipped.
 
-    ``passed_over`` is the number of unrecognized files. ``alone`` has, by kind, the files that can only be replayed
-    with a metadata log, if no metadata log was found. ``damaged`` has the errors of unrecognized files that are
-    damaged compressed files.
+    ``passed_over`` is the number of unrecognized files. If no metadata log (or its dump) was found, ``alone`` has, by
+    kind, the files that can only be replayed with one; otherwise it is empty. ``damaged`` has an error for each damaged
+    compressed file that was not recognized.
     """
 
     found: list[Input] = field(default_factory=list)
@@ -218,7 +218,10 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _raft_together(found: Sequence[Input]) -> list[Input]:
-    """Join a cluster's raft logs to one input: all in one directory, or each node's in one of several siblings."""
+    """Join a cluster's raft logs to one input.
+
+    A cluster's logs are in one directory, or in sibling directories of which each has the logs of one node only.
+    """
     files = [i.path for i in found if i.kind == RAFT_LOG]
     nodes: dict[Path, set[int | None]] = {}
     for file in files:
@@ -234,7 +237,7 @@ def _raft_together(found: Sequence[Input]) -> list[Input]:
 
 
 def _without_dumps(found: Sequence[Input]) -> list[Input]:
-    """The inputs, with each metadata log dump moved into the input of the dumped log."""
+    """The inputs; each dump of a metadata log moves into the input of that log, if the log is among the inputs."""
     logs = [i.path for i in found if i.kind == METADATA_LOG]
     same = metadata_log.same_logs(logs, [i.path for i in found if i.kind == METADATA_DUMP]) if logs else {}
     kept = [i for i in found if i.kind != METADATA_DUMP or i.path not in same]

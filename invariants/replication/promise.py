@@ -18,8 +18,8 @@ from highwater.model.replication.cluster import committed_at_start
 def tolerated(m: Replication) -> dict[str, int]:
     """The parameters of the protocol ``promise`` for this scenario.
 
-    The min ISR of the promise is the smallest that the scenario allows: an operator may lower min ISR or the replica
-    count.
+    If the scenario allows changes of min ISR or reassignments, the promise's min ISR is 1. Otherwise it is the
+    scenario's min ISR, at most the replication factor.
     """
     changes = m.p.min_isr_changes or m.p.reassignments
     return {
@@ -34,10 +34,10 @@ def tolerated(m: Replication) -> dict[str, int]:
 def is_void(m: Replication, s: State) -> Truth:
     """P1. True if the promise no longer applies: too many brokers lost data, or an election can have been unclean.
 
-    Too many means at least as many as the smallest min ISR of the scenario (``tolerated``). An unclean election is
-    possible only after an unclean shutdown. The state does not record whether an election was unclean. So after the
-    first unclean shutdown the promise is void in two cases: the configuration allows unclean elections, or an operator
-    has requested an election that may be unclean.
+    Too many means at least as many as the promise's min ISR (``tolerated``). The state does not record whether an
+    election was unclean. So after the first unclean shutdown the promise is void in two cases: the configuration allows
+    unclean elections, or an operator has requested an election that may be unclean. An unclean election without an
+    earlier unclean shutdown does not void the promise, although it can lose committed records.
     """
     lost = spent(m, s, "lossy_crashes", "disk_losses")
     failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0
@@ -48,9 +48,9 @@ def is_void(m: Replication, s: State) -> Truth:
 
 
 def committed_and_there(m: Replication, s: State) -> SeqValue:
-    """B4. The committed records that the controller's leader still has.
+    """B4. The committed records up to the first one that the elected leader lacks.
 
-    All committed records if there is no such leader, or if the leader does not run.
+    If the partition has no leader, or its leader does not run: all committed records.
     """
     there = s.committed.length
     for b in m.broker:
@@ -111,7 +111,7 @@ def records_were_written(m: Replication, s: State) -> Truth:
 
 @helper("B1")
 def records_are_in_order(m: Replication, s: State) -> Truth:
-    """Each log has its records in the order of their writes, also after the broker has handled its next response."""
+    """Each log has its records in the order of their writes, also with the record of the fetch response in flight."""
     logs = [*(history(m, s, b) for b in m.broker), s.committed]
     return all_of(
         implies(log.length > o + 1, log.at(o).value < log.at(o + 1).value)

@@ -109,7 +109,10 @@ def _wins_over_a_longer_log(
 
 @reachable("966.14", rule="unclean_recovery")
 def a_recovery_elects_over_a_fenced_longer_log(m: Replication, before: State, after: State) -> Truth:
-    """A recovery on request elects a replica while a fenced replica has answered with a longer log."""
+    """A recovery on request elects a replica while a fenced replica has answered with a longer log.
+
+    If the parameter ``recovery`` is off, any requested election in a partition without a leader reaches the goal.
+    """
     asked = before.budgets.elections > after.budgets.elections
     if not m.p.recovery:
         return before.partition.leader.is_none & after.partition.leader.is_some & asked
@@ -251,7 +254,7 @@ _Fetch = Callable[[Number, StructValue, StructValue], Truth]
 
 
 def _is_refused(m: Replication, before: State, after: State, about: _Fetch) -> Truth:
-    """True if a broker drops a fetch that satisfies ``about``, without an answer and without a change."""
+    """True if a broker drops a fetch that satisfies ``about``: it sends no answer and keeps its state."""
 
     def refused(f: Number) -> Truth:
         request, fetch = before.fetch_requests[f], before.fetch_requests[f].value
@@ -306,7 +309,7 @@ def a_fetch_of_a_former_incarnation_is_refused(m: Replication, before: State, af
 
 @reachable("B2, 966.9")
 def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: State) -> Truth:
-    """A leader refuses a fetch of its own leader epoch from a replica that is not in its metadata yet."""
+    """A leader refuses a fetch of its own leader epoch from a broker that is not a replica in the leader's metadata."""
 
     def is_new(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
         leads = m.leads(fetch.leader, broker) & (fetch.leader_epoch == broker.view.leader_epoch)

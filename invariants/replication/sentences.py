@@ -28,7 +28,7 @@ def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
     """If the committed ISR is large enough, the HWM is at least the smallest LEO that the leader must wait for.
 
     An ISR is large enough if it has min.insync.replicas members or contains every replica. The leader waits for the
-    maximal ISR and, with K3, for replicas that are about to join.
+    maximal ISR and, with K3, for caught-up replicas outside the ISR.
     """
     held = []
     for b in m.broker:
@@ -141,10 +141,10 @@ def new_leader_epochs_know_no_fetch(m: Replication, before: State, after: State)
 
 @step_property("966.5, 966.12, 966.18", rule="unclean_registration")
 def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after: State) -> Truth:
-    """A broker that registers after an unclean shutdown is in neither ISR nor ELR, unless it is the last ISR member.
+    """A broker that registers after an unclean shutdown leaves ISR and ELR; only the last ISR member can stay in ISR.
 
-    A shutdown is clean if the CleanShutdownFile has the registered broker epoch, and the metadata version has clean
-    shutdowns (966.12).
+    A shutdown is clean if the CleanShutdownFile has the registered broker epoch, and the metadata version supports the
+    ELR (966.12).
     """
     kept = []
     for b in m.broker:
@@ -290,10 +290,10 @@ def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: St
 
 @step_property("966.4", rule="eligible_leader_replicas")
 def members_that_leave_under_min_isr_stay_eligible(m: Replication, before: State, after: State) -> Truth:
-    """A member that leaves an ISR under min ISR enters the ELR, unless it registers again or is no longer a replica.
+    """If the ISR is under min ISR after a member leaves, the member enters the ELR, and ELR members stay in it.
 
-    No record is committed without that member, so it holds all committed records. An operator may still elect another
-    replica.
+    While the ISR is under min ISR, no record is committed, so these members hold all committed records. Exceptions: the
+    member registers again, is no longer a replica, or an operator elects a leader from outside ISR and ELR.
     """
     p, then = before.partition, after.partition
     gone, needed = p.isr - then.isr, m.min_isr(after)

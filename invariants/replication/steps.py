@@ -155,8 +155,8 @@ def recovery_quorum_keeps_min_isr_members(m: Controller, before: State, after: S
 
     A Balanced recovery waits for the members of these sets. Operator choices are exempt: a change of min ISR or
     replicas, the strategy Aggressive, and a risky election request. Without unclean recovery any election from outside
-    ISR and ELR is exempt, too. An ISR member that loses its log and
-    registers before it is fenced leaves the ISR, and is put into no other set: 966.10 covers ELR members only.
+    ISR and ELR is exempt, too. An ISR member that loses its log and registers before it is fenced leaves the ISR, and
+    is put into no other set: 966.10 covers ELR members only.
     """
     old, new = before.partition, after.partition
     chosen = favours_availability(m, before) | is_risked(m, before, after)
@@ -193,7 +193,7 @@ def _same_level(m: Controller, before: State, after: State) -> Truth:
 
 
 def _cleared(m: Controller, before: State, after: State) -> Truth:
-    """True if a step empties ELR, last known ELR and last known leader, and changes nothing else of the partition."""
+    """True if a step empties ELR, last known ELR and last known leader, and changes no other field but the epoch."""
     p, nobody = before.partition, m.t.brokers.zero()
     emptied = p.replace(elr=nobody, last_known_elr=nobody, last_known_leader=None)
     return after.partition == emptied.replace(partition_epoch=after.partition.partition_epoch)
@@ -259,10 +259,11 @@ def designated_replicas_lead(m: Controller, before: State, after: State) -> Trut
 
 @step_property("966.13, 966.14, 966.17", rule="unclean_recovery", needs="recovery_requests")
 def recoveries_elect_complete_replicas(m: Controller, before: State, after: State) -> Truth:
-    """Balanced loses no committed record that a member of ELR or last known ELR has, fenced or not.
+    """A Balanced recovery, also on request, loses no committed record that a member of ELR or last known ELR has.
 
-    LONGEST_LOG_AGGRESSIVE loses no committed record that a live replica has. Both elect only in a partition without a
-    leader; LONGEST_LOG_BALANCED elects a member of the last known ELR.
+    This includes fenced members. LONGEST_LOG_AGGRESSIVE loses no committed record that a live replica has. The request
+    LONGEST_LOG_BALANCED elects a member of the last known ELR. Both requests elect only in a partition without a
+    leader.
     """
     old, leader, complete = before.partition, after.partition.leader, before.complete
     by_log = is_requested(m, before, after, RecoveryRequest.LONGEST_LOG_BALANCED)
@@ -316,7 +317,7 @@ def leaders_from_outside_are_allowed(m: Controller, before: State, after: State)
 
 @step_property("966.4, K10", rule="eligible_leader_replicas")
 def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after: State) -> Truth:
-    """A member that leaves an ISR under min ISR enters the ELR, unless it leaves because its broker registers again.
+    """If the ISR is under min ISR after a member leaves, the member enters the ELR, except when its broker registers.
 
     If the ISR has at least min ISR members, the ELR is empty. A member leaves the ELR only when it joins the ISR, when
     its broker registers, when replicas or configuration change, or at an unclean election. With K16 the assignment to a

@@ -120,7 +120,7 @@ def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: Stat
 
 @step_property("B4, 320.3", rule="fenced_high_watermark")
 def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
-    """A leader's HWM passes a record only if all ISR members follow in its epoch with logs that reach that HWM."""
+    """A leader's HWM advances only if all its ISR members follow in its epoch, with logs that reach the new HWM."""
     kept = []
     for x in m.replica:
         old, new = before.replicas[x], after.replicas[x]
@@ -152,7 +152,7 @@ def _pairs(m: Truncation) -> list[tuple[Number, Number]]:
 def _changes_isr(
     m: Truncation, before: State, after: State, joins: bool, about: Callable[[Number, Number], Truth]
 ) -> Truth:
-    """True if a leader, not the controller, adds (``joins``) or removes a replica in this step.
+    """True if a leader, not the controller, adds a replica to the ISR (``joins``) or removes one in this step.
 
     ``about`` must hold for the leader and that replica.
     """

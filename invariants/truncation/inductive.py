@@ -19,7 +19,7 @@ from highwater.model.language.values import Number, SetValue, Truth, as_bool
 from highwater.model.truncation import Truncation
 
 RULE = "fenced_truncation"
-"""A follower truncates only to the log of a leader in its own epoch. Without this rule most helpers do not hold."""
+"""A follower truncates only to the log of a leader in the follower's epoch. Without this rule most helpers fail."""
 
 
 def _epoch_below(s: State, replica: Number, epoch: int) -> Truth:
@@ -63,9 +63,10 @@ class _Isr:
     def nothing_committed_from(self, m: Truncation, s: State, first: int) -> Truth:
         """True if the ISRs show that no epoch from ``first`` to the last one below ``epoch`` has committed a record.
 
-        A leader commits only records that all ISR members have fetched in its epoch. So a member of this ISR that has
-        not reached an epoch shows that nothing was committed in that epoch. If nothing was committed from a later epoch
-        on, a member of that later epoch's first ISR shows the same.
+        A leader commits only records that all its ISR members have fetched in its epoch. While it can commit, its ISR
+        includes every later ISR. So a member of this ISR that has not reached an epoch shows that nothing was committed
+        in that epoch. If nothing was committed from a later epoch on, that epoch's first ISR can take the place of this
+        ISR.
         """
         known: dict[int, Truth] = {}
         for epoch in reversed(range(first, self.epoch)):
@@ -207,7 +208,7 @@ def a_follower_has_a_prefix(m: Truncation, s: State) -> Truth:
 
 @invariant("B4", rule=RULE)
 def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
-    """No HWM is past the log end, or passes a record of the true leader's epoch before the leader's HWM does."""
+    """No HWM is past its log's end, or passes a record of the true leader's epoch before the true leader's HWM does."""
     within = all_of(s.replicas[r].hwm <= s.logs[r].length for r in m.replica)
     behind = all_of(
         implies(

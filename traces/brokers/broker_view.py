@@ -31,8 +31,7 @@ MAX_RANGES = 64
 class Breach:
     """A violation of a property, found in a broker's log.
 
-    ``sure`` is false if a later change of the partition could explain the violation. This holds while the broker has
-    not logged the change.
+    ``sure`` is false while a change of the partition that the broker has not logged yet could explain the violation.
     """
 
     promise: Statement
@@ -169,7 +168,7 @@ class BrokerView:
         self.truncations: deque[tuple[int, events.Truncating]] = deque(maxlen=LIMIT_TRUNCATIONS)
         """Truncations, each with the leader epoch in which the broker followed."""
         self.tells_truncations = False
-        """True if the input has the log file that reports truncations."""
+        """True if the input has the broker's server.log, which reports truncations."""
         self.seen: list[Breach] = []
         self.dropped = 0
         self.has_state_changes = False

@@ -107,7 +107,7 @@ class Epochs:
 def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
     """True if the setting stayed the same from ``version`` to ``following`` (None: from ``version`` on, to the end).
 
-    ``numbers`` dates the changes of the setting by ``PartitionVersion.number``, in ascending order.
+    ``numbers`` has, for each change of the setting, the ``PartitionVersion.number`` after which it came, ascending.
     """
     at = bisect_left(numbers, version.number)
     return at == len(numbers) or (following is not None and numbers[at] >= following.number)
@@ -270,7 +270,7 @@ def joined_ends(
 ) -> dict[str, list[ReplicaEnd]]:
     """The ends of replicas' logs by partition, from brokers' logs and from dumps.
 
-    If a broker's log does not show the end, the dump gives it, unless the dump is older than the broker's log.
+    A dump gives the end if the broker's log does not show it exactly, and the dump is not older than the broker's log.
     """
     joined = {}
     for name in {**by_logs, **by_dumps}:
@@ -291,7 +291,7 @@ def _joined_end(logged: ReplicaEnd | None, dumped: ReplicaEnd) -> ReplicaEnd:
 
 
 def _is_older(dumped: ReplicaEnd, logged: ReplicaEnd) -> bool:
-    """True if a dump lacks records that the broker had by its log, or may have records that the broker truncated."""
+    """True if, by the broker's log, a dump lacks records that the broker had, or may have records that it truncated."""
     last = EMPTY if dumped.last_epoch is None else dumped.last_epoch
     lacks = logged.last_epoch is not None and (last, dumped.leo) < (logged.last_epoch, logged.leo)
     return lacks or any(cut.to < dumped.leo and last < cut.leader_epoch for cut in logged.truncations)

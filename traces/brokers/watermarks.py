@@ -155,7 +155,8 @@ class Watermarks:
     def setting_changed(self, topic: str | None) -> None:
         """Process a change of min.insync.replicas in the metadata log, for a topic or for the cluster (None).
 
-        Only 966.1 needs this call, for a setting that changes twice between two changes of a partition.
+        Only the check of 966.1 needs this call: a setting that changes and changes back between two changes of a
+        partition shows in neither of them.
         """
         numbers = self._settings_of(topic)
         if not numbers or numbers[-1] != self._changes:
@@ -209,7 +210,7 @@ class Watermarks:
         return count
 
     def take(self, event: BrokerEvent) -> None:
-        """Process the next event, in the order of ``ordered``, if the caller reads the brokers' logs itself."""
+        """For a caller that reads the brokers' logs itself: process the next event, in the order of ``ordered``."""
         if isinstance(event, TopicConfigured):
             for of_topic in self._of_topic.get((event.topic, event.broker), ()):
                 of_topic.take(event)
@@ -411,7 +412,7 @@ class Watermarks:
 def ordered(source: Iterable[BrokerEvent]) -> Iterator[tuple[tuple[int, int], BrokerEvent]]:
     """The events of a file, each with its sort key: its time, which never decreases within a file, then its rank.
 
-    Within one ms, events in which the broker leads come first, and events in which it follows come last.
+    Within one ms, lines that say that the broker leads come first, and lines that say that it follows come last.
     """
     latest = -(1 << 62)
     for event in source:

@@ -1,1 +1,1 @@
-"""Follow a running cluster: its metadata log and its brokers' logs while they grow, and incidents as they happen."""
+"""Follow a running cluster: read its metadata log and brokers' logs while they grow, and report incidents."""

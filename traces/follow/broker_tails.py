@@ -95,7 +95,7 @@ class BrokerTails:
         self._before = -(1 << 62)
         self._is_at_end = False
         self.has_caught_up = False
-        """True if the poll before the last one read every file to its end. Its events have all been yielded."""
+        """True if the poll before the last one read every file to its end. That poll's events have all been yielded."""
         self.unreadable: dict[Path, str] = {}
         """The reason why a file or directory cannot be read, for each of them."""
 

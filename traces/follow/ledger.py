@@ -39,7 +39,7 @@ _SHOWN = (
     "reliable",
     "broken",
 )
-"""The fields of an incident that make an event when one of them changes."""
+"""If one of these fields of an open incident changes, the ledger makes a CHANGED event."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class IncidentEvent:
     """An event about an incident: it was opened, changed or closed.
 
     ``seq`` numbers the events from 1. ``offset`` and ``time`` describe the last record read: its offset in the
-    metadata log (-1 before the first record), and its append time in ms since the epoch. ``why`` is the reason if the
-    incident was closed although the partition's state did not end it; else empty.
+    metadata log (-1 before the first record), and its append time in ms since the epoch. ``why`` is empty, except in a
+    closing event whose reason is not the partition's state: then it is the reason.
     """
 
     seq: int
@@ -69,7 +69,8 @@ class PartitionNow:
     """The present state of a partition, according to the part of the metadata log that was read.
 
     ``failing`` names the properties that do not hold or may not hold. ``final`` is None if the partition has a leader
-    and nothing fails. ``whole_at`` has offset and time of the last change with a whole partition before or after it.
+    and nothing fails. A partition is whole if it has a leader, and all replicas are in the ISR. ``whole_at`` has offset
+    and time of the last change before or after which the partition was whole; (-1, -1) if there is none.
     """
 
     state: PartitionState
@@ -104,8 +105,8 @@ class Open:
 class Reread(NamedTuple):
     """A second reading of the log.
 
-    ``why`` is the reason, "" after a restart. Records from the offset ``new_from`` on were not read before.
-    ``differs``: the first reading found other records there. ``is_other``: the whole log is another one.
+    ``why`` is the reason, "" after a restart. The first reading did not reach the offset ``new_from`` or, if
+    ``differs``, found other records from there on. ``is_other``: the whole log is another one.
     """
 
     why: str
@@ -275,7 +276,11 @@ class Ledger:
         return events
 
     def _is_new(self, id: str, one: Open, is_open: bool, reread: Reread) -> bool:
-        """True if an incident that only the second reading of the log found open was never reported before."""
+        """True if an incident that was not open before the second reading of the log must be reported.
+
+        It was never reported, or it was closed without a loss and turns out to be a loss. ``is_open``: it is still open
+        after the second reading.
+        """
         settled = None if self.settled is None else self.settled.get(id)
         if settled is None:
             has_all = self.settled is not None and len(self.settled) < MAX_OPEN

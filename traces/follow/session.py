@@ -28,14 +28,14 @@ from highwater.traces.reports.report import Report
 STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
 """The states that partitions are counted by."""
 MAX_FINDINGS = 100_000
-"""The most different findings of brokers' logs; later ones are ignored."""
+"""The largest number of distinct findings from brokers' logs; later ones are ignored."""
 _LOOK_EVERY = 10
 """The number of polls from one search for new brokers' logs to the next."""
 _SETTLED_AFTER = 2.0
 """The seconds after the last batch until an incomplete group of records counts as complete."""
 _PATIENCE = 20
-"""While a log is read again: the number of polls that must reach its end, but not the offset read before, until the log
-counts as shorter."""
+"""A log that is read again can grow with every poll, and still end before the offset that was read earlier. After so
+many polls that reach its end, the log counts as shorter."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Notice:
 class FollowerState:
     """The position of a follower, and the open incidents as it last reported them, by id.
 
-    ``begun_at`` is the end offset of the snapshot with which reading began (0 without one), ``next_offset`` that of the
-    next record. ``seq`` is the number of the last event.
+    ``begun_at`` is the end offset of the snapshot with which reading began (0 without one). ``next_offset`` is the
+    offset of the next record to read, ``seq`` the number of the last event.
     """
 
     begun_at: int
@@ -105,7 +105,7 @@ class Counts:
     """The time of the last record, in ms since the epoch."""
     caveats: int = 0
     delay: float = 0.0
-    """Seconds from the time of the last record to the moment it was followed."""
+    """Seconds from the time of the last record to the end of the poll that read it."""
 
 
 class Following:
@@ -190,7 +190,7 @@ class Following:
     _seq_before = 0
 
     def poll(self) -> Iterator[IncidentEvent | Notice]:
-        """Read new records and lines of brokers' logs. Exhaust the iterator; then ``counts`` describe the present."""
+        """Read new records and lines of brokers' logs. ``counts`` is complete once the iterator is exhausted."""
         pieces = 0
         try:
             for piece in self._tail.poll():
@@ -310,7 +310,7 @@ class Following:
         yield Notice("begun", f"with the snapshot {piece.snapshot.path.name}", end)
 
     def _changed(self, change: PartitionChange) -> None:
-        """Process a change of a partition, for the evidence of brokers' logs that comes later."""
+        """Store a change of a partition, so that later lines of brokers' logs are checked against it."""
         self._watermarks.change(change)
         if change.after is None:
             self._whole_at.pop(change.name, None)

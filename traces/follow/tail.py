@@ -34,8 +34,9 @@ later segment for so many polls count as lost."""
 class LogStart(NamedTuple):
     """The first piece of a reading: build the state anew, from ``snapshot`` or, if None, from the start of the log.
 
-    ``why`` is the reason, for people; empty for the first start. ``incomplete`` has the damaged snapshots that would
-    have been used before ``snapshot``. ``is_other``: the log is not the one that was read before.
+    ``why`` is the reason, for people; empty for the first start. ``incomplete`` has the damaged or incomplete snapshots
+    that were tried first. ``snapshot`` is one of them if there is no other way to begin. ``is_other``: the log is not
+    the one that was read before.
     """
 
     snapshot: Snapshot | None
@@ -119,7 +120,7 @@ class _Segment:
 
 
 class LogTail:
-    """The metadata log in a directory, which may not exist yet.
+    """The metadata log in a directory. The directory need not exist yet.
 
     ``next_offset`` is the offset after the last batch that was read. ``begun_at`` is the end offset of the snapshot
     with which reading began, 0 without a snapshot. If an earlier follower read the log, ``begin_at`` and
@@ -223,11 +224,12 @@ class LogTail:
                 self.marks.add(~chosen.end_offset, zlib.crc32(file.read(_HEAD) or b""))
 
     def _chosen(self, wanted: int | None, segments: list[int], snapshots: list[Snapshot]) -> Snapshot | None:
-        """The snapshot to begin with: the one that ends at ``wanted``; else the newest one.
+        """The snapshot to begin with; None to begin at offset 0.
 
-        After an earlier reading, it is the newest snapshot that leaves out no unread record. If there is none, the
-        result is None for a log that has its start. For another log, it is the snapshot that leaves out the fewest
-        unread records.
+        It is the snapshot that ends at ``wanted`` or, if ``wanted`` is 0 and the log still has offset 0, None.
+        Otherwise it is the newest snapshot; after an earlier reading, the newest one that leaves out no unread record.
+        If every snapshot leaves out some, a log that still has offset 0 is read from there. If the log lacks it, the
+        result is the snapshot that leaves out the fewest unread records.
         """
         if found := [s for s in snapshots if s.end_offset == wanted]:
             return found[0]

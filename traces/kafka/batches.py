@@ -145,7 +145,7 @@ class Readable(Protocol):
 def _record_prefixes() -> list[bytes]:
     """For each record number, the bytes between the two lengths of a record in the usual form.
 
-    These are the length of the record and the length of its value. A record in the usual form has no attributes, no
+    The two lengths are those of the record and of its value. A record in the usual form has no attributes, no
     key, and the batch's first timestamp; its offset is the batch's first offset plus its number.
     """
     found = []

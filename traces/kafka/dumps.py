@@ -86,10 +86,10 @@ class _Batch:
 def read_dump(source: Source, notes: list[str] | None = None, *, last: bool = True) -> Iterator[RecordBatch]:
     """Read the batches of a dump; the ``position`` of each is its line. ``last``: no other dump of the log follows.
 
-    If the schema tables lack a record, ``decode`` raises UnknownRecord for its value. If a dump ends within its last
-    batch, or if the last batch of the last dump is invalid, the iterator ends and adds a line to ``notes``. Unknown
-    fields are ignored, with a line in ``notes``. Raises TraceError if a line does not belong to a dump, or its JSON
-    does not fit its record.
+    If the schema tables lack a record's type or version, ``decode`` raises UnknownRecord for its value. If a dump ends
+    within its last batch, or if the last batch of the last dump is invalid, the iterator ends and adds a line to
+    ``notes``. Unknown fields are ignored, with a line in ``notes``. Raises TraceError if a line does not belong to a
+    dump, or its JSON does not fit its record.
     """
     return _Dump(source, [] if notes is None else notes, last).batches()
 

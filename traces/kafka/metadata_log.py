@@ -335,7 +335,8 @@ class BatchOrder:
     def take(self, path: Path, batch: RecordBatch) -> tuple[tuple[Path, RecordBatch] | Gap, ...]:
         """Process the next batch: return it, and before it a Gap if it does not begin at ``expected``.
 
-        A batch that lies below ``skipped_below`` is skipped; a batch that begins there loses its records below.
+        At the start, a batch that ends below ``skipped_below`` is skipped. If a batch only begins below it, the records
+        below it are skipped.
         """
         base = batch.base_offset
         gap: tuple[Gap, ...] = ()

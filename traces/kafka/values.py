@@ -146,7 +146,7 @@ LATEST: dict[str, int] = {schema.name: schema.latest for schema in METADATA}
 
 
 def undefined(type: str, data: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
-    """The fields of a record with invalid values, by name: the valid values in words, and the invalid value."""
+    """For each field whose value is invalid, by name: the valid values in words, and the invalid value."""
     found = {}
     for name, defined in _DEFINED.get(type, ()):
         value = data.get(name)

@@ -481,10 +481,7 @@ def produced(context: Context, led: Leadership, line: RequestLine, found: Produc
 
 
 def _refusals(led: Leadership, stage: Stage) -> tuple[tuple[str, ...], bool]:
-    """B6. The guards that refuse an acks=all write in a stage, and whether the leader may not acknowledge one.
-
-    The second value is True if the ISR is too small for an acknowledgement.
-    """
+    """B6. The guards that refuse an acks=all write in a stage; and True if the ISR is too small to acknowledge one."""
     if stage.refusals is None:
         leading, _ = led.ranked(stage, {}, 0)
         nobody = leading._replace(leos=(UNHEARD,) * led.acting.slots)

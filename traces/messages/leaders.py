@@ -39,7 +39,7 @@ from highwater.traces.messages.request_lines import Proposal, RequestLine
 MAX_SLOTS = 8
 """The most brokers in the model. A partition with more is not checked."""
 RANKS = 12
-"""The most different offsets in one step."""
+"""The largest number of distinct offsets in one step."""
 UNHEARD = -1
 """The rank for a follower from which the leader has received no fetch."""
 
@@ -447,14 +447,14 @@ class Leadership:
     The record before each fetch offset is of this epoch.
     """
     logs_writes: bool = True
-    """True if the request log has every append."""
+    """False after a write with acks=0 or in a transaction: the request log then does not show every append."""
     denied: float | None = None
     """When the broker last refused a write as "not the leader"; None if it never did, or once that is reported."""
     epochs_of: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     """Per follower, the latest broker epochs of its fetches: pairs of the first fetch's time and the broker epoch."""
     last_answered: float = 0.0
     welcome: set[int] = field(default_factory=set)
-    """The brokers whose fetches no guard refuses in at least one possible stage."""
+    """The brokers whose fetches at least one possible stage permits."""
     watched: frozenset[int] = frozenset()
     """The brokers whose fetches can make them eligible for a pending proposal."""
     apart: Apart | None = None

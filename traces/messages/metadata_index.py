@@ -171,7 +171,7 @@ class MetadataIndex:
         self._lives = 0
         self._registrations: dict[int, list[Registration]] = defaultdict(list)
         self._by_time: list[tuple[int, int, int]] = []
-        """Each change of a registration: time, position in the metadata log's order, and metadata offset; sorted."""
+        """Each change of a registration: its time, its number in log order, and its metadata offset; sorted."""
         self._incarnations: dict[int, dict[int, Registration]] = defaultdict(dict)
         """The first registration of each incarnation, by broker and broker epoch."""
         self._places: set[int] = set()
@@ -188,7 +188,7 @@ class MetadataIndex:
         return next((h for h in self.histories.get((name, number), ()) if h.position >= position), None)
 
     def partitions(self, topic: str) -> Iterator[History]:
-        """The histories of a topic's partitions, by partition number."""
+        """Each partition's history since the topic was created, in the order of partition numbers."""
         name, _ = self.topics.get(topic, ("", 0))
         for number in sorted(number for of, number in self.histories if of == name):
             history = self.history(topic, number)
