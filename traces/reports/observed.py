@@ -129,7 +129,7 @@ class FinalState:
 
     @property
     def waits_for(self) -> tuple[int, ...]:
-        """The brokers of an offline partition; if any one of them returns, it can be elected.
+        """The brokers that an offline partition waits for: any one of them can be elected when it returns.
 
         They are the ISR if it has members, else the ELR, else the last known leader. Members that are not replicas
         are left out, because they cannot be elected.
@@ -244,7 +244,7 @@ class Course:
     _left: int = 0
 
     def add(self, time: int, offset: int) -> None:
-        """Add a point. Above MAX_POINTS, leave out points, but keep up to MAX_POINTS // 2 points around decreases."""
+        """Add a point. Above MAX_POINTS, leave out points; if at most half of them are around decreases, keep those."""
         last = self.points[-1] if self.points else None
         if last == (time, offset) or (last is not None and offset == UNKNOWN == last[1]):
             return
@@ -340,7 +340,7 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
 # Messages of one partition between brokers, controller and clients, which a timeline shows as arrows.
 
 CONTROLLER, CLIENT = "controller", "client"
-"""The senders and receivers other than brokers, which have numbers."""
+"""The senders and receivers that are not brokers."""
 FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
 
 

@@ -76,7 +76,7 @@ class Report:
     - ``skipped`` counts ignored records or lines, by type.
     - ``unexplained_count`` counts the lines that do not conform; ``unexplained`` has the first ``LIMIT`` of them.
     - ``findings_count`` counts violations by property; ``findings`` has the first ``LIMIT`` of each property.
-    - ``doubts`` are gaps in the input. ``unreliable_count`` counts those of these lines and violations that a gap
+    - ``doubts`` are gaps in the input. ``unreliable_count`` counts nonconforming lines and violations that a gap
       makes unreliable.
     - ``damage`` has the places after which the input could not be read. ``notes`` are remarks on the input.
     - ``figures`` are totals by name, such as milliseconds under min ISR. ``timelines`` are filled on request.
