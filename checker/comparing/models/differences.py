@@ -63,7 +63,8 @@ class ActionChange:
     asked: bool = False
     examples: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    """If the action differs only in states that the scenario does not reach: the changes from the initial state to one."""
+    """A state in which the action differs and that the scenario does not reach, as changes of the initial state. Empty
+    if a reached state shows a difference, or if no such state is known."""
     beyond: str = ""
     """"none" if the action does the same in every other state; the reason if the solver gave no answer; else ""."""
     reached_by: str = ""
