@@ -64,8 +64,8 @@ def check(
     ``settings`` are those of ``scenario``. The other arguments mean the same as the command-line options. ``engine``
     is ``native``, ``interpreter`` or ``spark``. ``first`` ends the search after the level of the first violation.
     ``progress`` reports progress on standard error. Ctrl-C, or a notebook's interrupt, ends the search with the
-    states found so far. Spark omits liveness properties, and raises InputError if ``properties`` or the scenario names
-    one.
+    states found so far. Spark cannot check liveness: it leaves liveness properties out, or raises InputError if
+    ``properties`` or the scenario names one.
 
     Raises InputError if the engine does not support the request, and LanguageError for a mistake in the protocol's
     code.
@@ -105,9 +105,9 @@ def simulate(
 ) -> Result:
     """Walk at random through a scenario that is too large to explore, as ``highwater simulate`` does.
 
-    Walks prove nothing, and do not check liveness. Equal values of ``seed`` give equal walks by the same engine,
-    ``native`` or ``interpreter``. ``depth`` is the largest number of states in a walk. The other arguments are those
-    of ``check``.
+    Walks prove nothing, and do not check liveness. ``engine`` is ``native`` or ``interpreter``. With one engine,
+    equal values of ``seed`` give equal walks. ``depth`` is the largest number of states in a walk. The other arguments
+    are those of ``check``.
     """
     simulation = engines.simulate(engine)
     request = scenario(subject, **settings).for_walks()

@@ -210,8 +210,8 @@ _INT64 = 1 << 63
 def read_text(path: Path, times: int = 1) -> str:
     """The text of a file. The file may have at most ``times`` * ``MOST_BYTES`` bytes.
 
-    Raises FileNotFoundError if there is no file, and InputError if it is not regular, unreadable, too large, or not
-    UTF-8.
+    Raises FileNotFoundError if there is no file, and InputError if the file is too large, cannot be read, is not a
+    regular file, or is not UTF-8.
     """
     try:
         # O_NONBLOCK: if the path is a pipe, do not wait for its writer.
@@ -278,7 +278,7 @@ def read_json(path: Path, times: int = 1) -> Any:
 
 
 def _refuse_many(path: Path, text: str, times: int = 1) -> None:
-    """Raises InputError if a text can have too many values; the count of ``{[,=.`` bounds their number."""
+    """Raises InputError if a text can have too many values: each takes at least one of the characters ``{[,=.``."""
     if sum(map(text.count, "{[,=.")) > times * MOST_VALUES:
         raise InputError(f"{path}: more than {times * MOST_VALUES:,} values")
 

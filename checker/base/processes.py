@@ -60,9 +60,10 @@ class Pool(Generic[Job]):
         self._under_way: dict[Connection, Job] = {}
 
     def run(self, jobs: Iterable[Job], count: int, every: float | None = None) -> Iterator[News[Job] | None]:
-        """Run jobs in ``count`` processes and yield their messages; None after ``every`` seconds without a message.
+        """Run jobs in ``count`` processes and yield their messages.
 
-        The next of ``jobs`` is computed when a process is free. Raises ProcessEnded if no process can be started.
+        If ``every`` is given, also yield None after each ``every`` seconds without a message. The next of ``jobs`` is
+        computed when a process is free. Raises ProcessEnded if no process can be started.
         """
         left = iter(jobs)
         for _ in range(count):
@@ -182,7 +183,7 @@ def answers(
 
 
 class _Interruption:
-    """Handles Ctrl-C in a process of a pool: it ends the running job and every later job."""
+    """Handles SIGINT in a process of a pool: one signal ends the running job and every later job."""
 
     def __init__(self) -> None:
         self.came = False

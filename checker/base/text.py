@@ -14,7 +14,7 @@ from highwater.model.language.types import Array, Option, Seq, Set, Struct, Type
 from highwater.traces.reports.text import WIDEST, fold
 
 _LEAST = 32
-"""The least width of a folded text, in columns."""
+"""The least width of a row's last cell in ``columns``; with less room, the cell goes to the lines below."""
 
 
 def width() -> int | None:

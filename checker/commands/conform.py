@@ -292,7 +292,7 @@ class _Run:
     def reproduce(self, request: Request) -> tuple[Status, dict[str, Any]]:
         """Replay the shortest counterexample of each violation in Kafka's code.
 
-        Returns the exit status, VIOLATED if Kafka's code behaves differently, and the scenario's part of the JSON.
+        Returns the exit status (VIOLATED if Kafka's code behaves differently) and the scenario's part of the JSON.
         """
         name = request.scenario.name
         with ProgressReporter(name, quiet=self.output.quiet) as progress:

@@ -112,7 +112,7 @@ def prove(
 
 
 def _unbounded(request: Request) -> Request:
-    """The request, with epochs and offsets that have no upper bound in the protocol."""
+    """The request, with each number that a parameter bounds unbounded; sequences keep their length."""
     from highwater.checker.engines.solver.terms import unbounded
 
     scenario = request.scenario

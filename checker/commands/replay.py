@@ -182,7 +182,7 @@ def _refuse_with_follow(
     """Raises InputError for an option that is not allowed with ``--follow``, or not allowed without it.
 
     ``without`` has the options that are not allowed with ``--follow``, besides the Spark engine. ``beside`` has the
-    options that are not allowed without it. Each is a value by name; None if the option is not given.
+    options that are not allowed without it. Both map an option's name to its value, None if it is not given.
     """
     if follow:
         given = [name for name, value in without.items() if value is not None]
@@ -273,7 +273,7 @@ def _end(
 
 
 def _severity(report: Report) -> tuple[int, bool, int]:
-    """A sort key: the worst incident first, then reports with unexplained changes, then the most lost records."""
+    """A sort key: reports with a worse incident first, then those not ``explained``, then those that lost more."""
     found = report.incidents
     lost = sum(i.lost or 0 for i in found if i.certain)
     return SEVERITIES.index(found[0].severity) if found else len(SEVERITIES), report.explained, -lost

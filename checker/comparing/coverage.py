@@ -50,7 +50,7 @@ class Coverage:
     ruled_out: set[str] = field(default_factory=set)
     rules: dict[str, RuleUse] = field(default_factory=dict)
     observed: Counter[str] = field(default_factory=Counter)
-    """For each action, the number of trace lines that it explains."""
+    """For each action, the number of explained trace lines that name it; a line without an action counts for all."""
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     rulebook: Rulebook | None = None
@@ -277,8 +277,7 @@ class RuleUse:
     - ``allows``: in how many pairs the action is enabled only with the rule
     - ``changes``: in how many pairs the action is enabled both ways, but leads to different states
     - ``actions``: the actions that the rule affects in some state
-    - ``asked``: False if nothing is counted, because the protocol without the rule has other state fields or cannot be
-      traced
+    - ``asked``: False if nothing is counted: without the rule, the protocol has other state fields or cannot be traced
     """
 
     name: str

@@ -32,7 +32,7 @@ class Group:
     - ``before``: findings of an earlier change, after which the partition had no eligible leader.
     - ``replicas``: the partition's replicas, with the ends of their logs.
     - ``final``: the partition at the end of the input, if it is offline or violates a property then.
-    - ``is_over``: True if all violated properties hold again at the end of the input.
+    - ``is_over``: True if every property that the change violated holds again at the end of the input.
     - ``has_elr``: True if the rules in force have the ELR. ``has_logs``: True if the input has brokers' logs.
     """
 
@@ -84,7 +84,7 @@ def may_be_lost(group: Group) -> str:
 
 
 def can_be_lost(group: Group) -> str:
-    """The headline about a violation that has lost no records so far."""
+    """The headline about a violation that puts committed records at risk, or did so while it lasted."""
     if group.is_over:
         return f"{group.partition} could lose committed records from {_when(group)} (resolved)"
     return f"{group.partition} can lose committed records (since {_when(group)})"
@@ -108,7 +108,7 @@ def waits(group: Group, leader: int) -> str:
 
 
 def stuck(group: Group) -> str:
-    """The headline if the partition is offline, and the election of any replica would lose records."""
+    """The headline if the partition is offline, and no broker can bring it back by returning."""
     times = [group.head.time, None if group.final is None else group.final.leaderless_since]
     since = max((time for time in times if time is not None), default=None)
     return f"{group.partition} has had no eligible leader since {moment(since)}"
@@ -287,7 +287,7 @@ def was_requested(group: Group) -> bool:
 def resized(group: Group) -> Finding | None:
     """The first finding that involves a change of min.insync.replicas; None if there is none.
 
-    Either the change caused the finding, or it came earlier, in a time under min ISR that had not ended at the finding.
+    Either the change caused the finding, or it came earlier, and the ISR has not reached the former min ISR since.
     """
     everything = (*group.before, *group.findings)
     return next(

@@ -2,7 +2,7 @@
 
 One election can violate several properties: the leader was outside the ISR and the ELR, the leader's log lacks
 records, and consumers see another end of the log. This module groups such findings by partition, offset of the change
-and leader epoch. Findings without facts (recorded operations, runs of the model) belong to no incident.
+and leader epoch. Findings in recorded operations and in runs of the model have no facts, and belong to no incident.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from highwater.traces.reports.observed import Controllers, FinalState, ReplicaEn
 LOST, STUCK, AT_RISK, UNCLEAN, NOTICE = "lost", "stuck", "at_risk", "unclean", "notice"
 SEVERITIES = (LOST, STUCK, AT_RISK, UNCLEAN, NOTICE)
 """Worst first. LOST: committed records are lost. STUCK: a partition is offline and does not recover by itself.
-AT_RISK: records or availability are at risk. UNCLEAN: an unclean election lost no known record. NOTICE: any other
-violation."""
+AT_RISK: records or availability are at risk. UNCLEAN: an unclean election that lost no committed record. NOTICE: any
+other violation."""
 
 MANY_ELECTIONS, WITHIN_MS = 4, 60_000
 """This many controller elections within this time are an incident."""
@@ -36,7 +36,7 @@ _RECORDS = frozenset(
         "stale_epochs_are_refused",
     }
 )  # fmt: skip
-"""Properties about the brokers that hold committed records."""
+"""Properties whose violation puts committed records at risk."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Incident(Reported):
     - ``severity`` is one of ``SEVERITIES``.
     - ``position`` and ``time`` (ms since the epoch) are those of the change that caused the incident.
     - ``cause`` explains the incident in sentences. ``holders`` has the state of the lost records on each replica.
-    - ``lost`` is the number of committed records that the new leader lacked, from offset ``first_lost`` on; None if
-      unknown. With ``at_most``, it is an upper bound.
+    - ``lost`` is the number of committed records that the leader lacked, from offset ``first_lost`` on; None if none
+      are known to be lost. With ``at_most``, it is an upper bound.
     - ``broken`` are the violated properties.
     """
 
@@ -74,7 +74,7 @@ class Incident(Reported):
 
     @property
     def label(self) -> str:
-        """The headline, with its severity and, if limited, its certainty and reliability."""
+        """The headline after its severity, with a mark if the incident is not certain or not reliable."""
         possible = "" if self.certain else "POSSIBLE "
         unsure = "" if self.reliable else " (not reliable: incomplete input)"
         return f"{possible}{words.LABELS[self.severity]}: {self.headline}{unsure}"
@@ -160,7 +160,7 @@ def groups(partition: str, findings: Iterable[Finding]) -> list[Group]:
 
 
 def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
-    """The group of the change that left the broker of ``found`` in the ELR, if the broker lacks records.
+    """The group of the last change before ``found`` that left its broker, which lacks records, in the ELR.
 
     Returns None if ``found`` is not about an ELR member, or if no such change is known.
     """
@@ -176,8 +176,8 @@ def _of_member(found: Finding, changes: dict[int, Group]) -> Group | None:
 def _without_preludes(all_groups: list[Group], elections: dict[int, Group]) -> Iterator[Group]:
     """Yield the groups, but join two groups if one event leads to the other.
 
-    If a partition loses its last eligible replica, and an unclean election follows, the loss becomes ``before`` of
-    the election's group.
+    If a partition loses its last eligible replica, and an unclean election follows, the findings about the first
+    change become ``before`` of the election's group.
     """
     for group in all_groups:
         stuck = {f.property for f in group.findings} == {"somebody_is_electable"}

@@ -74,8 +74,8 @@ class PartitionChange:
     """One change of a partition: ``before`` is None for a new partition, ``after`` is None for a deleted one.
 
     ``position`` is the offset in the metadata log, ``time`` the log's time in ms since the epoch. ``cause`` is the
-    model's name of the action that explains the change, or None. ``min_isr`` (the effective value, 966.2)
-    and ``unclean_election`` are the settings in force, None if the log does not show them.
+    model's name of the action that explains the change, None if no action does. ``min_isr`` (the effective value,
+    966.2) and ``unclean_election`` are the settings in force, None if the log does not show them.
     """
 
     position: int
@@ -129,10 +129,10 @@ class FinalState:
 
     @property
     def waits_for(self) -> tuple[int, ...]:
-        """The brokers that can each bring an offline partition back.
+        """The brokers that an offline partition waits for: any one of them can be elected when it returns.
 
-        They are the ISR if it has members, else the ELR, else the last known leader. A broker that is no replica
-        cannot be elected.
+        They are the ISR if it has members, else the ELR, else the last known leader. Members that are not replicas
+        are left out, because they cannot be elected.
         """
         members = self.isr or self.elr or self.last_known_elr
         return tuple(broker for broker in members if broker in self.replicas)
@@ -155,7 +155,7 @@ EMPTY = -1
 
 @dataclass(frozen=True, slots=True)
 class LogTruncation:
-    """A truncation of a broker's log to an offset, at a time (ms since the epoch).
+    """A truncation of a broker's log to an offset, at a time (ms since the epoch; None if unknown).
 
     ``leader_epoch`` is the leader epoch in which the broker followed at that time.
     """
@@ -169,8 +169,8 @@ class LogTruncation:
 class ReplicaEnd:
     """The last known end of a replica's log.
 
-    - ``leo`` is the log end offset; with ``at_least``, the log may have grown since, or the last truncation to ``leo``
-      may have removed more.
+    - ``leo`` is the log end offset. With ``at_least`` it is not exact: the log may have grown since, or its last
+      truncation, to ``leo``, may have left a shorter log.
     - ``time`` (ms since the epoch) is None if unknown, or for a dump.
     - ``last_epoch`` is the leader epoch of the last record: ``EMPTY`` for an empty log, None if unknown.
     - ``leader_epoch`` is the latest leader epoch in which the broker led or followed, -1 if unknown.
@@ -223,10 +223,10 @@ class Controllers:
 MAX_POINTS = 240
 """The most points of one line: above this, every other point is left out."""
 MAX_LINES = 20_000
-"""The most lines of all partitions together."""
+"""The most lines (HWM or LEO of one broker in one broker's log) of all partitions; further lines are left out."""
 HWM, LEO = "HWM", "LEO"
 UNKNOWN = -1
-"""The offset of a point after which the HWM is unknown, because Kafka logs no follower's HWM."""
+"""The offset of a point after which the HWM is unknown, because a follower's advance of its HWM is not logged."""
 
 
 @dataclass(slots=True)
@@ -244,7 +244,7 @@ class Course:
     _left: int = 0
 
     def add(self, time: int, offset: int) -> None:
-        """Add a point. Above MAX_POINTS, leave out points, but keep those around decreases if they are few."""
+        """Add a point. Above MAX_POINTS, leave out points; if at most half of them are around decreases, keep those."""
         last = self.points[-1] if self.points else None
         if last == (time, offset) or (last is not None and offset == UNKNOWN == last[1]):
             return
@@ -340,7 +340,7 @@ def _said(event: events.BrokerEvent) -> Iterator[tuple[int, str, int]]:
 # Messages of one partition between brokers, controller and clients, which a timeline shows as arrows.
 
 CONTROLLER, CLIENT = "controller", "client"
-"""The senders and receivers of messages that are not brokers."""
+"""The senders and receivers that are not brokers."""
 FETCH, WRITE, PROPOSAL = "fetch", "write", "AlterPartition"
 
 
@@ -358,7 +358,10 @@ class ShownRequest(NamedTuple):
 
 
 class ShownAnswer(NamedTuple):
-    """The fields of a response. ``size`` is in bytes; ``offset`` is the first offset of a written batch."""
+    """The fields of a response. ``size`` is in bytes; ``offset`` is the first offset of a written batch.
+
+    ``diverging`` is the DivergingEpoch of a fetch response: a leader epoch and its end offset in the leader's log.
+    """
 
     error: str = ""
     hwm: int | None = None
@@ -404,7 +407,7 @@ class ShownMessage:
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 TOPIC, BROKER, CLUSTER = "topic", "broker", "cluster"
-"""Levels of a setting: of one topic, of one node, and the default of all."""
+"""Levels of a setting: one topic, one node, or the default of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +415,7 @@ class SettingChange:
     """One record of a setting, at an offset of the metadata log and a time (ms since the epoch).
 
     ``name`` is Kafka's name. ``resource`` is the topic or the node with the setting, empty for the cluster's default.
-    ``before`` and ``value`` are the values at this level in the log, None if not set or unknown.
+    ``before`` and ``value`` are the values at this level before and after the record, None if not set or unknown.
     """
 
     position: int

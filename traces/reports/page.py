@@ -35,7 +35,7 @@ from highwater.traces.reports.report import (
 _EXACT = 2**53
 """Whole numbers from this one on are written as text, because browsers do not represent them exactly."""
 _DEEP = 40
-"""Values below this nesting depth are cut."""
+"""Lists and objects nested deeper than this are written as "…"."""
 
 
 def as_json(value: Any) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 LIMIT_CHANGES = 500
-"""The most changes of a partition in its timeline."""
+"""The most changes of a partition in its timeline; later changes are only counted."""
 _WRITTEN = (
     "input", "kind", "profile", "rules", "operations", "records", "partitions", "changes", "skipped", "unexplained",
     "unexplained_count", "incidents", "final", "logs", "controllers", "findings", "findings_count", "unreliable_count",
@@ -47,13 +47,13 @@ _WRITTEN = (
 
 @dataclass
 class Timeline:
-    """The changes of one partition, in order: at most ``LIMIT_CHANGES`` of them, with the total number."""
+    """The first ``LIMIT_CHANGES`` changes of one partition, in order. ``total`` is the number of all its changes."""
 
     partition: str
     changes: list[PartitionChange] = field(default_factory=list)
     total: int = 0
     settings: list[SettingInForce] = field(default_factory=list)
-    """Changes of settings while the partition exists, at most ``LIMIT_CHANGES``."""
+    """The first ``LIMIT_CHANGES`` changes of settings while the partition exists."""
     courses: list[Course] = field(default_factory=list)
     """HWM and LEO of each broker, if there are brokers' logs."""
     messages: list[ShownMessage] = field(default_factory=list)
@@ -74,9 +74,10 @@ class Report:
 
     - ``operations`` counts lines, ``records`` metadata records, ``changes`` records that change a partition.
     - ``skipped`` counts ignored records or lines, by type.
-    - ``unexplained_count`` counts the lines that do not conform; ``unexplained`` has the first of them.
-    - ``findings_count`` counts violations by property; ``findings`` has the first of each property.
-    - ``doubts`` are gaps in the input. ``unreliable_count`` counts lines and violations after a gap.
+    - ``unexplained_count`` counts the lines that do not conform; ``unexplained`` has the first ``LIMIT`` of them.
+    - ``findings_count`` counts violations by property; ``findings`` has the first ``LIMIT`` of each property.
+    - ``doubts`` are gaps in the input. ``unreliable_count`` counts nonconforming lines and violations that a gap
+      makes unreliable.
     - ``damage`` has the places after which the input could not be read. ``notes`` are remarks on the input.
     - ``figures`` are totals by name, such as milliseconds under min ISR. ``timelines`` are filled on request.
     - ``final`` has the partitions that are offline or violate a property at the end of the input.
@@ -196,7 +197,7 @@ _DOUBTS, _PARTITIONS = 4, 3
 _WIDTH, _STATE_WIDTH = 160, 600
 """The most characters of a value, and of a state of a partition or broker."""
 _DEEP = 20
-"""Values below this nesting depth are cut."""
+"""Values nested deeper than this are shown as "…"."""
 _INCIDENTS, _IN_FULL, _COMMANDS = 6, 2, 4
 """Limits of the summary: incidents after the first, incidents in full, and commands of a step."""
 _NAME = 300

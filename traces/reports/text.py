@@ -17,7 +17,7 @@ KEPT = 2
 WIDEST = 120
 """The most columns used, as longer lines are hard to read on a wide terminal."""
 _LEAST = 20
-"""The least columns of a text, even after a long head."""
+"""The least columns for the text after ``head`` in ``fold``; a long ``head`` widens the line."""
 
 
 def brokers(members: Iterable[int]) -> str:

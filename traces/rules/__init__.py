@@ -1,1 +1,1 @@
-"""The model's decisions and log rules as functions of Python values, and the rules of each Kafka version."""
+"""The model's controller and rules about logs as functions of Python values, and the rules of each Kafka version."""

@@ -66,7 +66,7 @@ class VersionRules:
     - ``elr``: levels of eligible.leader.replicas.version; None is a log without the feature.
     - ``stands_in``: True if no profile covers these levels; ``profiles`` are then the closest ones.
     - ``code``: the highest levels that the modelled Kafka code supports. Newer code can decide differently.
-    - ``by_code``: the entry applies only if all controllers run the code in ``code``.
+    - ``by_code``: the entry applies only if every controller reports exactly the levels in ``code`` as supported.
     """
 
     metadata: range
@@ -191,7 +191,7 @@ def _version(features: Mapping[str, int], controllers: Controllers) -> VersionRu
 
 
 class Narrowed(NamedTuple):
-    """A note that only some of the possible sets of rules explain a partition's changes, from an offset on.
+    """A note that only some of the possible sets of rules explain a partition's changes up to ``offset``.
 
     ``tags`` are indices of these sets in ``Agreement.versions[version]``. ``partition`` is empty for a broker's
     registration.

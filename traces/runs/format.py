@@ -3,7 +3,7 @@
 The first line names the protocol; each later line is an observed step (``trace.schema.json``, docs/trace-format.md).
 A path names a part of the state (``brokers[1].hwm``). Here a state is a tuple of whole numbers, its scalars; a value
 at a path determines scalars or bounds of them. ``LineReader`` finds the action instances that a line can mean, and
-the states that fit the line.
+the scalars that the line determines.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ class TraceMeta:
 
 @dataclass(frozen=True)
 class StepLine:
-    """An observed step as it is in the file; ``time_ms`` is only reported. Step 0 is the state at the start."""
+    """An observed step as it is in the file. Step 0 is the state at the start.
+
+    ``action`` None stands for any action. ``time_ms`` appears only in reports.
+    """
 
     place: Place
     step: int
@@ -487,7 +490,7 @@ class Expected:
     def recorded(self, basis: Scalars, state: Scalars) -> Scalars:
         """``state``, changed to agree with all values that the line records or declares unchanged (``basis``).
 
-        The changes are the differences between model and recording.
+        The scalars that differ from ``state`` are those in which the model differs from the recording.
         """
         after = list(state)
         for leaf, value in zip(self.kept, basis, strict=True):

@@ -366,7 +366,7 @@ def _from_start(
 # --- protocols -------------------------------------------------------------------------------------------
 
 MAX_CHOICES = 4000
-"""The most actions, counted once for each choice of parameter values, of a trace's model."""
+"""The most pairs (action, parameter values) that a trace's model may have."""
 
 
 def model_for(

@@ -212,7 +212,7 @@ class Walk:
 def random_walk(model: Model, depth: int, seed: int) -> Walk:
     """The first walk that the reference engine takes with this seed.
 
-    The walk ends after ``depth`` states, if no step within the bounds is enabled, or if a property is violated.
+    The walk ends when it has ``depth`` states, when no step within the bounds is enabled, or at a violation.
     """
     interpreter = Interpreter(model)
     dice = random.Random(f"{seed}/0")

@@ -4,7 +4,7 @@
 - ``entries`` runs an entry and extracts its facts.
 - ``gating`` chooses and orders the entries, and explains differences.
 - ``comparison`` runs entries in parallel within the budget, and decides what is the same, renamed or different. It
-  also finds larger scenarios that reach a state in which two revisions differ.
+  also finds other scenarios that reach a state in which two revisions differ.
 - ``sources`` has the effects of changes in the source.
 - ``report`` writes the report, for people and as JSON.
 

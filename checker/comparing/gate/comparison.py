@@ -124,7 +124,7 @@ class EntryVerdict:
 
     @property
     def graph_changed(self) -> bool:
-        """True if the model's expressions differ from the baseline's; False if they are equal or unknown."""
+        """True if the model's fingerprint differs from the baseline's; False if the entry has no facts to compare."""
         facts = self.ran.facts
         return facts is not None and self.before is not None and facts.get(GRAPH) != self.before.get(GRAPH)
 
@@ -298,10 +298,10 @@ TOGETHER = 8
 def seek(
     explained: Sequence[Comparison], entries: Sequence[GateEntry], baseline: Baseline, old: Revision
 ) -> None:
-    """Search other scenarios for states in which a changed action differs, if it did the same in its own scenario.
+    """Search other scenarios for states in which the revisions of an action differ.
 
-    ``explained`` has the comparisons with the revision ``old``. A difference found is added to its
-    ``ActionChange``.
+    The search is only for actions whose revisions do the same in every state of their own scenario. ``explained`` has
+    the comparisons with the revision ``old``. A difference found is added to its ``ActionChange``.
     """
     deadline = time.monotonic() + SECONDS
     for found in explained:

@@ -37,7 +37,8 @@ SCENARIO, PROOF = "scenario", "proof"
 class GateEntry:
     """A scenario or a proof to run. ``scenario`` is a name, or a path below ``root`` that ends in ``.toml``.
 
-    A proof's ``parameters`` and ``rules`` override the scenario's. With ``unbounded``, epochs have no bound.
+    A proof's ``parameters`` and ``rules`` override the scenario's. With ``unbounded``, numbers that a parameter bounds
+    have no bound (``highwater prove --epochs unbounded``).
     """
 
     kind: str
@@ -109,13 +110,14 @@ def rules_on_nowhere(entries: Sequence[GateEntry]) -> list[str]:
 
 
 Facts = dict[str, Any]
-"""The facts of an entry by key: texts, numbers and truth values, or tables of them by name. A scenario has its
-verdict, its numbers of states and levels, and the model's fingerprint. If all properties hold, it also has the
-other counts of the search, otherwise the depth of each violated property. ``reachable`` has the depth of each
-reached goal. A proof has its verdict, the model's fingerprint, and the actions that do not preserve each property."""
+"""The facts of an entry by key: texts, numbers and truth values, or tables of them by name. A scenario has its verdict,
+its numbers of states and levels, and the model's fingerprint. If all properties hold and all states were explored, it
+also has the other counts of the search; if not, the depth of each violated property. ``reachable`` has the depth of
+each reached goal. A proof has its verdict, the model's fingerprint, and the actions that do not preserve each
+property."""
 
 TABLES = ("violated", "reachable", "actions", "premises", "cut", "properties")
-"""The keys whose value is a table, by the names of properties, actions or bounds."""
+"""The keys whose value is a table. The keys of a table are names of properties, actions or bounds."""
 NUMBERS = (
     "distinct_states",
     "depth",

@@ -37,7 +37,7 @@ _PROOF_COST = 5_000_000
 
 @dataclass(frozen=True)
 class Options:
-    """How a gate runs. ``budget`` is in seconds; ``explain`` is the number of scenarios to explain.
+    """How a gate runs. ``budget`` is in seconds (None: no limit). At most ``explain`` scenarios are explained.
 
     With ``strict``, a source change that no scenario detects fails the gate. ``reuse`` decides whether the facts of
     unchanged entries are taken from an earlier gate.
@@ -98,8 +98,8 @@ class Gate:
     def unseen(self) -> list[str]:
         """The source changes that no scenario detects, as text. A strict gate fails if there is one.
 
-        A scenario with the effect UNREACHED is listed by name instead, if no source change accounts for it: none
-        has the effect UNREACHED, DIFFERENT or UNKNOWN. ``source_unknown`` comes last, if it is not empty.
+        If no source change has the effect UNREACHED, DIFFERENT or UNKNOWN, the names of the scenarios with the effect
+        UNREACHED follow. ``source_unknown`` comes last, if it is not empty.
         """
         found = [str(text) for text in self.texts if text.effect in sources.STRICT]
         if not {text.effect for text in self.texts} & {Effect.UNREACHED, Effect.DIFFERENT, Effect.UNKNOWN}:
@@ -367,7 +367,7 @@ def _explain_by_history(
 
 
 def _to_explain(gate: Gate, options: Options) -> list[EntryVerdict]:
-    """The verdicts to explain, on scenarios with changed expressions: those that do not pass. If all pass, all of them.
+    """The verdicts to explain: among scenarios with changed expressions, those that do not pass; if all pass, all.
 
     The smallest scenarios come first; at most ``options.explain`` are returned.
     """

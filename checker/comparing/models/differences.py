@@ -47,7 +47,7 @@ class ActionChange:
 
     The counts are numbers of pairs (state, parameter values): ``gained`` are enabled only now, ``lost`` were enabled
     only before, ``otherwise`` now lead to another state. ``examples`` has one example of each kind of difference, in
-    the shallowest state.
+    the shallowest state, or one example in the state of ``unreached``.
     """
 
     action: str
@@ -63,7 +63,8 @@ class ActionChange:
     asked: bool = False
     examples: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    """A state in which the action differs, if no reached state shows a difference: the changes from the initial one."""
+    """A state in which the action differs and that the scenario does not reach, as changes of the initial state. Empty
+    if a reached state shows a difference, or if no such state is known."""
     beyond: str = ""
     """"none" if the action does the same in every other state; the reason if the solver gave no answer; else ""."""
     reached_by: str = ""

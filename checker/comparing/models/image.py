@@ -1,12 +1,13 @@
 """A program that writes the models of scenarios, traced by the source of one revision, as JSON.
 
-``python -I -c SOURCE ROOT`` reads requests from standard input, a line of JSON each: ``scenario``, with overriding
-``parameters`` and ``rules``; ``proof``: with the helpers of a proof. It writes one line of JSON for each. ROOT comes
-first on ``sys.path``, so the Highwater in ROOT is imported. The program runs in a process of its own, and depends on
-little that revisions may change.
+``python -I -c SOURCE ROOT`` reads requests from standard input, a line of JSON each: ``scenario`` is a name,
+``parameters`` and ``rules`` override the scenario's, and ``proof`` true adds the helpers of a proof. It writes one line
+of JSON for each request. ROOT comes first on ``sys.path``, so the Highwater in ROOT is imported. The program runs in a
+process of its own, and depends on little that revisions may change.
 
 ``python -I -c SOURCE ROOT PIECES`` instead writes the pieces of code that no request executes. PIECES is a file with
-the pieces by file: line, column, last line, last column, and True for a statement.
+the pieces by file, each as a list: line, column, last line, last column, and true for a statement, false for an
+expression.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def image(model: Any, asked: Any) -> dict[str, Any]:
 
 
 def _stated(stated: Any) -> dict[str, Any]:
-    """The source and meaning of a property, and whether it is a goal. Older revisions have no goals."""
+    """A property's source (its rule numbers) and meaning, and True if it is a goal. Older revisions have no goals."""
     return {"source": stated.source, "meaning": stated.meaning, "goal": getattr(stated, "goal", False)}
 
 

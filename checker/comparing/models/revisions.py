@@ -169,7 +169,8 @@ class RestoredModel(Model):
     def __init__(self, image: Image, state: Struct | None = None, order: Sequence[int] | None = None):
         """Rebuild the model from its image.
 
-        With ``state``, states have the layout of this type, and ``order`` has the new index of each scalar.
+        With ``state``, states have the layout of this type, and ``order`` has the new index of each scalar of the
+        image. Without ``state``, they keep the image's own layout.
         """
         own = _type(image["state"])
         assert isinstance(own, Struct)

@@ -177,7 +177,7 @@ def _levels(explored: Explored) -> int:
 def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
     """A shortest run to state number ``state``, replayed by the interpreter.
 
-    A page draws the run with the drawing of ``drawn.protocol``.
+    The HTML page draws the run as ``drawn.protocol`` defines it, because a restored model has no drawing.
     """
     model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
@@ -281,7 +281,7 @@ def _setting(value: object) -> str:
 def _order(before: Sequence[Leaf], after: Sequence[Leaf]) -> list[int] | None:
     """The present index of each former scalar; None if the states have other scalars.
 
-    Scalars are matched by path, or by position if the paths differ but the sequence of kinds is equal.
+    Scalars are matched by path; if the paths differ, by position. Matched scalars must have equal sorts and ranges.
     """
     kinds = [[(leaf.sort, leaf.low, leaf.high) for leaf in leaves] for leaves in (before, after)]
     paths = {leaf.path: i for i, leaf in enumerate(after)}

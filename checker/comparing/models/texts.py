@@ -21,7 +21,7 @@ _LAYOUT = "other words, formatting or order"
 class TextChange:
     """A definition that is new, gone, moved, renamed or changed. ``line`` is its present line (0: it is gone).
 
-    - ``same_code``: True if only the place, the words or local names of the definition differ
+    - ``same_code``: True if only the place, name, prose, annotations or local names of the definition differ
     - ``data``: True if a table, a decorator or a default value differs; any code may read these
     - ``before``, ``now``: the pieces of code that differ, in the former and in the present source
     """
@@ -55,7 +55,7 @@ class _Definition:
     line: int
     meaning: str
     code: str
-    """The definition's code without texts, and with numbers in place of local names."""
+    """A function's code without prose, and with numbers in place of local names; "" for a class or a table."""
     header: str
     """The code that runs when the module is loaded: decorators and defaults of a function, or a whole table."""
 

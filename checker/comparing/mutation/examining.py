@@ -59,9 +59,10 @@ How = Annotated[str, Meta(pattern=f"^({'|'.join((VIOLATED, HOLDS, LEAVES, SAME_C
 class MutantResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The verdict of one scenario on a mutant.
 
-    - ``property``: the property that kills the mutant, at ``depth``. If ``how`` is HOLDS: the names of several
-      properties; if it is LEAVES: a message
-    - ``count``: the first count that differs: ``found`` instead of ``expected`` (None: more states than the limit)
+    - ``property``: the property that kills the mutant, at ``depth``. If ``how`` is HOLDS: the properties whose
+      expected violation is missing; if it is LEAVES: the error message
+    - ``count``: the name of the first count that differs. It is ``found`` instead of ``expected``; ``expected`` None
+      means more states than the limit
     - ``differs``: the depth of the first state in which the mutant takes another step than the protocol
     - ``liveness``: True if only liveness properties were checked
     """
@@ -94,7 +95,7 @@ def counts_of(result: SearchResult) -> dict[str, int]:
 
 
 def is_finished(result: SearchResult) -> bool:
-    """True if a search explored all states, or ended because every checked property is violated."""
+    """True if a search explored all states, or its violations ended it; False after a limit or an interruption."""
     return result.stopped_by in (None, "violation")
 
 
@@ -302,7 +303,7 @@ class _Content(Struct, forbid_unknown_fields=True):
 
 @dataclass
 class Record:
-    """A mutant, the actions that it changes, and its results by (position, name) of the scenario."""
+    """A mutant, the actions that it changes, and its results by (position of the part, name of the scenario)."""
 
     mutant: Mutant
     protocol: str
@@ -311,7 +312,11 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """The verdict over all scenarios, one of ``VERDICTS``."""
+        """The verdict over all scenarios, one of ``VERDICTS``.
+
+        KILLED, or else NOTICED, if any scenario has this verdict; EQUIVALENT if all have it; NOT_COMPARED without
+        results; else SURVIVED.
+        """
         kinds = {r.kind for r in self.results.values()}
         if not kinds:
             return NOT_COMPARED

@@ -157,8 +157,8 @@ class MutantRuntime(LinkRuntime):
     def _differ(self) -> str:
         """Write ``@differ(context)``, which finds for each mutant the first state in which a step differs.
 
-        A step differs if it leads elsewhere, is pruned elsewhere, leaves a type, or cannot be taken. Mutants with
-        such a state are moved to the end of the arrays.
+        A step differs if mutant and protocol reach different states by it or prune it at different bounds, or if it is
+        enabled or leaves its type in only one of them. Mutants with such a state are moved to the end of the arrays.
         """
         f = FunctionText("void @differ(ptr %context)")
         states, start, end = self._pointer(f, "states"), self._number(f, "start"), self._number(f, "end")

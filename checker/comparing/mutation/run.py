@@ -1,8 +1,8 @@
 """Distribute scenarios to processes, the smallest first. A mutant that a scenario kills is skipped in later scenarios.
 
 Liveness comes after all safety properties, because it needs a graph for each mutant. A report names the first
-scenario that kills a mutant. This scenario is the same for any number of processes, because no earlier scenario skips
-the mutant.
+scenario that kills a mutant. This scenario is the same for any number of processes, because a scenario skips only
+mutants that an earlier scenario has killed.
 """
 
 from __future__ import annotations
