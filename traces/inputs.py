@@ -220,7 +220,7 @@ def _files(directory: Path) -> list[Path]:
 def _raft_together(found: Sequence[Input]) -> list[Input]:
     """Join a cluster's raft logs to one input.
 
-    A cluster's logs are in one directory, or in sibling directories of which each has the logs of one node only.
+    A cluster's logs are in one directory, or in sibling directories with the logs of one node each.
     """
     files = [i.path for i in found if i.kind == RAFT_LOG]
     nodes: dict[Path, set[int | None]] = {}

@@ -628,7 +628,7 @@ class _Table:
         return KafkaRequest(op, expect, ("register", (number, clean)) if usual else None)
 
     def register_in_part(self, number: int, clean: bool) -> Iterator[KafkaRequest]:
-        """Registrations of which the controller writes only partition changes: it fails before the broker's record."""
+        """Registrations during which the controller fails: it writes partition changes, but no record of the broker."""
         op = {"name": "registerBroker", "broker": number, "clean": clean, "environment": True}
         choices: list[tuple[int, ...] | None] = [None]
         if isinstance(self.p, Topic):

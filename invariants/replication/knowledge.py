@@ -18,7 +18,8 @@ from highwater.model.replication import Replication
 
 BEYOND = (
     "duplicates", "losses", "elections", "reassignments", "min_isr_changes", "downgrades", "upgrades",
-    "flag_changes", "recovery", "unclean_election", "metadata_in_flight", "late_fetches",
+    "flag_changes", "recovery", "unclean_election", "metadata_in_flight", "late_fetches", "unseen_stops",
+    "early_stops", "shutdown_requests", "old_disks",
 )  # fmt: skip
 """Scenario parameters for which the helper invariants are not stated, because some do not hold."""
 

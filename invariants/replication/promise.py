@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from highwater.invariants.replication.histories import history
-from highwater.invariants.replication.knowledge import helper, spent
+from highwater.invariants.replication.knowledge import CRASHES, helper, spent
 from highwater.model.language import Seq, SeqValue, State, all_of, implies, least, total, where
 from highwater.model.language.refinement import Mapped, refines
 from highwater.model.language.values import Number, Truth, as_bool
@@ -31,16 +31,21 @@ def tolerated(m: Replication) -> dict[str, int]:
     }
 
 
+CLEAN_OUTAGES = ("fencings", "controlled_shutdowns", "unseen_stops", "early_stops")
+"""The budgets of outages in which a broker keeps its log."""
+
+
 def is_void(m: Replication, s: State) -> Truth:
     """P1. True if the promise no longer applies: too many brokers lost data, or an election can have been unclean.
 
     Too many means at least as many as the promise's min ISR (``tolerated``). The state does not record whether an
     election was unclean. So after the first unclean shutdown the promise is void in two cases: the configuration allows
-    unclean elections, or an operator has requested an election that may be unclean. An unclean election without an
-    earlier unclean shutdown does not void the promise, although it can lose committed records.
+    unclean elections, or an operator has requested an election that may be unclean. If the controller elects uncleanly
+    without an unclean recovery (966.14), every fencing and clean stop counts as an unclean shutdown here.
     """
     lost = spent(m, s, "lossy_crashes", "disk_losses")
-    failed = spent(m, s, "crashes", "lossy_crashes", "disk_losses") > 0
+    elects = m.p.unclean_election and (m.p.flag_changes or not m.ever_on("unclean_recovery"))
+    failed = spent(m, s, *CRASHES, *(CLEAN_OUTAGES if elects else ())) > 0
     asked = as_bool(m.p.unclean_election)
     if m.p.risky_elections:
         asked = asked | (spent(m, s, "elections") > 0)

@@ -150,6 +150,21 @@ def test_losses_that_an_unclean_election_may_take_are_seen(monkeypatch: pytest.M
     assert example.abstract.steps[-1].changes == {"log": ([0], [])}
 
 
+def test_without_unclean_recovery_the_promise_ends_with_the_first_outage() -> None:
+    """Kafka 4.2: the last ISR member shuts down cleanly, and a broker outside the ISR is elected."""
+    parameters = {
+        "brokers": 2,
+        "replication_factor": 2,
+        "initial_isr": 2,
+        "min_isr": 1,
+        "controlled_shutdowns": 2,
+    }
+    overrides = {"profile": "kafka_4_2", "parameters": {**parameters, "unclean_election": 1}}
+    result = searched(model_of("replication/small-messages", **overrides), 10_000)
+    assert not result.violations
+    assert result.depth > 6
+
+
 def test_the_promise_depends_on_order_and_values() -> None:
     def backwards(m: Any, s: Any, honest: Any) -> Any:
         """The log with its two records swapped."""

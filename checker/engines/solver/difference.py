@@ -33,7 +33,7 @@ from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")
 SHORT = 64
-"""The longest interval of a scalar (high minus low) of which ``nearest_state`` tries all values."""
+"""The longest interval of a scalar (high minus low) for ``nearest_state`` to try all its values."""
 
 
 @dataclass(frozen=True)
