@@ -434,7 +434,7 @@ class Result:
             yield f"{self.outside_states:,} of these states are outside the bounds: checked, not expanded"
         so_far = " before the search stopped" if self.stopped_by else ""
         if self.never_enabled:
-            yield f"never enabled{so_far}: {', '.join(self.never_enabled)}"
+            yield f"never taken{so_far}: {', '.join(self.never_enabled)}"
         if out := self.ruled_out:
             names = ", ".join(out) if len(out) <= 3 else f"{len(out)} actions, listed in the JSON"
             yield f"impossible with these parameters: {names}"

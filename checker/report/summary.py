@@ -267,7 +267,7 @@ def attention(results: Sequence[Result]) -> Iterator[str]:
     yield total([result.checked for result in results])
     counted = {
         "check a property vacuously (its premise never holds)": sum(bool(o.never_met) for o in results),
-        "have an action that is never enabled": sum(bool(o.never_enabled) for o in results),
+        "have an action that is never taken": sum(bool(o.never_enabled) for o in results),
         "prune steps at a bound": sum(any(o.cut.values()) for o in results),
     }
     some = [f"{number} {what}" for what, number in counted.items() if number]

@@ -1,6 +1,6 @@
-"""Vacuity in a scenario: actions that are never enabled, and properties that are constant.
+"""Vacuity in a scenario: actions that are never taken, and properties that are constant.
 
-A mistake in a protocol's text often has no other sign: an action is never enabled, and the verdict is "holds". But
+A mistake in a protocol's text often has no other sign: an action is never taken, and the verdict is "holds". But
 most vacuous actions are intended: the scenario allows no crash, for example, or leaves a feature out. So the protocol
 is also traced with other parameters, and with rules off. An action that is possible there is *withheld* by the
 scenario. An action whose guards read values that only withheld actions write is withheld, too. Every other vacuous
@@ -93,7 +93,7 @@ def constant_properties(model: Model) -> dict[str, str]:
 def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuous, ...]:
     """Warnings about vacuous actions and properties that the scenario does not expect.
 
-    There is no warning about an action that other parameters or rules allow. An action counts as never enabled only
+    There is no warning about an action that other parameters or rules allow. An action counts as never taken only
     if every state was explored.
     """
     expectation = request.scenario.expectation
@@ -107,8 +107,8 @@ def vacuous(model: Model, request: Request, result: SearchResult) -> tuple[Vacuo
     if impossible or never:
         withheld = _withheld(model, request, never)
         told += [_impossible(model, name) for name in impossible if name not in withheld]
-        why = "no reachable state enables it"
-        told += [Vacuous(NEVER_TAKEN, n, f"{n} is never enabled: {why}") for n in never if n not in withheld]
+        why = "no reachable state enables it, or a bound prunes its steps"
+        told += [Vacuous(NEVER_TAKEN, n, f"{n} is never taken: {why}") for n in never if n not in withheld]
     return tuple(told)
 
 

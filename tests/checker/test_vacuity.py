@@ -122,7 +122,7 @@ def box(tmp_path: Path) -> Any:
     ("more", "kind", "name", "said"),
     [
         (GHOST, "impossible", "vanish", "can never be enabled: false in every state: 'the number is large'"),
-        (IDLE, "never taken", "wait", "is never enabled: no reachable state enables it"),
+        (IDLE, "never taken", "wait", "is never taken: no reachable state enables it, or a bound prunes its steps"),
     ],
 )
 def test_an_action_without_effect_causes_a_warning(
@@ -171,14 +171,14 @@ def test_similar_warnings_share_one_line(highwater: Command, box: Any) -> None:
 
 
 def test_actions_excluded_by_parameters_cause_no_warning(highwater: Command, box: Any) -> None:
-    """Without faults, fall and empty are impossible and mend is never enabled; none causes a warning."""
+    """Without faults, fall and empty are impossible and mend is never taken; none causes a warning."""
     ran = highwater("check", box())
     assert (ran.status, ran.err) == (0, "")
-    assert "never enabled: mend" in ran.out
+    assert "never taken: mend" in ran.out
     assert "impossible with these parameters: empty, fall" in ran.out
     granted = highwater("check", box(), "--set", "faults=1", "--set", "reset=1")
     assert (granted.status, granted.err) == (0, "")
-    assert "never enabled" not in granted.out
+    assert "never taken" not in granted.out
 
 
 def test_actions_that_default_parameters_allow_cause_no_warning(highwater: Command, box: Any) -> None:

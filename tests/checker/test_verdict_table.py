@@ -162,11 +162,11 @@ def test_notes_of_several_are_counts_and_of_one_all_of_them() -> None:
     assert list(summary.attention([second])) == [checked]
     assert list(summary.attention([first, second])) == [
         "checked: 4 invariants, 8 step properties; 2 of 2 scenarios leave some declared property out",
-        "of 2 scenarios 1 have an action that is never enabled, 1 prune steps at a bound (--verbose lists them)",
+        "of 2 scenarios 1 have an action that is never taken, 1 prune steps at a bound (--verbose lists them)",
     ]
     alone = str(first).splitlines()
     assert "  pruned at a bound: 5 steps at log_size" in alone
-    assert "  never enabled: lose" in alone
+    assert "  never taken: lose" in alone
 
 
 def test_many_scenarios_are_summed_up_by_protocol(
