@@ -55,7 +55,7 @@ def coverage(
     verbose: bool,
     quiet: bool,
 ) -> Status:
-    """Evaluate every guard, branch and rule in the states of explored SCENARIOs or replayed TRACEs.
+    """Report which guards, branches and rules are exercised in the states of SCENARIOs and TRACEs.
 
     A TRACE is a file in the format highwater-trace-1. All arguments are of one protocol and give one report. Limits
     apply to each SCENARIO.

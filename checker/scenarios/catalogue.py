@@ -193,7 +193,10 @@ def load_file(path: Path) -> Definition:
 
 @contextmanager
 def blaming(file: Path | None) -> Iterator[None]:
-    """While inside, an exception in a user's own file becomes a one-line InputError with file and line."""
+    """Context manager: an exception in the user's ``file`` becomes a one-line InputError with file and line.
+
+    None: there is no such file, and exceptions pass unchanged.
+    """
     try:
         yield
     except (InputError, LanguageError, KeyboardInterrupt):

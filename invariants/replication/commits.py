@@ -63,7 +63,7 @@ def _epoch(s: State, b: Number) -> Number:
 
 
 def _fetched(m: Replication, s: State, leader: Number, f: Number, offset: int) -> Truth:
-    """True if a leader knows that follower ``f`` has the record at ``offset``, or will know from a fetch in flight."""
+    """True if the leader knows that follower ``f`` has the record at ``offset``, or will by a fetch in flight."""
     recorded, request, log = s.brokers[leader].followers[f].leo, s.fetch_requests[f], s.brokers[leader].log
     fetch = request.value
     comes = request.is_some & (fetch.leader == leader) & (fetch.leader_epoch == _epoch(s, leader))

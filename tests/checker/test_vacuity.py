@@ -122,7 +122,12 @@ def box(tmp_path: Path) -> Any:
     ("more", "kind", "name", "said"),
     [
         (GHOST, "impossible", "vanish", "can never be enabled: false in every state: 'the number is large'"),
-        (IDLE, "never taken", "wait", "is never taken: no reachable state enables it, or a bound prunes its steps"),
+        (
+            IDLE,
+            "never taken",
+            "wait",
+            "is never taken: no reachable state enables it, or a bound prunes its steps",
+        ),
     ],
 )
 def test_an_action_without_effect_causes_a_warning(

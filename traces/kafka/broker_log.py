@@ -262,7 +262,7 @@ class _Line:
         return self.path, self.line, self.time_ms, broker, groups.get("topic", ""), partition
 
     def wrong(self, name: str, message: str) -> TraceError:
-        """A TraceError about a part of this line, for the caller to raise."""
+        """A TraceError about the part ``name`` of this line, for the caller to raise."""
         return TraceError(self.path, self.line, name, message)
 
     def has(self, name: str) -> bool:

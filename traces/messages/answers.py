@@ -337,7 +337,7 @@ def answered(
 
 
 def _heard(led: Leadership, fetch: Fetch, asked: Asked) -> bool:
-    """Record a fetch that the leader can have read. Returns True if it is the follower's latest fetch."""
+    """Record a fetch that the leader may have read. Returns True if it is the follower's latest fetch."""
     known = led.heard.get(fetch.replica)
     is_last = known is None or known.taken <= fetch.line.taken
     if is_last:

@@ -151,9 +151,9 @@ class Node:
         return begins <= fetch.line.answered and fetch.line.answered < ends
 
     def _was_under_way(self, history: History, epoch: int) -> bool:
-        """True if this broker led in ``epoch`` before the leadership that it has now.
+        """True if this broker led in ``epoch``, before its present leadership.
 
-        A fetch of that epoch can then still have been in flight.
+        If so, a fetch of that epoch may still have been in flight.
         """
         led = self.led.get(history.number)
         begins = None if led is None or epoch >= led.epoch else history.begins(epoch)

@@ -185,7 +185,10 @@ class Histories:
         offsets: Sequence[int],
         time: int,
     ) -> None:
-        """Record each change in a transition; ``brokers`` are the brokers of its spans' slots."""
+        """Record each change in a transition, which one batch at ``time`` (ms since the epoch) caused.
+
+        ``brokers`` has the broker of each slot in the transition's spans, ``offsets`` the offset of each observation.
+        """
         if transition.is_plain and transition.changes and len(transition.spans) == 1:
             self.change(partition, transition, offsets[transition.spans[0].last], time)
             return

@@ -139,8 +139,8 @@ def rule_sets(
 def newer_than_profiles(features: Mapping[str, int], controllers: Controllers) -> str | None:
     """The reason why no profile covers these features; None if a profile does.
 
-    The levels that ``controllers`` support identify the code that decided. Newer code can decide differently at the
-    same levels, and an unknown feature can change decisions.
+    The feature levels that ``controllers`` support tell which version of Kafka decided. A newer version can decide
+    differently at the same levels, and an unknown feature can change decisions.
     """
     supported: dict[str, int] = {}
     for levels in controllers.values():

@@ -201,9 +201,9 @@ class _Walk:
                 self._go(nearest(self.steps, self.at, self._inside, lambda s: s == self.entry))
 
     def _serve(self, weak: Bits, strong: Bits) -> None:
-        """Go to the nearest state that disables one of the weak groups or has a step of one of the groups.
+        """Go to the nearest state that disables a group in ``weak``, or that has a step of a group in either.
 
-        Then take a step of a group that is still open, if there is one.
+        Then take a step of a group in either that the loop has not taken a step of, if there is one.
         """
         self._go(nearest(self.steps, self.at, self._inside, lambda s: self._serves(s, weak, strong)))
         self._take(weak | strong)

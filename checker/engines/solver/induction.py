@@ -68,7 +68,7 @@ class Preserved:
 
 @dataclass
 class InductionResult:
-    """One verdict for each action and property, in the order of the model.
+    """One verdict for each pair of an action and a property, in the order of the model.
 
     ``stopped_by`` is None if the check finished. Otherwise it is the reason why the check ended early, and some
     verdicts are missing.

@@ -1,8 +1,8 @@
 """The automaton of belief states: each transition is explained once by the model's actions, and then looked up.
 
-Its states are belief states, its symbols observations with slots for brokers. An observation gets its symbol once for
-each binding of slots to brokers, and a belief state its transition once for each word of symbols. Both tables stay
-small, however many partitions and records a log has.
+Its states are belief states. Its symbols are observations with slots in place of brokers, and a word is the symbols of
+one batch about one partition. Two tables are filled when needed: the symbol of each observation under a binding of
+slots to brokers, and the transition of each belief state by a word. Partitions share their entries.
 
 ``Explanation`` finds the controller's decisions that lead to the observations of one batch about a partition.
 """

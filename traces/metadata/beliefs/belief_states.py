@@ -378,7 +378,10 @@ class BeliefStates:
         return self.belief(slots, frozenset(states), observed)
 
     def _partition(self, observed: Observed, tag: int) -> dict[str, Any]:
-        """The partition as the model has it. The rules determine how LastKnownElr is read."""
+        """The observed partition as plain fields of the model's state.
+
+        ``tag`` is the number of a set of rules, which determines how LastKnownElr is read.
+        """
         return observed.to_plain("last_known_leader" in self.rules[tag] and len(observed.last_known_elr) == 1)
 
     def created(self, replicas: Slots, flags: Iterable[Flags]) -> Observed:

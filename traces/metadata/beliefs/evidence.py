@@ -253,7 +253,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BrokerChange:
-    """An event of a broker. ``kind`` is one of the kinds of ``Evidence``; ``flags`` are the flags afterwards.
+    """An event of a broker. ``kind`` is one of the kinds of ``Evidence``; ``flags`` are the broker's afterwards.
 
     ``offline``: the broker's replica of the partition is in an offline log directory afterwards. It matters only for
     the kinds in ``PLACING``.
