@@ -28,9 +28,13 @@ def often(usual: int, whole: int) -> int:
     return whole if WHOLE else usual
 
 
+whole_only = pytest.mark.skipif(not WHOLE, reason="only with HIGHWATER_TESTS=whole")
+"""A mark of a slow test that runs only with HIGHWATER_TESTS=whole."""
+
+
 def largest(reason: str) -> tuple[pytest.MarkDecorator, ...]:
     """Marks of a test that runs only with HIGHWATER_TESTS=whole."""
-    return slow(reason), pytest.mark.skipif(not WHOLE, reason="only with HIGHWATER_TESTS=whole")
+    return slow(reason), whole_only
 
 
 def slow(reason: str) -> pytest.MarkDecorator:

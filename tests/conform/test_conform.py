@@ -25,7 +25,7 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.graph import values_of
 from highwater.model.replication.controller.rules import PROFILES, RULES
-from tests.slow import slow
+from tests.slow import largest, often, slow
 
 SMALL = "replication/controller/reach-kafka-4.2"
 LEVELS = "replication/controller/small-kafka-4.2-levels"
@@ -151,7 +151,10 @@ def test_a_sample_of_a_scenario_gets_kafkas_answers(
 
 
 @slow("every state of the standard scenarios with the profile, where the fast tests take a sample")
-@pytest.mark.parametrize("name", [LEVELS, INDEX, OPERATOR])
+@pytest.mark.parametrize(
+    "name",
+    [LEVELS, *(pytest.param(name, marks=largest("millions of requests")) for name in (INDEX, OPERATOR))],
+)
 def test_a_whole_scenario_gets_kafkas_answers(kafka: Path, tmp_path: Path, name: str) -> None:
     status, found, output = run(kafka, tmp_path, name, "--other-paths")
     assert (status, found["scenarios"][0]["differences"]) == (0, []), output
@@ -209,7 +212,7 @@ UNNOTICED = {
 
 
 @slow("a comparison for each rule of the controller, some of a million requests")
-@pytest.mark.parametrize("rule", sorted({*RULES} - UNNOTICED))
+@pytest.mark.parametrize("rule", sorted({*RULES} - UNNOTICED)[:: often(4, 1)])
 def test_a_rule_that_kafka_has_otherwise_is_noticed(kafka: Path, tmp_path: Path, rule: str) -> None:
     turned = "off" if rule in PROFILES["kafka_4_2"].rules else "on"
     more = [f"--set={n}={v}" for n, v in WITH_FAILOVERS.items()] if rule == "leftover_elr_elects" else []

@@ -21,7 +21,7 @@ from highwater.checker.base.problems import InternalError
 from highwater.model.replication import Replication
 from highwater.model.truncation import Truncation
 from tests.docs.generated import generated
-from tests.slow import WHOLE, all_but, often, slow
+from tests.slow import WHOLE, all_but, largest, often, slow, whole_only
 
 QUICK = {
     "audit.md",
@@ -31,6 +31,7 @@ QUICK = {
     "rules.md",
     "truncation-rules.md",
 }
+LONG = {"gallery.md", "liveness.md"}
 SUBJECTS = list(subjects())
 
 
@@ -58,7 +59,14 @@ def test_a_row_of_the_rules_of_replication_is_found_again(number: int) -> None:
 
 
 @slow("repeats a fourth of a page's searches, or all")
-@pytest.mark.parametrize("name", [name for name in site.GENERATED if name != "replication-rules.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=largest("searches for minutes") if name in LONG else ())
+        for name in site.GENERATED
+        if name != "replication-rules.md"
+    ],
+)
 def test_a_page_is_found_again(name: str) -> None:
     with kept.in_mode(kept.Mode.AFRESH if WHOLE else kept.Mode.SAMPLED):
         assert site.generated(name) == generated(name)
@@ -193,7 +201,8 @@ def broken(folder: Path) -> list[str]:
     return wrong
 
 
-@slow("builds the whole site in some minutes; fast tests build parts")
+@slow("builds the whole site, as make docs does; fast tests build parts")
+@whole_only
 @pytest.mark.skipif(importlib.util.find_spec("material") is None, reason="the extra docs is not installed")
 def test_the_site_builds_and_no_link_of_it_is_broken() -> None:
     before = kept.FILE.read_bytes()

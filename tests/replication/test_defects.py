@@ -14,7 +14,7 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests.replication.test_standard_scenarios import BASELINE
-from tests.slow import all_but, slow
+from tests.slow import all_but, largest, slow
 
 NAMES = galleries.names()
 SOME = sorted(set(NAMES) - galleries.LARGE)[::5]
@@ -28,10 +28,17 @@ BOUNDED = {
     "join-by-old-fetch",
 }
 """With every rule on, these are searched only to two levels below the defect's depth."""
+LONG = {"unfenced-fetch", "join-by-old-fetch"}
 
 
 @pytest.mark.parametrize(
-    "name", all_but(SOME, NAMES, "the gate searches every defect, too; fast for one in five")
+    "name",
+    [
+        *all_but(
+            SOME, sorted(set(NAMES) - LONG), "the gate searches every defect, too; fast for one in five"
+        ),
+        *(pytest.param(name, marks=largest("searches for half a minute")) for name in sorted(LONG)),
+    ],
 )
 def test_a_scenario_violates_the_expected_properties(name: str) -> None:
     scenario, model, options = galleries.asked(name)
@@ -54,7 +61,13 @@ def test_the_proposal_violates_nothing_under_the_budgets_of_a_defect(name: str) 
 
 
 @slow("searches of the proposal to two levels below the defect's depth")
-@pytest.mark.parametrize("name", sorted(BOUNDED))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=largest("more than a minute") if name in LONG else ())
+        for name in sorted(BOUNDED)
+    ],
+)
 def test_the_proposal_violates_nothing_up_to_the_depth_of_the_defect(name: str) -> None:
     found = galleries.find(name)
     (violation,) = found.result.violations

@@ -34,7 +34,7 @@ if shutil.which("java") is None:
 
 SCENARIO = "truncation/kip-320"
 COUNTS = ("distinct_states", "generated_states", "depth", "actions", "cut", "premises", "stopped_by")
-KILLS = often(5, 20)
+KILLS = often(2, 20)
 """The number of kills of each kind of process."""
 DRIVER = """
 import json, sys

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.slow import slow
+from tests.slow import slow, whole_only
 
 pytestmark = slow("each test starts a cluster")
 
@@ -92,6 +92,7 @@ def descendants(pid: int) -> Iterator[tuple[int, str]]:
             yield from descendants(child)
 
 
+@whole_only
 def test_a_killed_executor_costs_a_retry(tmp_path: Path, counts: dict[str, Any]) -> None:
     levels, file = tmp_path / "levels", tmp_path / "result.json"
     process = start(*LARGE, "--spark-master", CLUSTER, "--checkpoint", levels, "--json", file)

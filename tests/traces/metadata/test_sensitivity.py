@@ -14,7 +14,7 @@ import pytest
 from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reports.report import Report
-from tests.slow import WHOLE, slow
+from tests.slow import WHOLE, often, slow
 from tests.traces.clusters import CLUSTERS, SCENARIOS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
 from tests.traces.metadata.accounts import (
@@ -101,9 +101,9 @@ def measure(clusters: Path, names: tuple[str, ...], sample: int | None, folder: 
         (CLUSTERS, SAMPLED, 1),
         (CLUSTERS_4_2, SAMPLED_4_2, 1),
         pytest.param(
-            CLUSTERS, tuple(SCENARIOS), None if WHOLE else 6, marks=slow("every cluster; fast: four")
+            CLUSTERS, tuple(SCENARIOS), None if WHOLE else 3, marks=slow("every cluster; fast: four")
         ),
-        pytest.param(CLUSTERS_4_2, tuple(NAMES_4_2), 10, marks=slow("every cluster; fast: four")),
+        pytest.param(CLUSTERS_4_2, tuple(NAMES_4_2), often(4, 10), marks=slow("every cluster; fast: four")),
     ],
     ids=["2024", "4.2", "2024-all", "4.2-all"],
 )
