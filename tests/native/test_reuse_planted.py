@@ -76,7 +76,7 @@ CHANGES = [
         ('"next_record_id": 0,', '"next_record_id": 1,'),
         ('symmetric = ("replica",)', "symmetric = ()"),
         ("def controller_shrink_isr(", "def controller_shrinks_isr("),
-        ('to truncate", "leader_epoch_lookup")', 'to truncate", "matching_tail")'),
+        ('to truncate", "leader_epoch_lookup")', 'to truncate", "divergence_on_fetch")'),
     ),
     # Properties: conditions, premises, names, their set and order.
     *replaced(
@@ -158,7 +158,7 @@ CHANGES = [
     *replaced(
         NONE,
         PROPERTIES,
-        ('"""A replica that truncates', '"""Changed. A replica that truncates'),
+        ('"""A replica joins the ISR', '"""Changed. A replica joins the ISR'),
         ("new.hwm <= after.logs[r].length", "~(new.hwm > after.logs[r].length)"),
     ),
     Change(NONE, "invariants/statements.py", "from __future__", "# Changed.\nfrom __future__"),
@@ -232,5 +232,7 @@ def test_a_planted_change_is_explored_in_the_scenarios_it_affects(part: int, tmp
 
 
 def test_many_changes_are_planted() -> None:
+    files = [(Path(highwater.__file__).parent / change.file, change.old) for change in CHANGES if change.file]
+    assert [old for file, old in files if file.exists() and old not in file.read_text()] == []
     assert sum(bool(change.explored) for change in CHANGES) >= 35
     assert sum(change.explored == NONE for change in CHANGES) >= 8
