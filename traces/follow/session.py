@@ -10,7 +10,15 @@ from pathlib import Path
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.follow.broker_tails import BrokerTails
-from highwater.traces.follow.ledger import IncidentContext, IncidentEvent, Ledger, Open, PartitionNow, Reread
+from highwater.traces.follow.ledger import (
+    MAX_OPEN,
+    IncidentContext,
+    IncidentEvent,
+    Ledger,
+    Open,
+    PartitionNow,
+    Reread,
+)
 from highwater.traces.follow.marks import Mark
 from highwater.traces.follow.tail import LogStart, LogTail, Piece
 from highwater.traces.kafka.batches import RecordBatch
@@ -151,6 +159,7 @@ class Following:
         self._report = _LiveReport(self.directory)
         self._seen: dict[str, tuple[object, int, int]] = {}
         self._doubts = 0
+        self._is_full = False
         self._quiet_since = time.monotonic()
         self._damage = ""
         self._has_read = False
@@ -284,7 +293,7 @@ class Following:
             self._tail.marks.accept()
         self._why, self.counts.next_offset = piece.why, self._tail.next_offset
         self._report, self._seen = _LiveReport(self.directory), {}
-        self._doubts = self.counts.caveats = 0
+        self._doubts, self.counts.caveats = 0, int(self._is_full)
         self._watermarks.log_begins()
         self._whole_at.clear()
         self._seen_findings.clear()
@@ -364,8 +373,11 @@ class Following:
 
     def _look_at(
         self, follower: MetadataFollower, touched: set[str], offset: int, moment: int
-    ) -> Iterator[IncidentEvent]:
-        """The events about ``touched`` partitions, changed partitions with an open incident, and controllers."""
+    ) -> Iterator[IncidentEvent | Notice]:
+        """The events about ``touched`` partitions, changed partitions with an open incident, and controllers.
+
+        At the first incident that is left out, a caveat.
+        """
         ledger, report, rules = self.ledger, self._report, follower.agreement.chosen()
         report.controllers.failures = self._watermarks.controllers.failures
         report.controllers.refused = self._watermarks.controllers.refused
@@ -390,6 +402,11 @@ class Following:
             if name not in ledger.partitions:
                 self._seen.pop(name, None)
         yield from self._spoken(ledger.look_at_controllers(around, offset, moment))
+        if ledger.is_full and not self._is_full:
+            self._is_full = True
+            self.counts.caveats += 1
+            what = f"{MAX_OPEN} incidents are open: others are reported once some of these are closed"
+            yield Notice("caveat", what, offset)
 
     def _spoken(self, events: list[IncidentEvent]) -> Iterator[IncidentEvent]:
         return iter(()) if self.ledger.reads_again else iter(events)
@@ -444,7 +461,8 @@ class Following:
         listed = follower.doubts.listed()
         for doubt in listed[self._doubts :]:
             yield Notice("caveat", f"{doubt.kind}: {doubt.summary}", doubt.position["offset"])
-        self._doubts = self.counts.caveats = len(listed)
+        self._doubts = len(listed)
+        self.counts.caveats = self._doubts + self._is_full
 
     def _count(self, follower: MetadataFollower) -> None:
         self.counts.delay = max(0.0, time.time() - self.counts.last_time / 1000)

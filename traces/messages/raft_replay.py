@@ -244,6 +244,8 @@ def replay_raft(
     follower.finish()
     asked.ask(None)
     _tell(report, nodes, follower, delays)
+    if asked.not_asked:
+        report.notes.append(f"properties not checked in {asked.not_asked} states: too many offsets or epochs")
     report.figures["steps evaluated"] = follower.judge.steps.missed - evaluated
     report.seconds = time.monotonic() - begun
     return report
@@ -289,6 +291,7 @@ class _Asked:
         self._last: e.Event | None = None
         self._source = {i.name: i for i in INVARIANTS}
         self.not_asked = 0
+        """The number of states in which the properties were not checked, because the model is too small."""
 
     def before(self, event: e.Event) -> None:
         """Check the properties if an event begins a new turn."""

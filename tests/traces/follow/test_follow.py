@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
+from highwater.traces.follow import ledger
 from highwater.traces.follow.ledger import IncidentEvent
 from highwater.traces.follow.session import FollowerState, Following, Notice
 from tests.generation.batches import encode_batch
@@ -94,6 +95,18 @@ def test_losses_in_a_tail_that_is_truncated_and_written_again_are_open_again(
     cluster.follow(log[batches[-9] :])
     assert still_open(cluster.events) == still_open(events_of(log, tmp_path / "once"))
     assert any(n.kind == "read again" for n in cluster.notices)
+
+
+def test_incidents_beyond_the_limit_are_a_caveat_and_reported_once_there_is_room(
+    log: bytes, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = events_of(log, tmp_path / "once")
+    monkeypatch.setattr(ledger, "MAX_OPEN", 1)
+    opened = [e["incident"]["id"] for e in cluster.follow(log) if e["event"] == "opened"]
+    assert 0 < len(opened) < sum(e["event"] == "opened" for e in once)
+    (caveat,) = (n for n in cluster.notices if n.kind == "caveat")
+    assert "incidents are open: others are reported once some of these are closed" in caveat.text
+    assert cluster.follower.counts.caveats == 1
 
 
 def still_open(events: list[dict[str, Any]]) -> set[str]:

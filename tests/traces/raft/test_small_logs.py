@@ -13,6 +13,7 @@ import pytest
 from highwater.model.language.model import Model
 from highwater.model.quorum import Quorum
 from highwater.traces.inputs import inputs
+from highwater.traces.messages import quorum
 from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.replay import replay_input
 from highwater.traces.reports.report import Report
@@ -83,6 +84,16 @@ def test_a_former_leader_answers_parked_fetches_with_an_error(
     report = replay_raft(writer.write(tmp_path))
     assert told(report) == expected
     assert report.skipped.get("a parked fetch of a leader that leads no more", 0) == over
+
+
+def test_states_that_are_too_large_for_the_properties_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = written(WAITS).write(tmp_path)
+    assert replay_raft(files).notes == []
+    monkeypatch.setattr(quorum, "WIDE", 0)
+    (note,) = replay_raft(files).notes
+    assert re.fullmatch(r"properties not checked in \d+ states: too many offsets or epochs", note)
 
 
 def test_a_restart_of_another_member_keeps_a_fetch_parked(tmp_path: Path) -> None:
