@@ -37,7 +37,7 @@ from highwater.traces.messages.raft_events import (
 from highwater.traces.messages.raft_lines import RaftLog, first_line
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.report import Report
+from highwater.traces.reports.report import RAFT_LOGS, Report
 
 # --- delays ----------------------------------------------------------------------------------------------
 
@@ -169,7 +169,6 @@ class Delays:
 
 # --- replay ----------------------------------------------------------------------------------------------
 
-KIND = "raft logs"
 TOPIC = "__cluster_metadata-0"
 PROGRESS_EVERY = 5_000
 MAX_MEMBERS = 5
@@ -212,7 +211,7 @@ def replay_raft(
     begun = time.monotonic()
     profile = profile or PROFILE
     in_force = rules_on(Quorum, profile, rules or {})
-    report = Report(str(_common(files)), KIND, profile, tuple(sorted(in_force)))
+    report = Report(str(_common(files)), RAFT_LOGS, profile, tuple(sorted(in_force)))
     nodes = _nodes(files, report)
     voters = next(
         (event.what.voters for node in nodes for event in _first(node) if isinstance(event.what, e.Started)),

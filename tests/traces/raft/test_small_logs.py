@@ -16,7 +16,7 @@ from highwater.traces.inputs import inputs
 from highwater.traces.messages import quorum
 from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.replay import replay_input
-from highwater.traces.reports.report import Report
+from highwater.traces.reports.report import Report, headline
 from tests.traces.raft.test_runs import model
 from tests.traces.raft.writing import State, Writer, scripted
 
@@ -84,6 +84,15 @@ def test_a_former_leader_answers_parked_fetches_with_an_error(
     report = replay_raft(writer.write(tmp_path))
     assert told(report) == expected
     assert report.skipped.get("a parked fetch of a leader that leads no more", 0) == over
+
+
+def test_logs_without_a_step_are_not_called_correct(tmp_path: Path) -> None:
+    files = written([]).write(tmp_path)
+    report = replay_raft(files)
+    assert headline(report).endswith("conforms to the rules of the metadata quorum in Kafka 4.2")
+    for file in files:
+        file.write_text(file.read_text().splitlines()[0])
+    assert headline(replay_raft(files)) == "Nothing checked: the input has no step"
 
 
 def test_states_that_are_too_large_for_the_properties_are_counted(
