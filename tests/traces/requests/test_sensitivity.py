@@ -27,6 +27,6 @@ def test_changes_are_noticed() -> None:
     "name", ["requests-elr", "unclean-requests-elr", "mixed-requests-elr-4", "mixed-requests-elr-6"]
 )
 def test_nine_of_ten_changes_are_noticed(name: str) -> None:
-    found = list(noticed(name, range(0, 500, often(10, 1))))
+    found = list(noticed(name, range(0, 500, often(5, 1))))
     unseen = [changed for _, changed, how in found if how == UNSEEN and changed.what != ORDER]
     assert len(unseen) <= (1 - EXPECTED) * len(found), [(c.what, c.before, c.after) for c in unseen]
