@@ -25,7 +25,7 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.graph import values_of
 from highwater.model.replication.controller.rules import PROFILES, RULES
-from tests.slow import largest, often, slow
+from tests.slow import largest, often, slow, whole_only
 
 SMALL = "replication/controller/reach-kafka-4.2"
 LEVELS = "replication/controller/small-kafka-4.2-levels"
@@ -230,6 +230,7 @@ def test_differences_under_other_rules_than_kafkas_name_its_profile(kafka: Path,
 
 
 @slow("a scenario of seventy thousand states")
+@whole_only
 def test_a_registration_in_part_leaves_a_lost_directory_offline(kafka: Path, tmp_path: Path) -> None:
     status, found, output = run(kafka, tmp_path, OPERATOR, "--set=failovers=1", "--set=removals=1")
     assert (status, found["scenarios"][0]["differences"]) == (0, []), output

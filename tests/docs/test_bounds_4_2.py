@@ -8,7 +8,7 @@ import pytest
 
 from docs.pages import kafka_4_2 as bounds
 from docs.pages.markdown import DOCS
-from tests.slow import slow
+from tests.slow import often, slow
 
 CELLS = {(c.protocol, c.size, c.steps): c for c in bounds.cells()}
 COMMITTED = {(r["protocol"], tuple(r["size"]), tuple(r["steps"])): r for r in bounds.results()}
@@ -28,7 +28,7 @@ def test_a_cell_matches_the_committed_result(key: Any) -> None:
 
 
 @slow("searches each cell of the grid; fast for some cells")
-@pytest.mark.parametrize("key", CELLS)
+@pytest.mark.parametrize("key", list(CELLS)[:: often(3, 1)])
 def test_each_cell_matches_the_committed_result(key: Any) -> None:
     assert bounds.examined(CELLS[key]) == COMMITTED[key]
 

@@ -35,7 +35,13 @@ LONG = {"gallery.md", "liveness.md"}
 SUBJECTS = list(subjects())
 
 
-@pytest.mark.parametrize("name", all_but(QUICK, site.GENERATED, "traces up to hundreds of models"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *all_but(QUICK, sorted({*site.GENERATED} - {*LONG}), "traces up to hundreds of models"),
+        *(pytest.param(name, marks=largest("traces hundreds of models")) for name in sorted(LONG)),
+    ],
+)
 def test_a_page_is_generated_without_a_search(name: str) -> None:
     text = generated(name)
     assert "{{" not in text

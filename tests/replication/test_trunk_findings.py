@@ -11,7 +11,7 @@ from highwater.checker.engines.native import search
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
-from tests.slow import slow
+from tests.slow import largest, slow
 
 PLACE = "replication/trunk-"
 
@@ -74,7 +74,13 @@ FINDINGS = (
 QUICK = ("min-isr", "clean-restart-loss", "two-crashes")
 """A finding of each kind of closing sets."""
 LONG = slow("many searches of each finding; fast for other findings")
-CASES = [pytest.param(f, id=f.name, marks=[] if f.name in QUICK else [LONG]) for f in FINDINGS]
+LONGEST = largest("more than a minute")
+CASES = [
+    pytest.param(
+        f, id=f.name, marks=LONGEST if f.name == "re-elected-leader" else () if f.name in QUICK else LONG
+    )
+    for f in FINDINGS
+]
 
 
 @cache

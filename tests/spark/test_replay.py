@@ -20,7 +20,7 @@ from highwater.checker.cli import cli
 from highwater.traces.inputs import inputs
 from highwater.traces.replay import replay_input
 from tests.generation import write_log
-from tests.slow import slow
+from tests.slow import slow, whole_only
 from tests.spark.conftest import MASTER
 from tests.traces.clusters import CLUSTERS, needs_clusters
 from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
@@ -216,7 +216,8 @@ def followed(large: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str
         process.communicate()
 
 
-@slow("starts a command with its own Spark session")
+@slow("starts a command with its own Spark session, for minutes; test_kills.py kills searches")
+@whole_only
 def test_a_killed_executor_costs_a_retry(followed: tuple[subprocess.Popen[str], Path], large: Path) -> None:
     from tests.spark.test_survival import descendants
 

@@ -172,6 +172,7 @@ def standalone_cluster(directory: Path, workers: int) -> Iterator[str]:
                 process.wait(timeout=60)
 
 
+@whole_only
 def test_a_cluster_without_workers_is_one_line(tmp_path: Path) -> None:
     with standalone_cluster(tmp_path, 0) as master:
         line = command(*LARGE, "--spark-master", master, "--checkpoint", tmp_path / "levels", "--quiet")

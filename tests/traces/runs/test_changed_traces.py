@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from highwater.traces.reading import TraceError
-from tests.slow import slow
+from tests.slow import WHOLE, slow
 from tests.traces.recorded import another, fields_of, get, put
 from tests.traces.runs.made import is_run, replayed, walk_of
 
@@ -58,7 +58,7 @@ def test_some_changes(scenario: str, whole: Any, tmp_path: Path) -> None:
 
 @slow("a change of each field of each line; the fast test has 15 of each run")
 @pytest.mark.parametrize("whole", [False, True], ids=["changes", "whole states"])
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", SCENARIOS if WHOLE else SCENARIOS[:2])
 def test_every_field(scenario: str, whole: Any, tmp_path: Path) -> None:
     lines = walk_of(scenario, depth=12, seed=2, whole=whole)
     rng = random.Random(scenario)
