@@ -149,7 +149,7 @@ WHOLE = {"small-min-isr-above": (4_815, 15_364, 0), "small-recovery": (6_025, 19
 
 @slow("every step of two more scenarios, one with registrations in part")
 @pytest.mark.parametrize(
-    "name", ["small-min-isr-above", pytest.param("small-recovery", marks=largest("a minute"))]
+    "name", ["small-min-isr-above", pytest.param("small-recovery", marks=largest("its paths take a minute"))]
 )
 def test_paths_go_around_what_is_known_to_differ(kafka: Path, tmp_path: Path, name: str) -> None:
     status, found, said = run(kafka, tmp_path, f"replication/{name}", *ON_KAFKA)
