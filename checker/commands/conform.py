@@ -156,9 +156,8 @@ def conform(
     test = None if junit is None else JunitFile(Path(junit), output)
     if test is not None and file is not None:
         test.write(file)
-    threads = 1 if sample else workers or 0  # several threads number the states anew in each run
     options = SearchOptions(
-        workers=threads, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
+        workers=workers or 0, limit_states=limit_states, limit_seconds=limit_seconds, all_states=True
     )
     scenarios = [scenario_files.find(name) for name in names]
     if not counterexamples:  # a rule that is switched off may leave a property without a meaning
@@ -201,7 +200,9 @@ class _Run:
         save: str | None,
         test: JunitFile | None,
     ) -> None:
-        self.bridge, self.options, self.output = bridge, options, output
+        self.bridge, self.output = bridge, output
+        # Several threads would number the states anew in each run.
+        self.options = replace(options, workers=1) if sample else options
         self.sample, self.seed, self.other_paths = sample, seed, other_paths
         self.save, self.test = None if save is None else Path(save), test
         self.came = False

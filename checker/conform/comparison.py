@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from highwater.checker.base.problems import InputError, InternalError
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.expectation import ExpectedAnswers, Numbers
-from highwater.checker.conform.requests import KafkaRequest, instance_key, requests_of, setup_of
+from highwater.checker.conform.kafka_request import KafkaRequest, instance_key
+from highwater.checker.conform.requests import requests_of, setup_of
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language.model import Model
 from highwater.model.replication.controller import Controller

@@ -10,7 +10,8 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.base.text import paragraph
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.expectation import as_number, observed
-from highwater.checker.conform.requests import instance_key, requests_of, setup_of
+from highwater.checker.conform.kafka_request import instance_key
+from highwater.checker.conform.requests import requests_of, setup_of
 from highwater.checker.conform.walks import ExpectedObservations, differing, operation_of
 from highwater.checker.conform.walks import setup_of as setup_of_cluster
 from highwater.checker.scenarios.search import ViolatingRun

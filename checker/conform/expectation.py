@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.conform.requests import Event, KafkaRequest
+from highwater.checker.conform.kafka_request import Event, KafkaRequest
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.state_graph import Layout, Words

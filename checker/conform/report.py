@@ -16,7 +16,7 @@ from highwater.checker.base.text import columns, paragraph, width
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.comparison import ConformResult, KafkaComparison, KafkaDifference
 from highwater.checker.conform.expectation import Traced, trace
-from highwater.checker.conform.requests import NO_ACTION
+from highwater.checker.conform.kafka_request import NO_ACTION
 from highwater.checker.conform.walks import WALK_FORMAT, WalkFile, repeated_walk
 from highwater.model.language.graph import values_of
 from highwater.model.language.interpreter import interpreter_of

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from highwater.checker.base.problems import InputError
+from highwater.checker.conform.kafka_request import (
+    ExpectedAnswer,
+    KafkaRequest,
+    Operation,
+    plain_key,
+)
 from highwater.model.language import (
     Bool,
     Number,
@@ -36,80 +42,15 @@ from highwater.model.replication.controller.types import (
 )
 from highwater.model.replication.topic.protocol import Topic
 
-Operation = dict[str, Any]
 Place = int | None
 """A partition of a topic; None if the protocol has only one."""
 
-NO_ACTION = "(no action)"
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
-
-
-@dataclass(frozen=True)
-class ExpectedAnswer:
-    """The answer that the model expects: ``error`` is the error that the sender should receive.
-
-    ``described`` is false if the model does not describe the controller's reaction; then nothing is compared.
-    """
-
-    error: Number
-    described: Truth = field(default_factory=lambda: as_bool(True))
-
 
 _WRITTEN = frozenset({
     "something changes in each that is written", "the partition that has the broker in the ISR comes first",
 })  # fmt: skip
 """Guards of a topic's ``register_in_part`` that limit the choice of the partitions whose changes are written."""
-
-Expect = Callable[[Controller, State], ExpectedAnswer]
-Event = Callable[[Controller, State, State], ExpectedAnswer]
-"""An event that is decided on the first State and changes the second State. It returns the expected answer."""
-
-
-@dataclass(frozen=True)
-class KafkaRequest:
-    """A request to Kafka's controller, or an event. Its operation is the same in every state.
-
-    ``action`` is the corresponding action instance, by name and plain parameters; None if no action corresponds.
-    """
-
-    operation: Operation
-    expect: Expect
-    action: tuple[str, tuple[Any, ...]] | None = None
-    needs: frozenset[str] = frozenset()
-    """Guards of the action without which the request cannot occur: where one is false, nothing is compared."""
-    second: Event | None = None
-    """The second event of a request with two events (a heartbeat that also reports a failed directory)."""
-
-    @property
-    def kind(self) -> str:
-        """The group of the request in reports.
-
-        It is the action's name or, without an action, the operation's name and NO_ACTION. For two events, it is the
-        operation's name and flags.
-        """
-        if self.second is not None:
-            said = [name for name, value in self.operation.items() if value is True]
-            return f"{self.operation['name']} {'+'.join(said)}"
-        return self.action[0] if self.action else f"{self.operation['name']} {NO_ACTION}"
-
-    @property
-    def orders(self) -> list[list[Event]]:
-        """The ways to carry out the request's events, each as a list. For two events: two orders, and both together.
-
-        In an order, the later event is decided on the state after the earlier one; together, both on the state before.
-        """
-
-        def first(p: Controller, before: State, s: State) -> ExpectedAnswer:
-            return self.expect(p, s)
-
-        if self.second is None:
-            return [[first]]
-        together = self.second
-
-        def other(p: Controller, before: State, s: State) -> ExpectedAnswer:
-            return together(p, s, s)
-
-        return [[first, other], [other, first], [first, together]]
 
 
 def requests_of(protocol: Protocol) -> list[KafkaRequest]:
@@ -133,16 +74,6 @@ def setup_of(protocol: Controller) -> dict[str, Any]:
         "elr": int(initial.get("elr_on", protocol.on("eligible_leader_replicas"))),
         "partitions": [partition["replicas"] for partition in partitions],
     }
-
-
-def _key(value: Any) -> Any:
-    """A parameter's plain value in a hashable form."""
-    return tuple(map(_key, value)) if isinstance(value, (list, tuple)) else value
-
-
-def instance_key(name: str, parameters: dict[str, Any]) -> tuple[str, tuple[Any, ...]]:
-    """The action ``name`` with these parameters, in the form of ``KafkaRequest.action``."""
-    return name, tuple(_key(value) for value in parameters.values())
 
 
 Task = Callable[..., Handled]
@@ -393,7 +324,7 @@ class _Table:
             for size in range(len(self.brokers) + 1)
             for c in itertools.permutations(self.brokers, size)
         ]
-        of_actions = {_key(target._plain()) for target in self.p.target_choice}
+        of_actions = {plain_key(target._plain()) for target in self.p.target_choice}
         for target, may in itertools.product([*choices, [0, 0]], (True, False)):
 
             def handle(p: Controller, s: Any, target: list[int] = target, may: bool = may) -> Handled:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import gc
 import json
-import math
 import os
 import resource
 import time
@@ -697,12 +696,3 @@ def _plus(names: list[str], old: Mapping[str, int], more: list[int]) -> dict[str
 
 def _sum(lists: Iterable[list[int]]) -> list[int]:
     return [sum(column) for column in zip(*lists, strict=True)]
-
-
-def buckets_for(cores: int) -> int:
-    """The number of buckets: a power of two, for fast division.
-
-    On up to 64 cores, it is 4 per core, rounded up, and at least 8. On more cores, it is 256 or, if that is more, the
-    number of cores rounded up.
-    """
-    return 1 << max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

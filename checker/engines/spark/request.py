@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
 import tempfile
 import zipfile
@@ -174,3 +175,12 @@ def _files(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
             yield from _files(entry, below)
         elif entry.name.endswith(".py"):
             yield below, entry
+
+
+def buckets_for(cores: int) -> int:
+    """The number of buckets: a power of two, for fast division.
+
+    On up to 64 cores, it is 4 per core, rounded up, and at least 8. On more cores, it is 256 or, if that is more, the
+    number of cores rounded up.
+    """
+    return 1 << max(3, math.ceil(math.log2(min(4 * cores, max(256, cores)))))

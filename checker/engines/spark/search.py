@@ -12,9 +12,9 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native.checkpoint import difference
 from highwater.checker.engines.spark.checkpoint import CommittedLevel, SearchIdentity, SparkCheckpoint
-from highwater.checker.engines.spark.levels import ParquetLevels, buckets_for
+from highwater.checker.engines.spark.levels import ParquetLevels
 from highwater.checker.engines.spark.program import RowProgram
-from highwater.checker.engines.spark.request import ModelRequest, SparkOptions
+from highwater.checker.engines.spark.request import ModelRequest, SparkOptions, buckets_for
 from highwater.checker.engines.spark.session import session
 from highwater.checker.scenarios.search import ProgressCallback, SearchOptions, SearchResult
 from highwater.model.language.model import Model

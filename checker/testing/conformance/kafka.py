@@ -7,7 +7,8 @@ from typing import Any
 
 from highwater.checker.conform.bridge import Bridge
 from highwater.checker.conform.expectation import observed
-from highwater.checker.conform.requests import instance_key, requests_of, setup_of
+from highwater.checker.conform.kafka_request import instance_key
+from highwater.checker.conform.requests import requests_of, setup_of
 from highwater.checker.scenarios.request import Subject, asked
 from highwater.checker.testing.conformance.lockstep import Adapter, AdapterError, Contract, Outcome
 from highwater.model.language import State
