@@ -66,9 +66,9 @@ def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
 
 @invariant("595.6, B6")
 def hwm_is_committed(m: Quorum, s: State) -> Truth:
-    """Every record below a member's HWM is committed and in the member's log, because its state machine applies it.
+    """Every record below a member's HWM is committed and in the member's log, and so is every record of a consumer.
 
-    Every record that a consumer has read is committed, too.
+    A member's state machine applies the records below its HWM.
     """
     members = [
         (s.members[f], s.members[f].log.length if m.is_consumer(f) else s.members[f].hwm) for f in m.member

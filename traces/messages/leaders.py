@@ -523,7 +523,10 @@ class Leadership:
     def ranked(
         self, stage: Stage, leos: dict[int, int], hwm: int, others: Sequence[int] = (), end: int = TOP
     ) -> tuple[Leading, list[int]]:
-        """The leader's state in a stage, with offsets as ranks; and the offset of each rank, ``others`` included."""
+        """The leader's state in a stage, with a rank in place of each offset, and the list of the offsets by rank.
+
+        ``others`` are more offsets that get a rank; ``end`` is the leader's log end offset (TOP: unknown).
+        """
         offsets = sorted({hwm, end, *leos.values(), *others})
         return Leading(*self._bits(stage), *self._ranks(offsets, leos, hwm, end)), offsets
 

@@ -104,7 +104,7 @@ class Comparison:
 
     @property
     def equivalent(self) -> bool:
-        """True if every changed expression provably does the same in every state."""
+        """True if every changed expression provably has the same value as before in every state."""
         others = (*self.actions_gone, *self.actions_new, *self.properties, *self.fields)
         same_states = self.whole and not (self.new_states or self.lost_states)
         same_steps = all(a.same_so_far and a.beyond == "none" and not a.reached_by for a in self.actions)

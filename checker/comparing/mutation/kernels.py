@@ -286,7 +286,7 @@ class MutantProgram(LinkProgram):
 
     @staticmethod
     def effort_for(steps: int, text: str) -> Effort:
-        """The effort to spend on compiling ``text``, if its code will take this number of steps."""
+        """The effort of compiling ``text``: optimized code pays off if a search takes enough steps with it."""
         return Effort.USUAL if steps >= _PAYS * len(text) else Effort.QUICK
 
     def prepare(self, steps: int) -> None:

@@ -189,7 +189,10 @@ class Controller(ControllerBase):
         broker="broker",
     )
     def unregister(self, s: State, broker: Number) -> None:
-        """The operator removes a broker. It leaves the ISR, and stays in the ELR until it registers again."""
+        """The operator unregisters a broker, which leaves the ISR.
+
+        If it is in the ELR or enters the ELR by this change (966.4), it stays there until it registers again.
+        """
         require("brokers are removed", self.p.removals)
         self._require_registered(s, broker)
         record = registrations.remove(self.context(s), broker).record
@@ -316,9 +319,9 @@ class Controller(ControllerBase):
     def change_min_isr(self, s: State, value: int) -> None:
         """The operator changes min.insync.replicas of the topic or the cluster.
 
-        With K7 the effective value can stay the same: the operator sets the cluster's value again, or changes it
-        although the topic has its own value. If the operator sets a topic's own value again, Kafka writes nothing. The
-        change does not update the index of ELR members.
+        The effective value can stay the same (K7): the operator sets the cluster's value to what it is, or changes it
+        while the topic has its own. If a topic's own value is set to what it is, Kafka writes no record. The change
+        does not update the controller's index of ELR members.
         """
         if not self.on("min_isr_change_clears_elr"):
             require("the value is another one", s.min_insync_replicas != value)
