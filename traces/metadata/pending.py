@@ -24,6 +24,7 @@ Variant = Callable[[Partition], BrokerChange | None]
 """Returns a broker's event as it affects one partition; None if it does not concern the partition."""
 
 
+_OFFSET = itemgetter(1)
 new_tuple = tuple.__new__
 """Make a NamedTuple from its class and a tuple of all fields, in half the time of its constructor."""
 
@@ -161,8 +162,8 @@ class Pending:
                 transition = partition.transition(content(pairs[0][0]))
             else:
                 transition = partition.transition_by([content(found) for found, _ in pairs])
-            is_watched = partition.state is not None or partition.resized is not None
-            if transition is None or not transition.is_plain or is_watched:
+            is_followed_closely = partition.state is not None or partition.resized is not None
+            if transition is None or not transition.is_plain or is_followed_closely:
                 found, offsets = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
                 followed = tracker.follow(partition, found, offsets, self._time, transition)
                 transition = followed.transition
@@ -203,7 +204,7 @@ class Pending:
                     found.append((own, offset))
                 elif alone:
                     transition = partition.transition(own)
-                    if transition is None or not transition.is_plain or transition.is_timed:
+                    if transition is None or not transition.is_plain:
                         tracker.follow(partition, [own], [offset], self._time, transition)
                     else:
                         partition.belief = transition.after
@@ -277,9 +278,6 @@ class Pending:
         self._tracker.reporter.wrong(
             change.offset, self._time, change.partition.name, what, {field: (expected, found)}
         )
-
-
-_OFFSET = itemgetter(1)
 
 
 def _explained(
