@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from highwater.model.language import State, all_of, implies, invariant
-from highwater.model.language.step_properties import step_property
+from highwater.invariants.definitions import defined
+from highwater.model.language import Invariant, State, StepProperty, all_of, implies, invariant, step_property
 from highwater.model.language.values import Truth
 from highwater.model.promise import Promise
 
@@ -45,5 +45,5 @@ def what_a_producer_was_told_stays(m: Promise, before: State, after: State) -> T
     return all_of(kept)
 
 
-INVARIANTS = (what_is_acknowledged_stays, consumers_read_the_log, the_log_is_in_order)
-STEP_PROPERTIES = (what_a_producer_was_told_stays,)
+INVARIANTS = defined(Invariant, __name__)
+STEP_PROPERTIES = defined(StepProperty, __name__)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from highwater.invariants import statements
+from highwater.invariants.definitions import defined, goals
 from highwater.model.language import (
+    Invariant,
+    Liveness,
     State,
+    StepProperty,
     all_of,
     always_eventually,
     any_of,
@@ -254,22 +258,6 @@ def _is_with(m: Quorum, s: State, leader: Number, v: Number) -> Truth:
     return (follower.epoch == other.epoch) & (m.leads(v, follower) if int(v) == int(leader) else follows)
 
 
-INVARIANTS = (
-    leader_completeness,
-    committed_records_are_on_a_majority,
-    hwm_is_committed,
-    logs_match,
-    one_leader_per_epoch,
-    hwm_never_moves_back,
-    leaders_hwm_covers_earlier_epochs,
-    truncation_stays_above_hwm,
-    no_fetch_waits_while_there_are_records,
-    no_fetch_waits_while_its_hwm_is_behind,
-    no_fetch_waits_while_its_log_diverges,
-    answers_bring_news,
-)
-
-
 # --- fetches and their answers --------------------------------------------------------------------------------
 
 
@@ -358,16 +346,6 @@ def timers_answer_with_the_hwm_at_parking(m: Quorum, before: State, after: State
     return all_of(kept)
 
 
-STEP_PROPERTIES = (
-    leaders_with_a_majority_lead_on,
-    finalised_members_send_their_hwm,
-    fetches_without_hwm_wait_for_records,
-    consumers_are_answered_with_records,
-    older_leaders_ignore_the_hwm_field,
-    timers_answer_with_the_hwm_at_parking,
-)
-
-
 # --- liveness -------------------------------------------------------------------------------------------------
 
 
@@ -450,15 +428,6 @@ def fetches_come_to_rest(m: Quorum, s: State) -> Truth:
         | (s.parked[f].is_some & (s.parked[f].value.epoch == s.members[f].epoch))
         for f in m.member
     )
-
-
-LIVENESS = (
-    hwm_comes_without_the_timer,
-    hwm_comes_to_older_without_the_timer,
-    hwm_comes_with_the_timer,
-    what_a_leader_has_is_committed,
-    fetches_come_to_rest,
-)
 
 
 # --- goals ----------------------------------------------------------------------------------------------------
@@ -627,18 +596,7 @@ def an_empty_drain_answers_a_fetch(m: Quorum, before: State, after: State) -> Tr
     )
 
 
-REACHABLE = (
-    a_voter_votes_for_an_equal_log,
-    a_voter_votes_for_a_longer_log,
-    a_voter_votes_for_a_later_epoch,
-    a_voter_votes_for_an_empty_log,
-    a_candidate_asks_for_a_vote,
-    a_pre_vote_is_won,
-    a_pre_vote_is_given_up,
-    a_member_hears_of_an_epoch,
-    a_member_hears_of_an_epoch_before_a_voter,
-    a_fetch_is_refused,
-    a_fetch_is_given_up,
-    a_member_learns_the_version,
-    an_empty_drain_answers_a_fetch,
-)
+INVARIANTS = defined(Invariant, __name__)
+STEP_PROPERTIES = defined(StepProperty, __name__)
+LIVENESS = defined(Liveness, __name__)
+REACHABLE = goals(__name__)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from highwater.invariants import statements
+from highwater.invariants.definitions import defined, goals
 from highwater.model.language import (
+    Invariant,
+    Liveness,
     State,
+    StepProperty,
     all_of,
     always_eventually,
     any_of,
@@ -133,22 +137,6 @@ def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
         )
         for b in m.broker
     )
-
-
-INVARIANTS = (
-    former_requests_are_refused,
-    replicas_are_stopped_by_their_own_requests,
-    checkpoints_keep_every_partition,
-    isr_members_keep_their_log,
-    former_shutdowns_take_no_leadership,
-    only_who_asked_is_shut_down,
-    epochs_never_go_back,
-    one_leader_per_epoch,
-    one_generation_per_leader_epoch,
-    the_active_controller_decides,
-    nobody_is_ahead_of_zookeeper,
-)
-"""The invariants."""
 
 
 # --- steps ----------------------------------------------------------------------------------------------------
@@ -290,16 +278,6 @@ def replicas_move_to_later_epochs_only(m: ZooKeeperMode, before: State, after: S
     return all_of(kept)
 
 
-STEP_PROPERTIES = (
-    isr_members_leave_by_failure_or_shutdown,
-    elected_leaders_were_in_the_isr,
-    live_leaders_lead_on,
-    joining_replicas_follow_their_leader,
-    current_shutdown_requests_are_granted,
-    replicas_move_to_later_epochs_only,
-)
-
-
 # --- liveness -------------------------------------------------------------------------------------------------
 
 
@@ -362,15 +340,6 @@ def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Truth:
 def sessions_come_back(m: ZooKeeperMode, s: State) -> Truth:
     """Every running broker is eventually registered and knows its broker epoch."""
     return all_of((s.brokers[b].status != "RUNNING") | _is_live(m, s, b) for b in m.broker)
-
-
-LIVENESS = (
-    live_brokers_hear_what_was_decided,
-    live_brokers_know_the_leader,
-    a_live_isr_member_leads,
-    sessions_come_back,
-)
-"""The liveness properties."""
 
 
 # --- goals ----------------------------------------------------------------------------------------------------
@@ -491,13 +460,7 @@ def a_broker_asks_the_next_controller(m: ZooKeeperMode, before: State, after: St
     )
 
 
-REACHABLE = (
-    a_former_controllers_request_is_overtaken,
-    a_later_controllers_request_is_overtaken,
-    a_former_generations_request_is_overtaken,
-    a_late_copy_is_overtaken,
-    a_replica_is_taken_away,
-    a_former_controller_resigns,
-    a_former_controller_takes_a_shutdown,
-    a_broker_asks_the_next_controller,
-)
+INVARIANTS = defined(Invariant, __name__)
+STEP_PROPERTIES = defined(StepProperty, __name__)
+LIVENESS = defined(Liveness, __name__)
+REACHABLE = goals(__name__)

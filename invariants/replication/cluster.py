@@ -298,27 +298,3 @@ def recovery_quorum_has_min_isr_members(m: Replication, s: State) -> Truth:
     p = m.as_read(s)
     nobody = p.isr.is_empty & p.elr.is_empty & has_whole_elr(m, s)
     return implies(nobody, size(p.last_known_elr) >= m.min_isr(s))
-
-
-INVARIANTS = (
-    leader_completeness,
-    electable_completeness,
-    committed_records_survive,
-    acknowledged_records_survive,
-    logs_match_below_hwm,
-    consumers_read_consistently,
-    told_end_never_falls,
-    hwm_within_log,
-    one_leader_per_epoch,
-    told_leaders_lead,
-    views_are_prefixes,
-    isr_members_are_eligible,
-    isr_and_elr_are_disjoint,
-    elr_only_under_min_isr,
-    enough_are_electable,
-    isr_within_replicas,
-    elr_within_replicas,
-    replication_quorum_covers_election_quorum,
-    acknowledgement_means_min_isr_copies,
-    recovery_quorum_has_min_isr_members,
-)

@@ -282,18 +282,3 @@ def a_leaders_hwm_and_log_never_shrink(m: Replication, before: State, after: Sta
 def what_is_committed_stays(m: Replication, before: State, after: State) -> Truth:
     """Committed records do not change; records can only be added."""
     return begins_with(m, after.committed, before.committed, before.committed.length)
-
-
-STEPS = (a_leaders_hwm_and_log_never_shrink, what_is_committed_stays)
-"""Step properties of logs and committed records."""
-
-COMMITS = (
-    leaders_wait_for_the_electable,
-    the_electable_hold_what_can_be_committed,
-    the_electable_hold_what_is_committed,
-    who_can_commit_holds_what_is_committed,
-    hwms_are_of_what_is_committed,
-    replicas_that_are_waited_for_hold_what_is_committed,
-    acknowledged_is_committed,
-)
-"""Helper invariants about committed records and records that can be committed."""

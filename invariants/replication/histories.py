@@ -194,14 +194,3 @@ def a_follower_has_what_it_fetched(m: Replication, s: State) -> Truth:
             answered = here & takes_answer(m, s, f) & ~answer.diverging
             held.append(implies(answered, begins_with(m, log, broker.log, log.length)))
     return all_of(held)
-
-
-HISTORIES = (
-    epochs_in_logs_ascend,
-    histories_match,
-    records_are_their_leaders,
-    a_leaders_epoch_starts_at_its_start_offset,
-    fetches_tell_the_log,
-    a_follower_has_what_it_fetched,
-)
-"""Helper invariants about logs."""

@@ -7,6 +7,7 @@ invariant excludes such states. No helper is assumed: helpers are proved togethe
 
 from __future__ import annotations
 
+from highwater.invariants.definitions import defined
 from highwater.invariants.replication import commits, histories, knowledge, promise
 from highwater.model.language import Invariant, State, all_of, implies, invariant, size
 from highwater.model.language.step_properties import StepProperty
@@ -64,16 +65,11 @@ def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Truth:
     )
 
 
-HELPERS: dict[str, tuple[Invariant, ...]] = {
-    Controller.name: (
-        brokers_are_registered,
-        somebody_leads_the_isr,
-        a_reassignment_has_two_ends,
-        nobody_is_remembered_without_the_rules,
-    ),
-    Replication.name: (*knowledge.KNOWLEDGE, *histories.HISTORIES, *commits.COMMITS, *promise.RECORDS),
+HELPERS = {
+    Controller.name: defined(Invariant, __name__),
+    Replication.name: defined(Invariant, knowledge, histories, commits, promise),
 }
 """The helper invariants of each protocol, proved together with its own invariants."""
 
-HELPER_STEPS: dict[str, tuple[StepProperty, ...]] = {Replication.name: knowledge.STEPS}
+HELPER_STEPS = {Replication.name: defined(StepProperty, knowledge)}
 """The step properties of each protocol that only proofs check."""

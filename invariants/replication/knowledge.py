@@ -321,19 +321,3 @@ def what_a_broker_has_reached_never_falls(m: Replication, before: State, after: 
         )
         for b in m.broker
     )
-
-
-STEPS = (what_a_broker_has_reached_never_falls,)
-"""Step properties of brokers' views."""
-
-KNOWLEDGE = (
-    registrations_are_the_brokers,
-    isr_has_its_leader,
-    enough_are_remembered,
-    views_are_former_states,
-    only_leaders_have_followers,
-    fetches_are_not_from_the_future,
-    proposals_are_the_leaders,
-    a_proposal_waits_for_its_answer,
-)
-"""Helper invariants about registrations, views and messages."""

@@ -123,11 +123,3 @@ def records_are_in_order(m: Replication, s: State) -> Truth:
         for log in logs
         for o in m.offsets[:-1]
     )
-
-
-RECORDS = (
-    records_are_written_in_their_order,
-    records_were_written,
-    records_are_in_order,
-)
-"""Helper invariants about the records in logs."""

@@ -351,26 +351,3 @@ def last_known_leaders_led_last(m: Replication, before: State, after: State) -> 
     )
     kept.append(implies(p.partition_epoch != then.partition_epoch, ~same))
     return all_of(kept)
-
-
-STATES = (hwm_reaches_what_the_isr_has, producers_wait_for_leaders_only, former_replicas_keep_no_log)
-"""The invariants of this module."""
-
-STEPS = (
-    truncation_ends_where_both_logs_agree,
-    answers_of_other_epochs_change_no_log,
-    leaders_count_no_fetch_of_a_former_incarnation,
-    new_leader_epochs_know_no_fetch,
-    unclean_registrations_leave_isr_and_elr,
-    recovery_elects_the_best_log,
-    hwm_advances_with_min_isr_only,
-    acks_all_writes_need_min_isr,
-    requested_elections_replace_no_leader,
-    remembered_only_while_due,
-    proposals_stand_as_they_were_made,
-    metadata_leaves_replicas_their_logs,
-    members_that_leave_under_min_isr_stay_eligible,
-    partitions_with_active_isr_members_are_led,
-    last_known_leaders_led_last,
-)
-"""The step properties of this module."""

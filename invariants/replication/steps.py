@@ -60,13 +60,6 @@ def leader_change_ends_the_leader_epoch(m: Controller, before: State, after: Sta
 
 
 @step_property("B8")
-def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
-    """If a replica leaves the partition, the leader epoch ends, so that the replica's later fetches are refused."""
-    gone = m.assigned(before.partition) - m.assigned(after.partition)
-    return implies(~gone.is_empty, after.partition.leader_epoch == before.partition.leader_epoch + 1)
-
-
-@step_property("B8")
 def partition_change_is_counted(m: Controller, before: State, after: State) -> Truth:
     """A change of a partition increases its partition epoch by one; no step increases it by more.
 
@@ -91,6 +84,33 @@ def elr_changes_keep_the_leader_epoch(m: Controller, before: State, after: State
     return implies(alone & (old.elr != new.elr), counted)
 
 
+@step_property("966.11", rule="last_known_leader_kept")
+def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
+    """A partition that stays without a leader keeps its last known leader.
+
+    A step may clear it only if ELR and last known ELR are then empty, too.
+    """
+    old, new = before.partition, after.partition
+    nobody = old.leader.is_none & new.leader.is_none
+    cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
+    stays = new.last_known_leader == old.last_known_leader
+    return implies(old.last_known_leader.is_some & nobody, stays | cleared)
+
+
+@step_property("966.9", rule="reassignment_needs_min_isr")
+def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
+    """After a reassignment that removed replicas, the ISR has min.insync.replicas members or every replica.
+
+    The replicas that the reassignment added, and did not remove again, are in the ISR, too.
+    """
+    old, new = before.partition, after.partition
+    was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
+    ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
+    completed = ended & (left == was - old.removing)
+    enough = (size(new.isr) >= after.min_insync_replicas) | (left <= new.isr)
+    return implies(completed & ~old.removing.is_empty, enough & (left & old.adding <= new.isr))
+
+
 @step_property("B8")
 def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Truth:
     """A broker epoch never decreases. It increases only when the broker registers, which leaves the broker fenced."""
@@ -99,6 +119,13 @@ def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Trut
         | ((after.registrations[b].epoch > before.registrations[b].epoch) & after.registrations[b].fenced)
         for b in m.broker
     )
+
+
+@step_property("B8")
+def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
+    """If a replica leaves the partition, the leader epoch ends, so that the replica's later fetches are refused."""
+    gone = m.assigned(before.partition) - m.assigned(after.partition)
+    return implies(~gone.is_empty, after.partition.leader_epoch == before.partition.leader_epoch + 1)
 
 
 @step_property("841.2, 903.4")
@@ -120,33 +147,6 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
     """Only ELR members join the last known ELR."""
     joining = after.partition.last_known_elr - before.partition.last_known_elr
     return implies(~joining.is_empty, joining <= before.partition.elr)
-
-
-@step_property("966.9", rule="reassignment_needs_min_isr")
-def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """After a reassignment that removed replicas, the ISR has min.insync.replicas members or every replica.
-
-    The replicas that the reassignment added, and did not remove again, are in the ISR, too.
-    """
-    old, new = before.partition, after.partition
-    was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
-    ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
-    completed = ended & (left == was - old.removing)
-    enough = (size(new.isr) >= after.min_insync_replicas) | (left <= new.isr)
-    return implies(completed & ~old.removing.is_empty, enough & (left & old.adding <= new.isr))
-
-
-@step_property("966.11", rule="last_known_leader_kept")
-def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
-    """A partition that stays without a leader keeps its last known leader.
-
-    A step may clear it only if ELR and last known ELR are then empty, too.
-    """
-    old, new = before.partition, after.partition
-    nobody = old.leader.is_none & new.leader.is_none
-    cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
-    stays = new.last_known_leader == old.last_known_leader
-    return implies(old.last_known_leader.is_some & nobody, stays | cleared)
 
 
 @step_property("966.10, 966.14")
@@ -441,25 +441,3 @@ OF_EPOCHS = (
     broker_epochs_never_fall,
 )
 """The properties that the message-level protocol checks as well."""
-
-STEP_PROPERTIES = (
-    *OF_EPOCHS,
-    removed_replica_ends_the_leader_epoch,
-    only_active_brokers_join_the_isr,
-    only_isr_members_join_the_elr,
-    only_elr_members_join_the_last_known_elr,
-    recovery_quorum_keeps_min_isr_members,
-    electable_replicas_are_elected_first,
-    last_known_leaders_lead_once_active,
-    strategy_none_recovers_no_replica,
-    designated_replicas_lead,
-    recoveries_elect_complete_replicas,
-    unclean_elections_do_not_wait,
-    leaders_from_outside_are_allowed,
-    members_that_leave_the_isr_stay_eligible,
-    active_leaders_stay_in_the_isr,
-    min_isr_changes_clear_the_elr,
-    reassignments_complete_when_they_can,
-    cancelled_reassignments_leave_min_isr_members,
-    partitions_remember_their_last_leader,
-)

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from highwater.model.language import State, all_of, any_of, implies, invariant, reachable, step_property
+from highwater.invariants.definitions import defined, goals
+from highwater.model.language import (
+    Invariant,
+    State,
+    StepProperty,
+    all_of,
+    any_of,
+    implies,
+    invariant,
+    reachable,
+    step_property,
+)
 from highwater.model.language.values import Number, Truth
 from highwater.model.truncation import Truncation
 
@@ -41,9 +52,6 @@ def strong_isr(m: Truncation, s: State) -> Truth:
         for leader in m.replica
         for replica in m.replica
     )
-
-
-INVARIANTS = (weak_isr, strong_isr)
 
 
 # --- steps ----------------------------------------------------------------------------------------------------
@@ -131,15 +139,6 @@ def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
         ]
         kept.append(implies(further, m.presumes_leadership(before, x) & all_of(there)))
     return all_of(kept)
-
-
-STEP_PROPERTIES = (
-    hwms_stay_within_their_logs,
-    hwms_stay_where_the_leader_knows_no_end,
-    replicas_join_the_isr_caught_up,
-    caught_up_replicas_stay_in_the_isr,
-    hwms_wait_for_the_isr,
-)
 
 
 # --- goals ----------------------------------------------------------------------------------------------------
@@ -270,20 +269,6 @@ def a_fetch_truncates_a_longer_log(m: Truncation, before: State, after: State) -
     )
 
 
-REACHABLE = (
-    a_replica_joins_at_the_hwm,
-    a_replica_joins_below_the_log_end,
-    a_replica_joins_once_all_is_committed,
-    a_follower_is_removed,
-    a_replica_with_all_records_is_removed,
-    the_hwm_passes_the_end_of_another_log,
-    the_hwm_moves_before_all_follow,
-    the_hwm_reaches_the_log_end,
-    the_controller_removes_a_follower,
-    an_empty_log_follows_the_first_record,
-    a_fetch_truncates_an_equally_long_log,
-    a_fetch_truncates_a_longer_log,
-)
-
-
-__all__ = ["INVARIANTS", "REACHABLE", "STEP_PROPERTIES"]
+INVARIANTS = defined(Invariant, __name__)
+STEP_PROPERTIES = defined(StepProperty, __name__)
+REACHABLE = goals(__name__)

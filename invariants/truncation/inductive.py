@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from highwater.invariants import statements
+from highwater.invariants.definitions import defined
 from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant
-from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.values import Number, SetValue, Truth, as_bool
 from highwater.model.truncation import Truncation
 
@@ -289,21 +289,5 @@ def leaders_hold_what_is_committed(m: Truncation, s: State) -> Truth:
     return all_of(held)
 
 
-HELPERS: dict[str, tuple[Invariant, ...]] = {
-    Truncation.name: (
-        requests_are_the_controllers,
-        replicas_go_by_requests,
-        epochs_in_logs_are_monotone,
-        logs_match,
-        an_epochs_records_are_its_leaders,
-        a_follower_has_a_prefix,
-        hwm_is_within_the_log,
-        later_isrs_are_within,
-        isr_members_hold_what_is_committed,
-        leaders_hold_what_is_committed,
-    ),
-}
+HELPERS = {Truncation.name: defined(Invariant, __name__)}
 """The helper invariants that are proved together with a protocol's own invariants."""
-
-HELPER_STEPS: dict[str, tuple[StepProperty, ...]] = {}
-"""Helper step properties; there are none."""
