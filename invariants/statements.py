@@ -15,6 +15,7 @@ from typing import Any
 from highwater.model.language import all_of, any_of, implies, size
 from highwater.model.language.errors import first_paragraph
 from highwater.model.language.protocol import Invariant
+from highwater.model.language.step_properties import conjoined
 from highwater.model.language.values import Number, SetValue, StructValue, Truth
 
 
@@ -45,9 +46,11 @@ class Statement:
         """
 
         def mark(function: Callable[[Any, Any], Any]) -> Invariant:
+            holds = conjoined(function)
+
             @wraps(function)
             def stated(m: Any, s: Any) -> Any:
-                return function(m, s)
+                return holds(m, s)
 
             stated.__doc__ = self.function.__doc__
             return Invariant(self.name, stated, self.source if source is None else source, rule)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from highwater.invariants.definitions import defined, goals
 from highwater.model.language import (
@@ -21,64 +21,57 @@ from highwater.model.truncation import Truncation
 
 
 @invariant("B4")
-def weak_isr(m: Truncation, s: State) -> Truth:
+def weak_isr(m: Truncation, s: State) -> Iterator[Truth]:
     """For each replica that believes it leads, all members of its own ISR hold every record below its HWM.
 
     The property is weak because leaders are elected from the controller's ISR, which may differ from the leader's.
     """
-    return all_of(
-        implies(
-            m.presumes_leadership(s, leader)
-            & s.replicas[leader].isr.has(replica)
-            & (s.replicas[leader].hwm > 0),
-            m.holds_below_hwm(s, leader, replica),
-        )
-        for leader in m.replica
-        for replica in m.replica
-    )
+    for leader in m.replica:
+        for replica in m.replica:
+            yield implies(
+                m.presumes_leadership(s, leader)
+                & s.replicas[leader].isr.has(replica)
+                & (s.replicas[leader].hwm > 0),
+                m.holds_below_hwm(s, leader, replica),
+            )
 
 
 @invariant("B4")
-def strong_isr(m: Truncation, s: State) -> Truth:
+def strong_isr(m: Truncation, s: State) -> Iterator[Truth]:
     """For each replica that believes it leads, all members of the controller's ISR hold every record below its HWM.
 
     Each of these members can be elected. A record that one of them lacks can be lost after a consumer has read it.
     """
-    return all_of(
-        implies(
-            m.presumes_leadership(s, leader) & s.quorum.isr.has(replica) & (s.replicas[leader].hwm > 0),
-            m.holds_below_hwm(s, leader, replica),
-        )
-        for leader in m.replica
-        for replica in m.replica
-    )
+    for leader in m.replica:
+        for replica in m.replica:
+            yield implies(
+                m.presumes_leadership(s, leader) & s.quorum.isr.has(replica) & (s.replicas[leader].hwm > 0),
+                m.holds_below_hwm(s, leader, replica),
+            )
 
 
 # --- steps ----------------------------------------------------------------------------------------------------
 
 
 @step_property("B3, B4")
-def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> Truth:
+def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> Iterator[Truth]:
     """After a replica truncates its log, or starts to follow, its HWM is not past its log end.
 
     A replica with an HWM past its log would promise consumers records that it does not have.
     """
-    kept = []
     for r in m.replica:
         old, new = before.replicas[r], after.replicas[r]
         begins = (old.leader_epoch != new.leader_epoch) & ~m.presumes_leadership(after, r)
         truncated = after.logs[r].length < before.logs[r].length
-        kept.append(implies(begins | truncated, new.hwm <= after.logs[r].length))
-    return all_of(kept)
+        yield implies(begins | truncated, new.hwm <= after.logs[r].length)
 
 
 @step_property("101.1", rule="leader_epoch_lookup")
-def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Truth:
+def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Iterator[Truth]:
     """A new follower truncates below its HWM only if its leader has a record of the follower's last epoch or later.
 
     If the leader knows no end offset of the follower's last epoch, the follower keeps every record below its HWM.
     """
-    kept = []
     for r in m.replica:
         old, new = before.replicas[r], after.replicas[r]
         cut = (old.leader_epoch != new.leader_epoch) & (after.logs[r].length < old.hwm)
@@ -87,8 +80,7 @@ def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after:
             new.leader.is_(x) & ~before.logs[x].is_empty & (before.logs[x].last.epoch >= last)
             for x in m.replica
         )
-        kept.append(implies(cut, knows))
-    return all_of(kept)
+        yield implies(cut, knows)
 
 
 @step_property("B5, 320.4")
@@ -127,9 +119,8 @@ def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: Stat
 
 
 @step_property("B4, 320.3", rule="fenced_high_watermark")
-def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
+def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Iterator[Truth]:
     """A leader's HWM advances only if all its ISR members follow in its epoch, with logs that reach the new HWM."""
-    kept = []
     for x in m.replica:
         old, new = before.replicas[x], after.replicas[x]
         further = (old.hwm != new.hwm) & (old.hwm < new.hwm) & m.presumes_leadership(after, x)
@@ -137,8 +128,7 @@ def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
             ~old.isr.has(r) | (m.follows_in_epoch(before, r, x) & (before.logs[r].length >= new.hwm))
             for r in m.replica
         ]
-        kept.append(implies(further, m.presumes_leadership(before, x) & all_of(there)))
-    return all_of(kept)
+        yield implies(further, m.presumes_leadership(before, x) & all_of(there))
 
 
 # --- goals ----------------------------------------------------------------------------------------------------
