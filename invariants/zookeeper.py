@@ -229,10 +229,6 @@ def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after:
     return implies(~joining.is_empty, all_of(follows))
 
 
-def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
-    return m.is_up(before.brokers[b]) & m.is_up(after.brokers[b])
-
-
 @step_property("380.3", needs="controlled_shutdowns")
 def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Iterator[Truth]:
     """The active controller grants a ControlledShutdown if the request's broker epoch is not below the known one.
@@ -247,22 +243,6 @@ def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after
         taken = old.is_some & after.shutdown_requests[b].is_none & me.active
         to_it = old.value.recipient == after.zookeeper.controller
         yield implies(taken & to_it & fits, then.shutting_down.has(b))
-
-
-@step_property("ZK2", rule="leader_epoch_check")
-def replicas_move_to_later_epochs_only(m: ZooKeeperMode, before: State, after: State) -> Iterator[Truth]:
-    """A replica that has a leader epoch moves only to later epochs, while its broker runs.
-
-    A stopped replica starts only with a later epoch. A replica whose log a StopReplica deletes loses its leader epoch.
-    """
-    for b in m.broker:
-        old, new = before.brokers[b], after.brokers[b]
-        moved = (old.leader_epoch != new.leader_epoch) | (old.leader != new.leader)
-        starts = old.stopped_for.is_some & new.stopped_for.is_none
-        later = new.leader_epoch.is_some & (old.leader_epoch.value < new.leader_epoch.value)
-        known = _runs_on(m, before, after, b) & old.leader_epoch.is_some
-        deleted = new.leader_epoch.is_none & new.deleted if m.p.removals else False
-        yield implies(known & (moved | starts) & ~as_bool(deleted), later)
 
 
 # --- liveness -------------------------------------------------------------------------------------------------

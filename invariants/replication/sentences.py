@@ -89,18 +89,6 @@ def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: 
                 yield implies(removed, ~logs.same_record(old.log, now.log, o))
 
 
-@step_property("B2, K17", rule="fetch_response_epoch_check")
-def answers_of_other_epochs_change_no_log(m: Replication, before: State, after: State) -> Iterator[Truth]:
-    """A follower uses a fetch response only in the leader epoch in which it fetched."""
-    for f in m.broker:
-        old, answer = before.brokers[f], before.fetch_responses[f]
-        taken = _same_process(m, before, after, f) & answer.is_some & after.fetch_responses[f].is_none
-        changed = (old.log != after.brokers[f].log) | (old.hwm != after.brokers[f].hwm)
-        replayed = old.view != after.brokers[f].view
-        current = answer.value.leader_epoch == old.view.leader_epoch
-        yield implies(taken & changed, current | replayed)
-
-
 @step_property("K2", rule="stale_fetch_check")
 def leaders_count_no_fetch_of_a_former_incarnation(
     m: Replication, before: State, after: State
@@ -118,15 +106,6 @@ def leaders_count_no_fetch_of_a_former_incarnation(
             current = known.broker_epoch >= old.view.epochs[f]
             if int(f) != m.p.old_fetcher:
                 yield implies(leads_on & counted & known.leo.is_some, current)
-
-
-@step_property("B5", rule="re_election_forgets_fetches")
-def new_leader_epochs_know_no_fetch(m: Replication, before: State, after: State) -> Iterator[Truth]:
-    """A leader starts a new leader epoch without fetch state: followers may have truncated since they fetched."""
-    for b in m.broker:
-        old, new = before.brokers[b], after.brokers[b]
-        begins = m.leads(b, new) & (~m.leads(b, old) | (old.view.leader_epoch != new.view.leader_epoch))
-        yield implies(begins, all_of(new.followers[f].leo.is_none for f in m.broker))
 
 
 @step_property("966.5, 966.12, 966.18", rule="unclean_registration")

@@ -118,19 +118,6 @@ def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: Stat
     return implies((before.quorum.isr != after.quorum.isr) & same_epoch, all_of(stays))
 
 
-@step_property("B4, 320.3", rule="fenced_high_watermark")
-def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Iterator[Truth]:
-    """A leader's HWM advances only if all its ISR members follow in its epoch, with logs that reach the new HWM."""
-    for x in m.replica:
-        old, new = before.replicas[x], after.replicas[x]
-        further = (old.hwm != new.hwm) & (old.hwm < new.hwm) & m.presumes_leadership(after, x)
-        there = [
-            ~old.isr.has(r) | (m.follows_in_epoch(before, r, x) & (before.logs[r].length >= new.hwm))
-            for r in m.replica
-        ]
-        yield implies(further, m.presumes_leadership(before, x) & all_of(there))
-
-
 # --- goals ----------------------------------------------------------------------------------------------------
 
 
