@@ -67,8 +67,6 @@ class ActionChange:
     if a reached state shows a difference, or if no such state is known."""
     beyond: str = ""
     """"none" if the action does the same in every other state; the reason if the solver gave no answer; else ""."""
-    reached_by: str = ""
-    """The scenario that reaches the state of ``unreached``; "" if none is known."""
 
     @property
     def same_so_far(self) -> bool:
@@ -107,7 +105,7 @@ class Comparison:
         """True if every changed expression provably has the same value as before in every state."""
         others = (*self.actions_gone, *self.actions_new, *self.properties, *self.fields)
         same_states = self.whole and not (self.new_states or self.lost_states)
-        same_steps = all(a.same_so_far and a.beyond == "none" and not a.reached_by for a in self.actions)
+        same_steps = all(a.same_so_far and a.beyond == "none" for a in self.actions)
         return self.same_graph or (same_states and same_steps and not others)
 
 
@@ -168,15 +166,13 @@ def _beyond_lines(change: ActionChange) -> Iterator[str]:
     """The lines about an action's differences in states that the scenario does not reach."""
     if change.beyond == "none":
         yield "  and in every other state within the types that has the invariants"
-    elif change.beyond and not change.reached_by:
+    elif change.beyond:
         yield f"  other states are unknown: {change.beyond}"
     if change.unreached:
-        reaches = f"{change.reached_by} reaches" if change.reached_by else "the scenario does not reach"
-        yield f"  but not in this state, which {reaches} (changes from the initial state):"
+        yield "  but not in this state, which the scenario does not reach (changes from the initial state):"
         yield from (f"    {line}" for line in change.unreached)
         yield from (f"    {example}" for example in change.examples)
-        if not change.reached_by:
-            yield "    it is unknown whether a scenario with larger bounds reaches it"
+        yield "    it is unknown whether a scenario with larger bounds reaches it"
 
 
 def _state_lines(found: Comparison) -> Iterator[str]:
