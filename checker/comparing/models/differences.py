@@ -9,7 +9,7 @@ from typing import Any
 import z3
 
 from highwater.checker.comparing.models.revisions import RestoredModel
-from highwater.checker.engines.solver.difference import nearest_state
+from highwater.checker.engines.solver.difference import changes, nearest_state
 from highwater.checker.engines.solver.terms import Limits, Numbers, Translator, interrupts_held
 from highwater.checker.report.page.run import ShownRun
 from highwater.checker.scenarios.model_key import Fingerprints, by_action
@@ -18,27 +18,6 @@ from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Leaf
-
-
-@dataclass(frozen=True)
-class ToldStep:
-    """A step of a run as text: its sentence, and its changes."""
-
-    sentence: str
-    changes: str
-
-
-@dataclass(frozen=True)
-class ToldRun:
-    """A shortest run to a state that only one revision reaches. ``shown`` is the run for the HTML page."""
-
-    steps: tuple[ToldStep, ...]
-    shown: ShownRun | None = field(default=None, compare=False)
-
-    @property
-    def depth(self) -> int:
-        """The number of states in the run."""
-        return len(self.steps)
 
 
 @dataclass
@@ -97,8 +76,8 @@ class Comparison:
     depth: int = 0
     new_states: int = 0
     lost_states: int = 0
-    to_new: ToldRun | None = None
-    to_lost: ToldRun | None = None
+    to_new: ShownRun | None = None
+    to_lost: ShownRun | None = None
 
     @property
     def equivalent(self) -> bool:
@@ -180,16 +159,26 @@ def _state_lines(found: Comparison) -> Iterator[str]:
     if not found.new_states and not found.lost_states:
         yield f"both revisions reach the same {found.states:,} states{extent}"
         return
-    for count, word, told in (
+    for count, word, run in (
         (found.new_states, "now, not before", found.to_new),
         (found.lost_states, "before, not any more", found.to_lost),
     ):
-        if told is None:
+        if run is None:
             continue
-        yield f"{count:,} states are reached {word}{extent}; the nearest one at depth {told.depth}:"
-        width = max(len(s.sentence) for s in told.steps)
-        for number, step in enumerate(told.steps, 1):
-            yield f"  {number:3}  {step.sentence:{width}}  {step.changes}".rstrip()
+        yield f"{count:,} states are reached {word}{extent}; the nearest one at depth {len(run.steps)}:"
+        width = max(len(s.sentence) for s in run.steps)
+        for number, (sentence, changed) in enumerate(steps_of(run), 1):
+            yield f"  {number:3}  {sentence:{width}}  {changed}".rstrip()
+
+
+def steps_of(run: ShownRun) -> Iterator[tuple[str, str]]:
+    """The sentence of each step of a run and the step's changes, as texts."""
+    for step in run.steps:
+        if step.base is None:
+            yield step.sentence, ""
+        else:
+            changed = changes(step.model, run.steps[step.base].state, step.state)
+            yield step.sentence, "; ".join(changed) or "nothing changes"
 
 
 class Expressions:
