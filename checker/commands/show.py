@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
@@ -221,138 +219,48 @@ def _section(title: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
         yield from terminal.columns(rows, "  ", terminal.width())
 
 
-WIDEST = 100
-"""The longest line, in columns, on a terminal of any width."""
-
-
 def number_lines(entry: Entry) -> Iterator[str]:
     """The lines for a rulebook number: statement, reason and proposal, then the parts of the model that refer to it."""
-    yield from _title(entry["name"], entry["title"])
-    yield from _text("", entry["states"])
-    yield ""
-    yield from _text("why", entry["why"])
+    yield from _title(entry)
+    yield f"  {entry['states']}"
+    yield from ("", f"  why: {entry['why']}")
     if entry["beyond"]:
-        yield ""
-        yield from _text("beyond the proposal's letter", entry["beyond"])
+        yield from ("", f"  beyond the proposal's letter: {entry['beyond']}")
     for sentence in entry["sentences"]:
         if sentence["status"] != FAITHFUL:
-            yield ""
-            yield from _text(sentence["status"], sentence["says"])
-            yield from _wrapped(f"    {sentence['how']}", "    ")
+            yield from ("", f"  {sentence['status']}: {sentence['says']}", f"    {sentence['how']}")
     yield ""
-    yield from _origin(entry)
-    sections = {
-        "switches, for --rule NAME=off": [
-            (f"{e['name']}  ({', '.join(e['protocols'])})", e["place"], e["meaning"])
-            for e in entry["switches"]
-        ],
-        "stated by": [(e["name"], e["place"], "") for e in entry["functions"] if e["states"]],
-        "actions": [
-            (f"{e['name']}  ({', '.join(e['protocols'])})", e["place"], "") for e in entry["actions"]
-        ],
-        "invariants": [_property(e) for e in entry["invariants"]],
-        "properties of steps": [_property(e) for e in entry["step_properties"]],
-        "liveness": [_property(e) for e in entry["liveness"]],
-        "in proofs and replay": [(e["name"], e["place"], "") for e in entry["helpers"]],
-        "mentioned by": [(e["name"], e["place"], "") for e in entry["functions"] if not e["states"]],
-        "scenarios": [(e["name"], "", e["title"]) for e in entry["scenarios"]],
-    }
-    for title, rows in sections.items():
-        yield from _rule_section(title, rows)
-    yield from _run_on("gallery", _by_page(entry["gallery"]))
-    yield from _run_on("tests", [e["name"] for e in entry["tests"]])
+    yield from _links(entry["from"])
+    if not entry["from"]:
+        yield "  no proposal: it is what the rules are held against"
+    if entry["section"]:
+        yield f"  section: {entry['section']}"
+    if entry["quote"]:
+        yield f"  “{entry['quote']}”"
+    for title, parts in rulebook.parts(entry):
+        rows = [(f"{p.name} ({p.protocols})" if p.protocols else p.name, p.place, p.text) for p in parts]
+        filled = [i for i in range(3) if any(row[i] for row in rows)]
+        yield from _section(title, [[row[i] for i in filled] for row in rows])
+    yield from _section("tests", [(", ".join(e["name"] for e in entry["tests"]),)] if entry["tests"] else ())
 
 
 def family_lines(entry: Entry) -> Iterator[str]:
     """The lines for a family of rulebook numbers or a proposal: its subject, and the titles of its rules."""
-    yield from _title(entry["name"], entry["title"])
+    yield from _title(entry)
     if entry["about"]:
-        yield from _text("", entry["about"])
-    if entry["from"]:
-        yield ""
-        yield from _links(entry["from"])
-    for title, rules in (("rules", entry["numbers"]), ("rules of others that rest on it", entry["others"])):
-        if rules:
-            yield ""
-            yield title
-            width = max(len(rule["name"]) for rule in rules)
-            for rule in rules:
-                yield from _wrapped(f"  {rule['name']:<{width}}  {rule['title']}", " " * (width + 4))
-
-
-def _title(name: str, title: str) -> Iterator[str]:
-    first, *others = textwrap.wrap(f"{name}  {title}", _width(), subsequent_indent=" " * (len(name) + 2))
-    yield from (click.style(line, bold=True) for line in (first, *others))
-    yield ""
-
-
-def _text(label: str, text: str) -> Iterator[str]:
-    yield from _wrapped(f"  {label + ': ' if label else ''}{text}", "  ")
-
-
-def _origin(entry: Entry) -> Iterator[str]:
-    """The lines for the source of a rule: proposals with their links, the section, and the quoted text."""
-    if not entry["from"]:
-        yield "  no proposal: it is what the rules are held against"
-        return
+        yield from (f"  {entry['about']}", "")
     yield from _links(entry["from"])
-    if entry["section"]:
-        yield from _wrapped(f"  section: {entry['section']}", "    ")
-    if entry["quote"]:
-        yield from _wrapped(f"  “{entry['quote']}”", "   ")
+    for title, rules in (("rules", entry["numbers"]), ("rules of others that rest on it", entry["others"])):
+        yield from _section(title, [(rule["name"], rule["title"]) for rule in rules])
+
+
+def _title(entry: Entry) -> Iterator[str]:
+    yield from (click.style(f"{entry['name']}  {entry['title']}", bold=True), "")
 
 
 def _links(proposals: Sequence[Entry]) -> Iterator[str]:
     for proposal in proposals:
-        yield from _wrapped(f"  {proposal['name']}: {proposal['title']}", "    ")
-        yield f"    {proposal['link']}"
-
-
-def _property(entry: Entry) -> tuple[str, str, str]:
-    return f"{entry['name']}  ({', '.join(entry['protocols'])})", entry["place"], entry["meaning"]
-
-
-def _rule_section(title: str, rows: Sequence[tuple[str, str | None, str]]) -> Iterator[str]:
-    """The lines of a section with rows (name, place, text).
-
-    Name and place share a line if they fit; the text follows on the next lines.
-    """
-    if not rows:
-        return
-    yield ""
-    yield title
-    for name, place, text in rows:
-        line = f"  {name}"
-        if place and len(line) + 2 + len(place) <= _width():
-            yield f"{line}  {place}"
-        else:
-            yield from _wrapped(line, "    ")
-            if place:
-                yield f"      {place}"
-        if text:
-            yield from _wrapped(f"      {text}", "      ")
-
-
-def _run_on(title: str, names: Sequence[str]) -> Iterator[str]:
-    if names:
-        yield ""
-        yield title
-        yield from _wrapped("  " + ", ".join(names), "  ")
-
-
-def _by_page(entries: Sequence[Entry]) -> list[str]:
-    return [f"{e['page']}#{e['name']}" for e in entries]
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    """Wrap a text without breaking names and links; lines after the first are indented."""
-    return textwrap.wrap(
-        text, _width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _width() -> int:
-    return min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
+        yield from (f"  {proposal['name']}: {proposal['title']}", f"    {proposal['link']}")
 
 
 _LINES = {

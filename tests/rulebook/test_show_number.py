@@ -183,7 +183,7 @@ def test_numbers_are_listed_apart_from_the_rules_that_state_them(highwater: Comm
 def test_without_a_source_tree_no_tests_and_galleries_are_listed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for cached in (code._galleries, code._tests, code._texts):
+    for cached in (code._galleries, code._texts):
         cached.cache_clear()
     monkeypatch.setattr(code, "ROOT", tmp_path)
     try:
@@ -194,7 +194,7 @@ def test_without_a_source_tree_no_tests_and_galleries_are_listed(
             == []
         )
     finally:
-        for cached in (code._galleries, code._tests, code._texts):
+        for cached in (code._galleries, code._texts):
             cached.cache_clear()
 
 
