@@ -189,5 +189,5 @@ def test_a_terminal_gets_a_live_line_and_a_coloured_run_and_verdict() -> None:
     status, shown = in_a_terminal("check", "truncation/kip-320", *LONG, *asked)
     assert status == 1
     assert "states, " in shown
-    assert "\x1b[2K" in shown
+    assert "\r\x1b[K" in shown
     assert "\x1b[31m" in shown

@@ -138,10 +138,6 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "out of memory" in wrong
 
 
-def test_it_is_the_worst_of_all() -> None:
-    assert worst(Status) is Status.INTERNAL
-
-
 @pytest.mark.parametrize(
     ("wrong", "status", "message"),
     [
