@@ -101,7 +101,7 @@ def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests
 
 
 @dataclass(frozen=True)
-class Part:
+class RulePart:
     """A part of the model that refers to a rule. Fields that the kind of part does not have are empty."""
 
     name: str
@@ -110,15 +110,17 @@ class Part:
     text: str = ""
 
 
-def parts(entry: Entry) -> Iterator[tuple[str, list[Part]]]:
+def parts(entry: Entry) -> Iterator[tuple[str, list[RulePart]]]:
     """The parts of the model in the full entry of a rule, by kind, without empty kinds."""
     for kind, title in _KINDS.items():
         if found := [_part(kind, e) for e in entry[kind]]:
             yield title, found
     for title, states in (("stated by", True), ("mentioned by", False)):
-        if found := [Part(e["name"], place=e["place"]) for e in entry["functions"] if e["states"] is states]:
+        if found := [
+            RulePart(e["name"], place=e["place"]) for e in entry["functions"] if e["states"] is states
+        ]:
             yield title, found
-    if found := [Part(f"{e['page']}#{e['name']}") for e in entry["gallery"]]:
+    if found := [RulePart(f"{e['page']}#{e['name']}") for e in entry["gallery"]]:
         yield "gallery", found
 
 
@@ -133,11 +135,11 @@ _KINDS = {
 }
 
 
-def _part(kind: str, entry: Entry) -> Part:
+def _part(kind: str, entry: Entry) -> RulePart:
     if kind == "scenarios":
-        return Part(entry["name"], text=entry["title"])
+        return RulePart(entry["name"], text=entry["title"])
     text = "" if kind in ("actions", "helpers") else entry["meaning"]
-    return Part(entry["name"], ", ".join(entry.get("protocols", ())), entry["place"] or "", text)
+    return RulePart(entry["name"], ", ".join(entry.get("protocols", ())), entry["place"] or "", text)
 
 
 def _short(rule: NumberedRule, book: Rulebook) -> Entry:

@@ -8,7 +8,7 @@ from typing import Any
 
 from docs.pages.markdown import Block, anchor, row, table
 from highwater.checker.scenarios import catalogue, listing
-from highwater.checker.scenarios.rulebook import Part, find, parts, sentence_entry
+from highwater.checker.scenarios.rulebook import RulePart, find, parts, sentence_entry
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, STATUSES, AuditedSentence, RuleFamily
 from highwater.model.rulebook import AUDIT, RULEBOOK
 
@@ -56,12 +56,12 @@ def _rule(entry: Entry) -> Iterator[str]:
             yield from (f"    - {_part(part)}" for part in found)
 
 
-def _link(part: Part) -> str:
+def _link(part: RulePart) -> str:
     page, _, name = part.name.rpartition("/")[2].partition("#")
     return f"[{name}]({page}#{name})"
 
 
-def _part(part: Part) -> str:
+def _part(part: RulePart) -> str:
     protocols = f" of {part.protocols}" if part.protocols else ""
     after = f": {part.text}" if part.text else f" in `{part.place.rpartition(':')[0]}`"
     return f"`{part.name}`{protocols}{after}"

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.base import processes
-from highwater.checker.base.problems import InternalError, Status, worst
+from highwater.checker.base.problems import InternalError, Status
 from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.native import search as native_search

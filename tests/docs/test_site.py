@@ -136,19 +136,6 @@ def test_the_nav_has_at_most_forty_entries_each_of_which_is_there() -> None:
     assert set(nav()) <= {*site.GENERATED, *site.hand_written()}
 
 
-@pytest.mark.parametrize("place", sorted(site.hand_written()))
-def test_links_of_a_page_are_those_of_the_site(place: str) -> None:
-    """A link to a file outside of the site becomes plain text."""
-    page = site.hand_written()[place]
-    there = frozenset([*site.GENERATED, *site.hand_written()])
-    text = site.relinked(page.read_text(encoding="utf-8"), page, place, there)
-    for target in re.findall(
-        r"\]\(([^)#\s]+\.md)", re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.M | re.S)
-    ):
-        if not target.startswith("http"):
-            assert str((DOCS / place).parent.joinpath(target).resolve().relative_to(DOCS)) in there
-
-
 def test_a_link_is_rewritten_for_its_place() -> None:
     there = frozenset(["cli.md", "index.md", "contents.md", "rules.md", "language/rules.md"])
     text = "[a](docs/cli.md#x) [b](docs/README.md) [`c`](model/rulebook.toml) [d](https://x.org) [e](#f)"
