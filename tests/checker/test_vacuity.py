@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ from highwater.model.language import (
     step_property,
 )
 from highwater.model.language.model import Instance
-from tests.checker.conftest import ROOT, Command
-from tests.checker.schema import problems
+from tests.checker.conftest import Command
+from tests.checker.schema import result_problems
 from tests.slow import all_but
 
 BOX = '''
@@ -142,7 +141,7 @@ def test_an_action_without_effect_causes_a_warning(
         ]
     (result,) = highwater("check", path, "--engine", engine, "--json", "-").results
     assert result["warnings"] == [{"kind": kind, "name": name, "text": said}]
-    assert problems([result], json.loads((ROOT / "checker/report/result.schema.json").read_text())) == []
+    assert result_problems(result) == []
     assert package.check(path, engine=engine).warnings == (said,)
 
 
@@ -217,7 +216,6 @@ def test_an_expectation_is_a_promise(highwater: Command, box: Any, expect: Any, 
     [
         ('impossible = ["cuont"]', "impossible: unknown action 'cuont'; did you mean 'count'?"),
         ('constant = ["number"]', "constant: unknown property 'number'"),
-        ("impossible = 3", "impossible is a list of names, not 3"),
     ],
 )
 def test_an_expectation_with_an_unknown_name_is_refused(
