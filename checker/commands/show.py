@@ -59,21 +59,19 @@ def _scenario(entry: Entry) -> Iterator[str]:
     held = held if entry["properties"] or not entry["goals"] else "every goal is reached"
     counts = [f"{promise[key]:,} {word}" for key, word in _COUNTS.items() if promise[key] is not None]
     yield f"  expected: {', '.join([held, *counts])}"
+    parameters = [
+        (p["name"], str(p["value"]), f"{p['low']} to {p['high']}: {p['meaning']}")
+        for p in entry["parameters"]
+    ]
+    yield from _section("parameters", parameters)
     yield from _section(
-        "parameters",
-        (
-            (p["name"], str(p["value"]), f"{p['low']} to {p['high']}: {p['meaning']}")
-            for p in entry["parameters"]
-        ),
+        "rules", [(r["name"], "on" if r["on"] else "off", _sourced(r)) for r in entry["rules"]]
     )
-    yield from _section(
-        "rules", ((r["name"], "on" if r["on"] else "off", _sourced(r, "sentence")) for r in entry["rules"])
-    )
-    properties = [(i["name"], _sourced(i, "meaning")) for i in entry["properties"]]
+    properties = _named(entry["properties"])
     if entry["deadlock"]:
         properties.append((DEADLOCK, DEADLOCK_MEANING))
     yield from _section("properties", properties)
-    yield from _section("goals", ((g["name"], _sourced(g, "meaning")) for g in entry["goals"]))
+    yield from _section("goals", _named(entry["goals"]))
     yield ""
     yield "  " + Checked.from_json(entry).sentence
 
@@ -84,40 +82,31 @@ _COUNTS = {"distinct_states": "states", "depth": "levels"}
 def _protocol(entry: Entry) -> Iterator[str]:
     yield click.style(entry["name"], bold=True)
     yield f"  {entry['meaning']}"
-    yield from _section(
-        "state, with default parameters",
-        (
-            (f["name"], f["type"], _ABSENT + f["meaning"] if f["absent"] else f["meaning"])
-            for f in entry["state"]
-        ),
-    )
-    yield from _section(
-        "parameters",
-        ((p["name"], f"{p['low']} to {p['high']}", p["meaning"]) for p in entry["parameters"]),
-    )
-    yield from _section("profiles", ((p["name"], p["meaning"]) for p in entry["profiles"]))
-    yield from _section("rules", ((r["name"], _sourced(r, "sentence")) for r in entry["rules"]))
-    yield from _section("invariants", ((i["name"], _sourced(i, "meaning")) for i in entry["invariants"]))
-    yield from _section(
-        "properties of steps", ((p["name"], _sourced(p, "meaning")) for p in entry["step_properties"])
-    )
-    yield from _section("liveness", ((p["name"], _sourced(p, "meaning")) for p in entry["liveness"]))
-    for title, kind in _ONLY_NAMED.items():
-        yield from _section(title, ((p["name"], _sourced(p, "meaning")) for p in entry[kind]))
-    yield from _section("actions", ((_call(a), _sourced(a, "meaning")) for a in entry["actions"]))
-    yield from _section("scenarios", ((name,) for name in entry["scenarios"]))
+    state = [(f["name"], f["type"], _ABSENT * f["absent"] + f["meaning"]) for f in entry["state"]]
+    yield from _section("state, with default parameters", state)
+    parameters = [(p["name"], f"{p['low']} to {p['high']}", p["meaning"]) for p in entry["parameters"]]
+    yield from _section("parameters", parameters)
+    yield from _section("profiles", [(p["name"], p["meaning"]) for p in entry["profiles"]])
+    for title, kind in _KINDS.items():
+        yield from _section(title, _named(entry[kind]))
+    yield from _section("actions", [(_call(a), _sourced(a)) for a in entry["actions"]])
+    yield from _section("scenarios", [(name,) for name in entry["scenarios"]])
 
 
 _ABSENT = "(with other rules or parameters) "
-_ONLY_NAMED = {
+_KINDS = {
+    "rules": "rules",
+    "invariants": "invariants",
+    "properties of steps": "step_properties",
+    "liveness": "liveness",
     "helper properties": "helpers",
     "reachability goals": "reachable",
 }
-"""Kinds of a protocol's properties that a scenario checks only if it names them, by title."""
+"""Kinds of a protocol's rules and properties, by title."""
 
 
 def _rule(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, entry["name"], "sentence")
+    yield from _head(entry, entry["name"])
     if entry["profiles"]:
         yield f"  on in: {', '.join(entry['profiles'])}"
 
@@ -135,7 +124,7 @@ def _parameter(entry: Entry) -> Iterator[str]:
 
 
 def _invariant(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, entry["name"], "meaning")
+    yield from _head(entry, entry["name"])
     yield from _askers(entry)
 
 
@@ -155,7 +144,7 @@ _ROLES = {
 
 
 def _goal(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, entry["name"], "meaning")
+    yield from _head(entry, entry["name"])
     yield from _section("expected to be reached in", ((name,) for name in entry["expected_in"]))
 
 
@@ -174,7 +163,7 @@ def _deadlock(entry: Entry) -> Iterator[str]:
 
 
 def _liveness(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, entry["name"], "meaning")
+    yield from _head(entry, entry["name"])
     each = "".join(f", for each {p} of {domain}" for p, domain in entry["parameters"].items())
     yield f"  says: {entry['says']}{each}"
     yield from _section("fair", ((fairness,) for fairness in entry["fair"]))
@@ -182,7 +171,7 @@ def _liveness(entry: Entry) -> Iterator[str]:
 
 
 def _action(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, _call(entry), "meaning")
+    yield from _head(entry, _call(entry))
     if entry["says"]:
         yield f"  said as: {entry['says']}"
     everywhere = max((len(g["profiles"]) for g in entry["guards"]), default=0)
@@ -195,20 +184,28 @@ def _action(entry: Entry) -> Iterator[str]:
     )
 
 
-def _head(entry: Entry, name: str, text: str) -> Iterator[str]:
+def _head(entry: Entry, name: str) -> Iterator[str]:
     needs = f", exists where the rule {entry['rule']} is on" if entry.get("rule") else ""
     yield click.style(name, bold=True)
     kind = f"reachability goal, of {entry['of']}," if entry["kind"] == "goal" else entry["kind"]
     yield f"  {kind} of {entry['protocol']}, source {entry['source'] or 'not given'}{needs}"
-    yield f"  {entry[text]}"
+    yield f"  {_text(entry)}"
 
 
 def _call(action: Entry) -> str:
     return f"{action['name']}({', '.join(action['parameters'])})"
 
 
-def _sourced(entry: Entry, text: str) -> str:
-    return f"{entry[text]} ({entry['source']})" if entry["source"] else entry[text]
+def _named(entries: Iterable[Entry]) -> list[tuple[str, ...]]:
+    return [(entry["name"], _sourced(entry)) for entry in entries]
+
+
+def _sourced(entry: Entry) -> str:
+    return f"{_text(entry)} ({entry['source']})" if entry["source"] else _text(entry)
+
+
+def _text(entry: Entry) -> str:
+    return str(entry.get("sentence") or entry["meaning"])
 
 
 def _section(title: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
