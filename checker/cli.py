@@ -102,8 +102,9 @@ class Commands(click.Group):
             _say_no_more()
             status = 128 + 13
         except OSError as wrong:
+            # Without an error number: a library cannot be loaded, for example with too little memory.
             written = f"{wrong.filename or 'cannot write'}: {wrong.strerror}"
-            status = _unforeseen(wrong) if wrong.errno is None else _refuse(written)
+            status = _refuse(str(wrong) if wrong.errno is None else written)
             _say_no_more()
         except MemoryError as wrong:
             status = _refuse(f"out of memory: {wrong or 'a limit of this process is reached'}")

@@ -87,10 +87,8 @@ _PACKAGES = {"prometheus_client": "prometheus-client", "z3": "z3-solver"}
 
 
 def missing_library(wrong: BaseException) -> str | None:
-    """One line about a package that is not installed; None if the error has another cause."""
-    if not isinstance(wrong, ModuleNotFoundError) or wrong.name is None:
+    """One line about a package that cannot be imported; None if the error has another cause."""
+    name = (wrong.name or "").partition(".")[0] if isinstance(wrong, ImportError) else ""
+    if name in ("", "highwater"):
         return None
-    name = wrong.name.partition(".")[0]
-    return (
-        None if name == "highwater" else f"the package {_PACKAGES.get(name, name)} is not installed: {wrong}"
-    )
+    return f"the package {_PACKAGES.get(name, name)} cannot be imported: {wrong}"

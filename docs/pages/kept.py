@@ -53,11 +53,10 @@ class NotKeptError(LookupError):
 
 @dataclass
 class Answers:
-    """The cached answers (key to question and answer), the keys that were used, and the new answers."""
+    """The cached answers (key to question and answer), and the new answers."""
 
     kept: dict[str, tuple[str, Answer]]
     mode: Mode = Mode.KEPT_FIRST
-    used: set[str] = field(default_factory=set)
     new: dict[str, tuple[str, Answer]] = field(default_factory=dict)
 
     def to(self, key: str, asked: str, ask: Callable[[], Answer]) -> Answer:
@@ -65,7 +64,6 @@ class Answers:
 
         Raises NotKeptError in the mode ONLY_KEPT if the cache has no answer.
         """
-        self.used.add(key)
         if key in self.new:
             return self.new[key][1]
         if key in self.kept and not self._asks_again(key):
@@ -85,12 +83,9 @@ class Answers:
             asked for key, (asked, said) in self.new.items() if self.kept.get(key, (asked, said))[1] != said
         ]
 
-    def text(self, *, only_used: bool) -> str:
-        """The text of answers.json: one answer a line, sorted by question; with ``only_used`` only used answers."""
-        every = {
-            key: one for key, one in {**self.kept, **self.new}.items() if key in self.used or not only_used
-        }
-        rows = sorted((asked, key, said) for key, (asked, said) in every.items())
+    def text(self) -> str:
+        """The text of answers.json: one answer a line, sorted by question."""
+        rows = sorted((asked, key, said) for key, (asked, said) in {**self.kept, **self.new}.items())
         lines = [json.dumps([key, asked, said], ensure_ascii=False) for asked, key, said in rows]
         return "[\n" + ",\n".join(lines) + "\n]\n"
 
@@ -241,13 +236,12 @@ def in_order(parts: Sequence[Part], tell: Callable[[Part], Told]) -> list[Told]:
     if ANSWERS.mode is Mode.ONLY_KEPT:
         return [tell(part) for part in parts]
 
-    def with_answers(part: Part) -> tuple[Told, set[str], dict[str, tuple[str, Any]]]:
-        return tell(part), ANSWERS.used, ANSWERS.new
+    def with_answers(part: Part) -> tuple[Told, dict[str, tuple[str, Any]]]:
+        return tell(part), ANSWERS.new
 
     found = {}
-    for part, (told, used, new) in answers(parts, with_answers, cores()):
+    for part, (told, new) in answers(parts, with_answers, cores()):
         found[part] = told
-        ANSWERS.used |= used
         ANSWERS.new |= new
     return [found[part] for part in parts]
 

@@ -27,6 +27,8 @@ class TestStatus:
             ("[expect]\ndistinct_states = 6\ndepth = 6\n", (), 0, "holds"),
             ("[expect]\ndistinct_states = 7\n", (), 1, "distinct_states is 6, but expected to be 7"),
             ("[expect]\ndepth = 5\n", (), 1, "depth is 6, but expected to be 5"),
+            ("[expect]\ndistinct_states = 6\n", ("--set", "top=3"), 0, "holds"),
+            ("properties = ['deadlock']\n[expect]\nviolated = ['deadlock']\n", (), 0, "violated (expected)"),
             ("", ("--limit-states", 1), 3, "stopped at --limit-states: not all states were explored"),
         ],
     )
