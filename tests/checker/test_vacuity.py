@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from highwater.model.language import (
     require,
     step_property,
 )
-from tests.checker.conftest import ROOT, Command
-from tests.checker.schema import problems
+from tests.checker.conftest import Command
+from tests.checker.schema import result_problems
 from tests.slow import all_but
 
 BOX = '''
@@ -126,7 +125,7 @@ def test_an_impossible_action_causes_a_warning(highwater: Command, box: Any, eng
         ]
     (result,) = highwater("check", path, "--engine", engine, "--json", "-").results
     assert result["warnings"] == [{"kind": "impossible", "name": "vanish", "text": said}]
-    assert problems([result], json.loads((ROOT / "checker/report/result.schema.json").read_text())) == []
+    assert result_problems(result) == []
     assert package.check(path, engine=engine).warnings == (said,)
 
 
@@ -202,7 +201,6 @@ def test_an_expectation_is_a_promise(highwater: Command, box: Any, expect: Any, 
     [
         ('impossible = ["cuont"]', "impossible: unknown action 'cuont'; did you mean 'count'?"),
         ('constant = ["number"]', "constant: unknown property 'number'"),
-        ("impossible = 3", "impossible is a list of names, not 3"),
     ],
 )
 def test_an_expectation_with_an_unknown_name_is_refused(

@@ -59,11 +59,6 @@ class Differences:
     stopped_by: str | None = None
     seconds: float = 0.0
 
-    @property
-    def equal(self) -> bool:
-        """True if the comparison finished, and every compared action does the same in both versions."""
-        return self.stopped_by is None and not any(self.actions.values())
-
 
 @dataclass(frozen=True)
 class Union:
