@@ -16,7 +16,7 @@ from highwater.traces.metadata import tracker
 from highwater.traces.metadata.beliefs.automaton import Automaton, FlagsOf
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting import Watch, every_partition
+from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.observed import PartitionChange
@@ -74,7 +74,7 @@ def replayed(log: Log, folder: Path) -> Replayed:
     found = Replayed(First("made", "metadata log", ""))
     try:
         opened = open_metadata_log(log.write(folder))
-        replay_metadata(opened, found.report, watch=Watch(every_partition, found.changes.append))
+        replay_metadata(opened, found.report, watch=Watch([found.changes.append]))
     except TraceError as wrong:
         found.error = wrong
     except Reported:
