@@ -77,7 +77,7 @@ def inspect(path: Path) -> KnownFile | None:
 def _binary(path: Path, head: bytes) -> KnownFile | None:
     if len(head) < HEADER.size:
         return None
-    base, length, _, magic, _, attributes, delta, _, _, count = HEADER.unpack_from(head)
+    base, length, _, magic, _, attributes, delta, _, count = HEADER.unpack_from(head)
     if (
         magic != MAGIC
         or not LEAST <= length <= MAX_BATCH
@@ -365,7 +365,6 @@ def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
         offsets=batch.offsets[at:],
         values=batch.values[at:],
         keys=batch.keys[at:],
-        times=batch.times[at:],
     )
 
 

@@ -172,9 +172,7 @@ def _first_followed(log: Log) -> Iterator[tuple[int, int, MetadataRecord]]:
 def _at_time(log: Log, number: int, time: int) -> Callable[[], Log]:
     def make() -> Log:
         batch = log.batches[number]
-        return with_batches(
-            log, number, 1, [batch._replace(timestamp=time, times=[time] * len(batch.values))]
-        )
+        return with_batches(log, number, 1, [batch._replace(timestamp=time)])
 
     return make
 
