@@ -27,7 +27,7 @@ from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.image import Partition
 from highwater.traces.metadata.replay import load
-from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
+from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import FinalState, PartitionChange
@@ -299,7 +299,7 @@ class Following:
         self._seen_findings.clear()
         watch = NOBODY
         if self._tails is not None:
-            watch = Watch(every_partition, self._changed, self._watermarks.setting_changed)
+            watch = Watch([self._changed], [self._watermarks.setting])
         follower = self._follower = MetadataFollower(self._report, self._profile, self._rules, watch)
         if piece.why:
             yield Notice("read again", piece.why, self._tail.next_offset)

@@ -29,7 +29,7 @@ LOG_HEAD = re.compile(rb"Log starting offset: (\d{1,19})$")
 SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})$")
 _NUMBER = re.compile(r"-?\d{1,19}$")
 _RECORD = re.compile(
-    r"\| (?:offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (-?\d{1,19}) keySize: -?\d{1,10} "
+    r"\| (?:offset: (\d{1,19}) (?:CreateTime|LogAppendTime): -?\d{1,19} keySize: -?\d{1,10} "
     r"valueSize: (-?\d{1,10})(?: sequence: -?\d{1,10})?(?: headerKeys: \[[^\]]*\])? ?)?(.*)",
     re.DOTALL,
 )
@@ -64,7 +64,6 @@ class _Batch:
     offsets: list[int] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)
 
     def finished(self) -> RecordBatch:
         # Offsets ascend: if there are enough of them, there is no gap.
@@ -79,7 +78,6 @@ class _Batch:
             range(self.base, self.last + 1) if whole else self.offsets,
             self.values,
             self.keys if self.control else (),
-            self.times,
         )
 
 
@@ -202,7 +200,7 @@ class _Dump:
         found = _RECORD.match(self._text(line))
         if found is None:
             raise self._error(None, "not a line of a record")
-        offset, time, value_size, rest = found.groups()
+        offset, value_size, rest = found.groups()
         if len(batch.values) == batch.count:
             raise self._error(None, f"more than the {batch.count} records of the batch")
         at = batch.base + len(batch.values) if offset is None else int(offset)
@@ -222,7 +220,6 @@ class _Dump:
         batch.offsets.append(at)
         batch.values.append(value)
         batch.keys.append(key)
-        batch.times.append(batch.timestamp if time is None else int(time))
 
     def _control(self, rest: str) -> tuple[bytes | None, bytes | None]:
         """The key and value of a control record. The value is None if the dump lacks it."""

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from highwater.invariants.statements import Statement
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.kafka.broker_log import UtcOffset
-from highwater.traces.messages.metadata_index import NEVER, MetadataIndex, Version
+from highwater.traces.messages.metadata_index import NEVER, MetadataIndex
 from highwater.traces.messages.request_lines import Heartbeat, Proposal, Registered, RequestLine
 from highwater.traces.reports.findings import Candidate, Doubt, Finding, Unexplained
+from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
 
 # --- verdicts --------------------------------------------------------------------------------------------
@@ -220,7 +221,7 @@ class ControllerRequests:
         """The topics of all proposals, by id or name as in the requests."""
         return sorted({proposal.key[0] for _, proposal in self._proposals})
 
-    def made(self, life: int, version: Version) -> bool:
+    def made(self, life: int, version: PartitionChange) -> bool:
         """True if this version of the partition is the result of a logged proposal; ``life`` is its ``History.number``.
 
         The proposal's answer has the version's partition epoch or, after an election, the error NEW_LEADER_ELECTED.

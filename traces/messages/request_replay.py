@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from highwater.traces.kafka.dumps import broker_of
-from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.messages import proposals, request_lines
 from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context, controllers_ahead
 from highwater.traces.messages.copies import without_copies
@@ -49,8 +48,6 @@ from highwater.traces.reports.observed import (
     CONTROLLER,
     PROPOSAL,
     WRITE,
-    PartitionChange,
-    SettingInForce,
     ShownAnswer,
     ShownMessage,
     ShownRequest,
@@ -251,30 +248,21 @@ _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HE
 class RequestsBeside:
     """Replays request logs together with a metadata log.
 
-    Pass the metadata log's events to ``change`` and ``setting``, then call ``judge``.
+    Pass the metadata log's events to ``index``, then call ``judge``.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths, self._index = paths, MetadataIndex()
+        self._paths, self.index = paths, MetadataIndex()
         self._requests: Requests | None = None
 
-    def change(self, change: PartitionChange) -> None:
-        """Process the next change of a partition. Changes must come in the order of the metadata log."""
-        self._index.change(change)
-
-    def setting(self, name: str, setting: SettingInForce) -> None:
-        """Process a change of a setting that applies to the partition ``name``."""
-        self._index.setting(name, setting)
-
-    def judge(self, log: MetadataLog, report: Report) -> None:
+    def judge(self, report: Report) -> None:
         """Read the request logs, and add the results to the report of the metadata log.
 
         KeyboardInterrupt ends the reading; the report has the results so far. Raises TraceError if a log cannot be
         read.
         """
         started = time.perf_counter()
-        self._index.read(log)
-        context = Context(self._index, report.profile, frozenset(report.rules))
+        context = Context(self.index, report.profile, frozenset(report.rules))
         requests = self._requests = Requests(context, self._paths)
         try:
             with rarely_collected():

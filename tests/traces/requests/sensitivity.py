@@ -18,7 +18,7 @@ from highwater.traces.messages.metadata_index import MetadataIndex
 from highwater.traces.messages.request_lines import READ, Counted, RequestLine, read_request_log
 from highwater.traces.messages.request_replay import Requests
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting import Watch, every_partition
+from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from tests.traces.kafka.made import CLUSTERS_4_2
@@ -44,10 +44,8 @@ class Recording:
     def __post_init__(self) -> None:
         self.directory = CLUSTERS_4_2 / self.name
         metadata = self.directory / "__cluster_metadata-0"
-        watch = Watch(every_partition, self.index.change, on_setting_in_force=self.index.setting)
-        log = open_metadata_log(metadata)
-        replay_metadata(log, self.report, watch=watch)
-        self.index.read(open_metadata_log(metadata))
+        watch = Watch([self.index.change], [self.index.setting], [self.index.record])
+        replay_metadata(open_metadata_log(metadata), self.report, watch=watch)
         self.paths = list(logs_below(self.directory))
         self.log = Log(self.paths)
         self.texts = {path: list(texts) for path, texts in self.log.texts.items()}

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from highwater.traces.messages.leaders import UNHEARD, Leadership, Leading, Stage, acting
-from highwater.traces.messages.metadata_index import Version
+from highwater.traces.reports.observed import PartitionChange
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -75,7 +75,7 @@ def test_the_least_hwm_is_the_certain_offset_of_the_isr(
     certain: dict[int, int], offset: int, expected: int
 ) -> None:
     """B4: a follower that fetches from offset 0 has no records yet; a certain offset stays certain."""
-    both = Stage(cast(Version, None), None, 0.0, bits=(3, -1, 3, 1))
+    both = Stage(cast(PartitionChange, None), None, 0.0, bits=(3, -1, 3, 1))
     model, patient = acting(4, "kafka_4_2"), acting(4, "kafka_4_2", patient=True)
     led = Leadership(0, "t-0", 1, [both], model, patient, {0: 0, 1: 1}, is_whole=True, certain=certain)
     led.least_end = 3
