@@ -127,7 +127,7 @@ def test_replay_shows_a_line_that_nothing_explains(highwater: Command, tmp_path:
     run = replayed(highwater, tmp_path, wrong=True)
     first = next(s for s in run["steps"] if s["note"])
     assert first["sentence"] == "line 5: nothing explains it"
-    assert "line 5, step 3: not explained" in first["note"]
+    assert "line 5, step 3: does not conform" in first["note"]
     assert first["instance"] is None
 
 

@@ -24,7 +24,7 @@ from tests.traces.recorded import made, write
 def test_recordings_made_by_the_model_conform(tmp_path: Path, settings: dict[str, Any]) -> None:
     recorder = made(**settings)
     report = replay(write(tmp_path / "made.ndjson", recorder.lines))
-    assert not report.unexplained, report.unexplained[0].lines()
+    assert not report.unexplained, str(report)
     assert report.operations == len(recorder.lines) - 1
     assert report.partitions == 1
     assert report.changes > 3

@@ -28,27 +28,21 @@ WRITTEN, ACKNOWLEDGED, NOT_WRITTEN = "write_acks_all", "acknowledge", "write ref
 PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
 REGISTERED = "start_broker"
 
-LIMIT = 1000
-"""The most unexplained lines, and the most findings, that ``Verdicts`` stores by default."""
-
 
 @dataclass
 class Verdicts:
-    """The verdicts on messages: counts by name, and the lines to report.
+    """The verdicts on messages: counts by name here; the report lists what does not conform and what is violated.
 
     ``explained`` counts what conforms to the model, ``guessed`` what the input cannot confirm, and ``outside`` what is
-    not checked. A message can count once for each of its partitions. At most ``limit`` lines and findings are stored:
-    ``unexplained_count`` counts all lines, and ``dropped`` the findings above the limit, by property.
+    not checked. A message can count once for each of its partitions. ``reliable`` counts the report's reliable lines
+    and violations by file.
     """
 
+    report: Report
     explained: Counter[str] = field(default_factory=Counter)
     guessed: Counter[str] = field(default_factory=Counter)
     outside: Counter[str] = field(default_factory=Counter)
-    unexplained: list[Unexplained] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    unexplained_count: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    limit: int = field(default_factory=lambda: LIMIT)
+    reliable: Counter[str] = field(default_factory=Counter)
 
     def not_explained(
         self,
@@ -66,20 +60,14 @@ class Verdicts:
         """
         candidate = Candidate(action, parameters, refused_by, (), differences or {})
         position = {"file": str(line.path), "line": line.line}
-        self.unfit(Unexplained(position, round(line.ended), partition, {}, (candidate,)))
+        is_reliable = self.is_reliable(line, partition)
+        self.report.add(Unexplained(position, round(line.ended), partition, {}, (candidate,), is_reliable))
 
-    def unfit(self, line: Unexplained) -> None:
-        """Count a line that no step explains, and store it unless ``limit`` lines are stored."""
-        self.unexplained_count += 1
-        if len(self.unexplained) < self.limit:
-            self.unexplained.append(line)
-
-    def found(self, finding: Finding) -> None:
-        """Store a finding or, if ``limit`` findings are stored, count it in ``dropped``."""
-        if len(self.findings) < self.limit:
-            self.findings.append(finding)
-        else:
-            self.dropped[finding.property] += 1
+    def is_reliable(self, line: RequestLine, partition: str | None) -> bool:
+        """True if no gap in the input concerns the partition. Call it once for each reported line and violation."""
+        found = not self.report.is_doubted(partition)
+        self.reliable[str(line.path)] += found
+        return found
 
     def figures(self) -> dict[str, int]:
         """The totals of ``explained``, ``guessed`` and ``outside``, and their counts by name, for a report."""
@@ -89,17 +77,6 @@ class Verdicts:
             f"messages {kind}: {n}": c for kind, counted in kinds for n, c in sorted(counted.items()) if c
         }
         return totals | single
-
-    def tell(self, report: Report) -> None:
-        """Add all verdicts to a report."""
-        for line in self.unexplained:
-            report.add(line)
-        report.unexplained_count += self.unexplained_count - len(self.unexplained)
-        for finding in self.findings:
-            report.find(finding)
-        for name, count in self.dropped.items():
-            report.findings_count[name] = report.findings_count.get(name, 0) + count
-        report.figures |= self.figures()
 
 
 # --- requests to controllers -----------------------------------------------------------------------------
@@ -332,13 +309,14 @@ class Context:
     """The data shared by all checks of request logs: ``asked`` has the requests to controllers."""
 
     index: MetadataIndex
-    profile: str
-    rules: frozenset[str]
-    verdicts: Verdicts = field(default_factory=Verdicts)
+    report: Report
+    verdicts: Verdicts = field(init=False)
     asked: ControllerRequests = field(init=False)
+    rules: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.asked = ControllerRequests(self.index)
+        self.verdicts, self.asked = Verdicts(self.report), ControllerRequests(self.index)
+        self.rules = frozenset(self.report.rules)
 
     def finding(
         self,
@@ -353,17 +331,15 @@ class Context:
     ) -> None:
         """Report the violation of a property by a message."""
         position = {"file": str(line.path), "line": line.line}
-        self.verdicts.found(
-            Finding(
-                rule,
-                promise.name,
-                partition,
-                position,
-                round(line.ended),
-                summary,
-                at_risk,
-                RULEBOOK.origin(rule),
-                certain,
-                facts=dict(facts or {}),
-            )
+        said = (
+            rule,
+            promise.name,
+            partition,
+            position,
+            round(line.ended),
+            summary,
+            at_risk,
+            RULEBOOK.origin(rule),
         )
+        is_reliable = self.verdicts.is_reliable(line, partition)
+        self.report.find(Finding(*said, certain, is_reliable, dict(facts or {})))

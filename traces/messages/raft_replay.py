@@ -227,7 +227,7 @@ def replay_raft(
     if len(voters) > MAX_MEMBERS:
         raise TraceError(files[0], None, "voters", f"more than {MAX_MEMBERS}")
     order = Order((node.node, node) for node in nodes)
-    follower, delays = Follower(_judge(len(voters), in_force), order, voters), Delays()
+    follower, delays = Follower(_judge(len(voters), in_force), order, voters, report), Delays()
     asked, evaluated = _Asked(follower, report), follower.judge.steps.missed
     try:
         for count, (event, exchange) in enumerate(order, start=1):
@@ -344,9 +344,6 @@ def _tell(report: Report, nodes: Sequence[_NodeLogs], follower: Follower, delays
     report.bytes_read = sum(log.bytes_read for log in logs)
     report.changes = sum(follower.verdicts.explained.values())
     report.skipped = dict(sorted(follower.verdicts.outside.items()))
-    for line in follower.verdicts.unexplained:
-        report.add(line)
-    report.unexplained_count = follower.verdicts.unexplained_count
     cut = sum(log.cut for log in logs)
     if cut:
         report.notes.append(f"skipped {cut} lines that are cut off: a process died")

@@ -274,14 +274,13 @@ class RequestsBeside:
         """
         started = time.perf_counter()
         self._index.read(log)
-        context = Context(self._index, report.profile, frozenset(report.rules))
-        requests = self._requests = Requests(context, self._paths)
+        requests = self._requests = Requests(Context(self._index, report), self._paths)
         try:
             with rarely_collected():
                 requests.replay()
         except KeyboardInterrupt:
             report.interrupted = True
-        tell(requests, report)
+        _complete(report, requests)
         report.seconds += time.perf_counter() - started
 
     def collect(self, report: Report) -> None:
@@ -296,19 +295,19 @@ class RequestsBeside:
                 report.interrupted = True
 
 
-def tell(requests: Requests, report: Report) -> None:
-    """Add the results of the request logs to the report of the metadata log."""
+def _complete(report: Report, requests: Requests) -> None:
+    """Add the notes, gaps and figures to the report; what is in logs with a wrong clock becomes unreliable."""
     verdicts, off = requests.context.verdicts, requests.files_off
     report.doubts += requests.doubts
-
-    def reliable(of: Unexplained | Finding) -> bool:
-        return not report.is_doubted(of.partition) and of.position.get("file") not in off
-
-    verdicts.unexplained = [replace(u, reliable=reliable(u)) for u in verdicts.unexplained]
-    verdicts.findings = [replace(f, reliable=reliable(f)) for f in verdicts.findings]
-    verdicts.tell(report)
+    report.unreliable_count += sum(verdicts.reliable[file] for file in off)
+    report.unexplained = [
+        replace(u, reliable=u.reliable and u.position.get("file") not in off) for u in report.unexplained
+    ]
+    report.findings = [
+        replace(f, reliable=f.reliable and f.position.get("file") not in off) for f in report.findings
+    ]
     report.notes += requests.notes
-    report.figures["request log lines"] = requests.counted.lines
+    report.figures |= verdicts.figures() | {"request log lines": requests.counted.lines}
 
 
 # --- around ----------------------------------------------------------------------------------------------

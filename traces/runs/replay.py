@@ -23,7 +23,7 @@ from highwater.model.language.types import Type
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reading import Place, TraceError, printable
 from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
-from highwater.traces.reports.report import Report
+from highwater.traces.reports.report import Report, nonconforming
 from highwater.traces.runs.format import Expected, LineReader, RunTrace, StepLine, TraceMeta, read_run
 
 # --- states by line --------------------------------------------------------------------------------------
@@ -547,9 +547,10 @@ class _Run:
             self._keep(Taken(line.place.line, None if line.step == 0 else expected, self.states))
         else:
             self._unexplained(expected, advance)
-            said = self.report.unexplained[-1].lines() if self.report.unexplained_count <= LIMIT else []
+            stored = self.report.unexplained_count <= LIMIT
+            said = nonconforming(self.report.unexplained[-1]) if stored else "nothing explains it"
             after = [] if self.ended else self.states
-            self._keep(Taken(line.place.line, expected, after, "\n".join(said) or "nothing explains it"))
+            self._keep(Taken(line.place.line, expected, after, said))
         if not self.ended:
             figures = self.report.figures
             figures["most_states"] = max(figures.get("most_states", 0), len(self.states))

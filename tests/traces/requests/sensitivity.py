@@ -57,7 +57,7 @@ class Recording:
 
     def judged(self, paths: tuple[Path, ...]) -> Verdicts:
         """The replay's verdicts on these request logs. Raises TraceError."""
-        context = Context(self.index, self.report.profile, frozenset(self.report.rules))
+        context = Context(self.index, Report("", "", self.report.profile, self.report.rules))
         requests = Requests(context, paths, self._read)
         requests.replay()
         assert requests.offset_ms == 0
@@ -94,9 +94,9 @@ class Recording:
         except TraceError:
             return ERROR
         before = self._as_recorded[paths]
-        if found.findings:
+        if found.report.findings:
             return FINDING
-        if found.unexplained_count:
+        if found.report.unexplained_count:
             return UNEXPLAINED
         return TOLD if any(found.guessed[g] > before.guessed[g] for g in TELLING) else UNSEEN
 
