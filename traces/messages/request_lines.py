@@ -29,6 +29,7 @@ from highwater.traces.reading import (
     Source,
     TraceError,
     log_time,
+    mismatch,
     printable,
     split,
 )
@@ -244,7 +245,6 @@ _NAME = re.compile(rb'"requestApiKeyName":"([A-Z_]{1,60})"')
 _BEGINNING = 1 << 16
 _KEY_WITHIN = 300
 """The API key is searched for in this many bytes from the request's start: the header, which has it, comes first."""
-_MISSING = "Object missing required field "
 
 
 class RequestLine(Struct, array_like=True, gc=False, frozen=True):
@@ -366,7 +366,7 @@ def _parsed(
     except RecursionError:
         raise TraceError(path, number, None, "JSON nested too deeply") from None
     except ValidationError as wrong:
-        raise _mismatch(path, number, str(wrong)) from None
+        raise TraceError(path, number, *mismatch(wrong)) from None
     except (DecodeError, UnicodeDecodeError) as wrong:
         raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
     total, queued = said.total_time_ms, said.request_queue_time_ms
@@ -380,15 +380,6 @@ def _parsed(
         path, number, key, ended - total, taken, max(taken, ended - sent), ended, said.remote_time_ms > 0,
         connection.partition("-")[0], connection, said,
     )  # fmt: skip
-
-
-def _mismatch(path: Path, number: int, wrong: str) -> TraceError:
-    """The TraceError for an error message of msgspec, with the field's path."""
-    message, _, at = wrong.partition(" - at `$")
-    where = at.strip(".`")
-    if message.startswith(_MISSING):
-        where, message = f"{where}.{message[len(_MISSING) :].strip('`')}".strip("."), "missing"
-    return TraceError(path, number, where or None, printable(message[:1].lower() + message[1:]))
 
 
 def _time(path: Path, number: int, line: bytes, at: int) -> float:
