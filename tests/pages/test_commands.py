@@ -147,5 +147,5 @@ def test_a_history_keeps_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest
     history = RunHistory()
     replay_run(tmp_path / "run", history=history)
     for line in (3, 4):
-        history.add(module.Taken(line, None, list(history.lines[0].after)))
+        history.add(module.Taken(line, history.lines[0].after))
     assert (len(history.lines), history.left_out) == (2, 1)
