@@ -16,7 +16,7 @@ from highwater.invariants.statements import Statement
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.kafka.broker_log import UtcOffset
 from highwater.traces.messages.metadata_index import NEVER, MetadataIndex, Version
-from highwater.traces.messages.request_lines import Heartbeat, Proposal, Registered, RequestLine
+from highwater.traces.messages.request_lines import Proposal, RequestLine
 from highwater.traces.reports.findings import Candidate, Doubt, Finding, Unexplained
 from highwater.traces.reports.report import Report
 
@@ -97,7 +97,7 @@ class ControllerRequests:
         """For each accepted proposal: ``History.number``, the answer's partition epoch, the request's leader epoch."""
         self._led_on: set[tuple[int, int]] = set()
         """For each proposal with the error NEW_LEADER_ELECTED: ``History.number`` and the request's partition epoch."""
-        self._registrations: list[Registered] = []
+        self._registrations: list[RequestLine] = []
         self._heartbeats: list[tuple[int, Path, float, int]] = []
         self._next: dict[tuple[int, Path], float] = {}
         """By broker and request log: the metadata offset of the first change not yet reported as replayed."""
@@ -123,17 +123,17 @@ class ControllerRequests:
         life = None if history is None else history.number
         self._proposals.append((life, replace(found, line=replace(line, said=None))))
 
-    def add_registration(self, found: Registered) -> None:
+    def add_registration(self, line: RequestLine) -> None:
         """Add a broker's registration request."""
-        self._registrations.append(found._replace(line=replace(found.line, said=None)))
+        self._registrations.append(line)
 
-    def add_heartbeat(self, found: Heartbeat) -> None:
+    def add_heartbeat(self, line: RequestLine) -> None:
         """Add a heartbeat, in the order of its log. Heartbeats with an error or no new replayed change are dropped."""
-        line, offset = found.line, found.metadata_offset
-        key = found.broker, line.path
-        if not found.error and offset >= self._next.get(key, -NEVER):
+        broker, offset = line.said.request.broker_id, line.said.request.current_metadata_offset
+        key = broker, line.path
+        if not line.said.response.error_code and offset >= self._next.get(key, -NEVER):
             self._next[key] = self._index.changes_after(offset)
-            self._heartbeats.append((found.broker, line.path, line.arrived, offset))
+            self._heartbeats.append((broker, line.path, line.arrived, offset))
 
     # --- clocks -----------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class ControllerRequests:
             times = {name: getattr(line, name) - by for name in ("arrived", "taken", "answered", "ended")}
             return replace(line, **times)
 
-        self._registrations = [r._replace(line=settled(r.line)) for r in self._registrations]
+        self._registrations = [settled(line) for line in self._registrations]
         found = [(life, replace(p, line=settled(p.line))) for life, p in self._proposals]
         self._proposals = sorted(found, key=lambda pair: pair[1].line.arrived)
         for life, p in self._proposals:
@@ -178,7 +178,7 @@ class ControllerRequests:
 
     # --- lookups ----------------------------------------------------------------------------------------
 
-    def registrations(self) -> list[Registered]:
+    def registrations(self) -> list[RequestLine]:
         """All registrations, in the order of the logs."""
         return self._registrations
 

@@ -32,14 +32,11 @@ from highwater.traces.messages.request_lines import (
     Counted,
     Fetch,
     Key,
-    Registered,
     RequestLine,
     begins,
     read_alter,
     read_fetch,
-    read_heartbeat,
     read_produce,
-    read_registered,
     read_request_log,
 )
 from highwater.traces.metadata.replay import rarely_collected
@@ -141,10 +138,10 @@ class Requests:
                     for proposal in read_alter(line):
                         asked.add_proposal(proposal)
                 elif line.api == REGISTRATION:
-                    asked.add_registration(read_registered(line))
+                    asked.add_registration(line)
                 else:
                     verdicts.outside["heartbeat (only its metadata offset is used)"] += 1
-                    asked.add_heartbeat(read_heartbeat(line))
+                    asked.add_heartbeat(line)
         self.offset_ms = asked.offset_ms
         self._controllers_ahead = controllers_ahead(asked)
         for path, ms in self._controllers_ahead.items():
@@ -171,19 +168,17 @@ class Requests:
         """The lead of the times in a log over the metadata log's times, in ms."""
         return self.offset_ms + self._controllers_ahead.get(path, 0.0)
 
-    def _registered(self, found: Registered) -> None:
+    def _registered(self, line: RequestLine) -> None:
         """Check a registration: if it was accepted, the metadata log must have it."""
-        verdicts = self.context.verdicts
-        if found.error:
-            verdicts.outside[f"registration answered with error {found.error}"] += 1
-            return
-        index = self.context.index
-        if index.registered(found.broker, found.broker_epoch) <= found.line.answered + CLOCKS_MS:
+        verdicts, index = self.context.verdicts, self.context.index
+        broker, response = line.said.request.broker_id, line.said.response
+        if response.error_code:
+            verdicts.outside[f"registration answered with error {response.error_code}"] += 1
+        elif index.registered(broker, response.broker_epoch) <= line.answered + CLOCKS_MS:
             verdicts.explained[REGISTERED] += 1
         else:
             verdicts.not_explained(
-                found.line, None, REGISTERED, (),
-                {"brokerEpoch": (index.epochs_of(found.broker), found.broker_epoch)}, b=found.broker,
+                line, None, REGISTERED, (), {"brokerEpoch": (index.epochs_of(broker), response.broker_epoch)}, b=broker,
             )  # fmt: skip
 
     # --- brokers --------------------------------------------------------------------------------------
