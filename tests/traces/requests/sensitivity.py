@@ -25,7 +25,6 @@ from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.requests.changes import Changed, Log, logs_below
 
 FINDING, UNEXPLAINED, ERROR, TOLD, UNSEEN = "finding", "not explained", "error", "told as guessed", "not seen"
-SEEN = (FINDING, UNEXPLAINED, ERROR, TOLD)
 TELLING = (
     "fetch sessions that go on after lines that are missing", "an AlterPartition whose line is missing",
     "that a producer sent again what was acknowledged",
@@ -80,7 +79,7 @@ class Recording:
         return next(iter(read_request_log(alone, Counted())), None)
 
     def seen(self, changed: Changed, directory: Path) -> str:
-        """How the replay detects a change: one of SEEN, or UNSEEN."""
+        """How the replay detects a change: FINDING, UNEXPLAINED, ERROR, TOLD or UNSEEN."""
         controller = next(p for p in self.paths if p.parent.name == "node100")
         paths = tuple(self.paths) if changed.path == controller else (changed.path, controller)
         if paths not in self._as_recorded:

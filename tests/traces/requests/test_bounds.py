@@ -15,15 +15,6 @@ from highwater.traces.reports.report import Report
 from tests.generation.requests import write_fetches
 
 
-def test_lines_over_the_limit_are_counted(tmp_path: Path) -> None:
-    """Every fetch has a broker epoch that its sender never had; all four are counted."""
-    write_fetches(tmp_path, 4)
-    log = tmp_path / "logs" / "node1" / "kafka-request.log"
-    text = log.read_text(encoding="utf-8")
-    log.write_text(text.replace('"replicaEpoch":', '"replicaEpoch":99'), encoding="utf-8")
-    assert replay(tmp_path).unexplained_count == 4
-
-
 @pytest.mark.parametrize("ends", [Requests, Around])
 def test_an_interruption_is_reported(ends: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(self: object) -> None:
