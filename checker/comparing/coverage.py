@@ -156,7 +156,7 @@ def add_trace(
             seen |= dict.fromkeys(carrier.passed(states, expected))
             for name in {model.instances[n].action.name for n in expected.numbers} if advance.states else ():
                 coverage.observed[name] += 1
-            states = advance.states
+            states = list(advance.states)
         if not states:
             coverage.notes.append(
                 f"{path}: no step of the model explains step {line.step}; later lines are not counted"

@@ -31,7 +31,7 @@ from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import FinalState, PartitionChange
-from highwater.traces.reports.report import Report
+from highwater.traces.reports.report import Report, nonconforming
 
 STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
 """The states that partitions are counted by."""
@@ -365,7 +365,7 @@ class Following:
         if not ledger.reads_again:
             self.counts.nonconforming += len(lines)
             for line in lines:
-                yield Notice("nonconforming", "\n".join(line.lines()), line.position["offset"])
+                yield Notice("nonconforming", nonconforming(line), line.position["offset"])
             yield from self._doubted(follower)
         if not found and not ledger.open and len(report.controllers.elections) == ledger.elections:
             return

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import ValidationError
+
 from highwater.traces.kafka.batches import MAX_BATCH, MAX_RECORDS, RecordBatch
-from highwater.traces.kafka.codec import FieldError
 from highwater.traces.kafka.values import (
     CONTROL_KEYS,
     UnknownRecord,
@@ -23,7 +24,7 @@ from highwater.traces.kafka.values import (
     encode_control,
     encode_unknown,
 )
-from highwater.traces.reading import Source, TraceError, parse, printable, split
+from highwater.traces.reading import Source, TraceError, mismatch, parse, printable, split
 
 LOG_HEAD = re.compile(rb"Log starting offset: (\d{1,19})$")
 SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})$")
@@ -235,8 +236,8 @@ class _Dump:
             return encode_control(_CONTROL_NAMES[found[1]], data, lenient=True)
         except UnknownRecord:
             return control_key(CONTROL_KEYS[_CONTROL_NAMES[found[1]]]), None
-        except FieldError as wrong:
-            raise self._error(printable(wrong.path), wrong.message) from None
+        except ValidationError as wrong:
+            raise TraceError(self.path, self.number, *mismatch(wrong)) from None
 
     def _value(self, rest: str) -> bytes:
         if not rest.startswith(_PAYLOAD):
@@ -264,12 +265,12 @@ class _Dump:
             return encode(kind, version, data)
         except UnknownRecord as unknown:
             return encode_unknown(unknown.key, version, printable(kind), data)
-        except FieldError:
+        except ValidationError:
             pass
         try:
             value = encode(kind, version, data, lenient=True)
-        except FieldError as wrong:
-            raise self._error(f"payload.data.{printable(wrong.path)}", wrong.message) from None
+        except ValidationError as wrong:
+            raise TraceError(self.path, self.number, *mismatch(wrong, "payload.data")) from None
         self.left_out += 1
         return value
 

@@ -404,7 +404,7 @@ def in_flight(context: Context) -> None:
 
     Nothing is reported if the profile allows a second proposal in flight.
     """
-    if acting(3, context.profile).may_send_another(True):
+    if acting(3, context.report.profile).may_send_another(True):
         return
     last: dict[tuple[int, Key], Proposal] = {}
     for proposal in context.asked.proposals():

@@ -31,14 +31,11 @@ from highwater.traces.messages.request_lines import (
     Counted,
     Fetch,
     Key,
-    Registered,
     RequestLine,
     begins,
     read_alter,
     read_fetch,
-    read_heartbeat,
     read_produce,
-    read_registered,
     read_request_log,
 )
 from highwater.traces.metadata.replay import rarely_collected
@@ -138,10 +135,10 @@ class Requests:
                     for proposal in read_alter(line):
                         asked.add_proposal(proposal)
                 elif line.api == REGISTRATION:
-                    asked.add_registration(read_registered(line))
+                    asked.add_registration(line)
                 else:
                     verdicts.outside["heartbeat (only its metadata offset is used)"] += 1
-                    asked.add_heartbeat(read_heartbeat(line))
+                    asked.add_heartbeat(line)
         self.offset_ms = asked.offset_ms
         self._controllers_ahead = controllers_ahead(asked)
         for path, ms in self._controllers_ahead.items():
@@ -168,19 +165,17 @@ class Requests:
         """The lead of the times in a log over the metadata log's times, in ms."""
         return self.offset_ms + self._controllers_ahead.get(path, 0.0)
 
-    def _registered(self, found: Registered) -> None:
+    def _registered(self, line: RequestLine) -> None:
         """Check a registration: if it was accepted, the metadata log must have it."""
-        verdicts = self.context.verdicts
-        if found.error:
-            verdicts.outside[f"registration answered with error {found.error}"] += 1
-            return
-        index = self.context.index
-        if index.registered(found.broker, found.broker_epoch) <= found.line.answered + CLOCKS_MS:
+        verdicts, index = self.context.verdicts, self.context.index
+        broker, response = line.said.request.broker_id, line.said.response
+        if response.error_code:
+            verdicts.outside[f"registration answered with error {response.error_code}"] += 1
+        elif index.registered(broker, response.broker_epoch) <= line.answered + CLOCKS_MS:
             verdicts.explained[REGISTERED] += 1
         else:
             verdicts.not_explained(
-                found.line, None, REGISTERED, (),
-                {"brokerEpoch": (index.epochs_of(found.broker), found.broker_epoch)}, b=found.broker,
+                line, None, REGISTERED, (), {"brokerEpoch": (index.epochs_of(broker), response.broker_epoch)}, b=broker,
             )  # fmt: skip
 
     # --- brokers --------------------------------------------------------------------------------------
@@ -262,14 +257,13 @@ class RequestsBeside:
         read.
         """
         started = time.perf_counter()
-        context = Context(self.index, report.profile, frozenset(report.rules))
-        requests = self._requests = Requests(context, self._paths)
+        requests = self._requests = Requests(Context(self.index, report), self._paths)
         try:
             with rarely_collected():
                 requests.replay()
         except KeyboardInterrupt:
             report.interrupted = True
-        tell(requests, report)
+        _complete(report, requests)
         report.seconds += time.perf_counter() - started
 
     def collect(self, report: Report) -> None:
@@ -284,19 +278,19 @@ class RequestsBeside:
                 report.interrupted = True
 
 
-def tell(requests: Requests, report: Report) -> None:
-    """Add the results of the request logs to the report of the metadata log."""
+def _complete(report: Report, requests: Requests) -> None:
+    """Add the notes, gaps and figures to the report; what is in logs with a wrong clock becomes unreliable."""
     verdicts, off = requests.context.verdicts, requests.files_off
     report.doubts += requests.doubts
-
-    def reliable(of: Unexplained | Finding) -> bool:
-        return not report.is_doubted(of.partition) and of.position.get("file") not in off
-
-    verdicts.unexplained = [replace(u, reliable=reliable(u)) for u in verdicts.unexplained]
-    verdicts.findings = [replace(f, reliable=reliable(f)) for f in verdicts.findings]
-    verdicts.tell(report)
+    report.unreliable_count += sum(verdicts.reliable[file] for file in off)
+    report.unexplained = [
+        replace(u, reliable=u.reliable and u.position.get("file") not in off) for u in report.unexplained
+    ]
+    report.findings = [
+        replace(f, reliable=f.reliable and f.position.get("file") not in off) for f in report.findings
+    ]
     report.notes += requests.notes
-    report.figures["request log lines"] = requests.counted.lines
+    report.figures |= verdicts.figures() | {"request log lines": requests.counted.lines}
 
 
 # --- around ----------------------------------------------------------------------------------------------

@@ -404,10 +404,7 @@ class ShownMessage:
 
     def row(self, files: dict[str, int]) -> list[object]:
         """The message as a row of the page's data; ``files`` has a number for each path."""
-        told = self.told
-        answer = None if told is None else [
-            told.error, told.hwm, told.size, told.diverging, told.offset, told.isr, told.partition_epoch
-        ]  # fmt: skip
+        answer = None if self.told is None else list(self.told)
         return [
             round(self.arrived, 1), round(max(0.0, self.answered - self.arrived), 1), self.sender, self.receiver,
             self.kind, list(self.asked), answer, files.setdefault(self.file, len(files)), self.line, self.number,
