@@ -146,13 +146,8 @@ class Stepper:
         return self.protocol.state.decode(state)
 
     def place(self, field: str) -> slice:
-        """The positions of a field's scalars in a state. Raises KeyError if the state has no such field."""
-        start = 0
-        for name, type_ in self.protocol.state.fields.items():
-            if name == field:
-                return slice(start, start + type_.leaf_count)
-            start += type_.leaf_count
-        raise KeyError(field)
+        """The positions of a field's scalars in a state. Raises LanguageError if the state has no such field."""
+        return self.protocol.state.field(field)[0]
 
     # --- steps ----------------------------------------------------------------------------------------
 
@@ -285,6 +280,3 @@ def with_room(protocol: type[_P], parameters: Mapping[str, int], rules: Iterable
     }
     large = type(protocol.__name__, (protocol,), {"parameters": wide, "__module__": protocol.__module__})
     return large(parameters, rules)
-
-
-__all__ = ["Memo", "Ranks", "Stepper", "TracedStep", "with_room"]
