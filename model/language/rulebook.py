@@ -275,8 +275,9 @@ def check_source(book: Mapping[str, object] | None, source: str, what: str, plac
         return
     for number in numbers(source):
         if number not in book:
+            near = meant(number, book, cutoff=0.5)
             raise LanguageError(
-                f"{what} names {number!r}, which is not in the rulebook{meant(number, book, cutoff=0.5)}; add rules with "
+                f"{what} names {number!r}, which is not in the rulebook{near}; add rules with "
                 "`rulebook = Base.rulebook | Rulebook(path)` in the class",
                 shortened(place),
             )
