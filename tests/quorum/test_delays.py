@@ -11,7 +11,6 @@ from highwater.checker.engines.reference import explore
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import (
     Array,
-    Bool,
     Enum,
     Index,
     Int,
@@ -37,9 +36,6 @@ class Echo(Protocol):
         self.other = Index("other", self.others)
         return Struct("State", links=Array(self.other, Link))
 
-    def initial(self) -> list[dict[str, Any]]:
-        return [{"links": ["IDLE"] * self.others}]
-
     @action(o="other")
     def send(self, s: State, o: Any) -> None:
         require("nothing was sent", s.links[o] == "IDLE")
@@ -62,6 +58,9 @@ class Relay(Echo):
     relay = True
 
 
+Phase = Enum("Phase", "IDLE SENT PARKED ANSWERED")
+
+
 class Waiting(Protocol):
     """A message sets a timer, and the timer's message arrives, ``rounds`` times."""
 
@@ -69,32 +68,28 @@ class Waiting(Protocol):
     rounds = 1
 
     def define(self) -> Struct:
-        return Struct("State", sent=Bool, parked=Bool, answered=Bool, rounds=Int(0, 3))
+        return Struct("State", phase=Phase, rounds=Int(0, 3))
 
-    def initial(self) -> list[dict[str, Any]]:
-        return [{"sent": False, "parked": False, "answered": False, "rounds": 0}]
+    def goes(self, s: State, before: Any, after: Any) -> None:
+        require("it is its turn", s.phase == before)
+        s.next.phase = after
 
     @action()
     def send(self, s: State) -> None:
-        require("idle", ~s.sent & ~s.parked & ~s.answered & (s.rounds < self.rounds))
-        s.next.sent = True
+        require("a round is left", s.rounds < self.rounds)
+        self.goes(s, Phase.IDLE, Phase.SENT)
 
     @action()
     def arrive(self, s: State) -> None:
-        require("under way", s.sent)
-        s.next.sent = False
-        s.next.parked = True
+        self.goes(s, Phase.SENT, Phase.PARKED)
 
     @action()
     def time_out(self, s: State) -> None:
-        require("parked", s.parked)
-        s.next.parked = False
-        s.next.answered = True
+        self.goes(s, Phase.PARKED, Phase.ANSWERED)
 
     @action()
     def come_back(self, s: State) -> None:
-        require("answered", s.answered)
-        s.next.answered = False
+        self.goes(s, Phase.ANSWERED, Phase.IDLE)
         s.next.rounds = s.rounds + 1
 
 
