@@ -152,7 +152,7 @@ def start_of(protocol: Protocol, inputs: list[Node]) -> Start:
         what = "one state" if isinstance(given, Mapping) else repr(given)
         raise LanguageError(f"initial() gives a list of states, not {what}", where)
     try:
-        families = tuple(dict.fromkeys(_family(protocol.state, plain) for plain in given))
+        families = tuple(dict.fromkeys(family_of(protocol.state, plain) for plain in given))
     except LanguageError as wrong:
         raise LanguageError(f"an initial state is wrong: {wrong.message}", where) from None
     if not families:
@@ -174,7 +174,8 @@ def _condition(protocol: Protocol, inputs: list[Node]) -> Node:
     return returned_condition(result, "initially()", where).node
 
 
-def _family(type: Type, plain: object) -> InitialFamily:
+def family_of(type: Type, plain: object) -> InitialFamily:
+    """The values of a type that a plain value stands for; its parts can be free, and missing fields are zero."""
     scalars: list[int] = []
     parts: list[FreePart] = []
     _spread(type, plain, scalars, parts)
@@ -239,7 +240,7 @@ def _free(type: Type, plain: Free, scalars: list[int], parts: list[FreePart]) ->
 
 
 def _alone(type: Type, value: object) -> Scalars:
-    family = _family(type, value)
+    family = family_of(type, value)
     if family.parts:
         raise fail("free(…) chooses from values in which nothing is free")
     return family.scalars
@@ -271,7 +272,7 @@ def _inside(high: int, limit: int | None) -> int:
 
 
 def _all(type: Type) -> Sequence[Scalars]:
-    family = _family(type, free)
+    family = family_of(type, free)
     _refuse_many(type, family.count)
     return list(family.states())
 

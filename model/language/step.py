@@ -23,8 +23,8 @@ from highwater.model.language.graph import (
     compile_nodes,
     values_of,
 )
-from highwater.model.language.initial import Scalars
-from highwater.model.language.model import Instance, state_inputs, trace_instance
+from highwater.model.language.initial import Scalars, start_of
+from highwater.model.language.model import NO_STATE, Instance, state_inputs, trace_instance
 from highwater.model.language.protocol import Action, Protocol
 from highwater.model.language.state import State
 from highwater.model.language.tracing import Check, tracing
@@ -131,6 +131,14 @@ class Stepper:
         self._encode = encoder(protocol.state)
 
     # --- states ---------------------------------------------------------------------------------------
+
+    @property
+    def initial(self) -> Scalars:
+        """An initial state of the protocol. Raises LanguageError if there is none."""
+        found = start_of(self.protocol, self._nodes).first()
+        if found is None:
+            raise LanguageError(NO_STATE)
+        return found
 
     def encode(self, plain: Mapping[str, Any]) -> Scalars:
         """The scalars of a plain state. Fields that the state type lacks are ignored.
