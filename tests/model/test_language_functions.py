@@ -116,13 +116,6 @@ def test_values_go_through_a_function_unchanged_and_are_encoded_as_the_type_does
     assert tuple(map(int, scalars)) == PARCEL.encode(value)
 
 
-def test_a_function_without_bounds_in_the_way_refuses_to_leave_them() -> None:
-    up = Function(lambda n: Int(0, 3).lift(n + 1), n=Int(0, 3))
-    assert up(n=2) == 3
-    with pytest.raises(BoundError, match="leaves"):
-        up(n=3)
-
-
 def test_a_function_does_not_write() -> None:
     from highwater.model.language import State
 
