@@ -73,7 +73,7 @@ CHANGES = [
         ("(log[offset].epoch > last_epoch)", "(log[offset].epoch >= last_epoch)"),
         ("next_record_id=Int(0, p.max_records),", "next_record_id=Int(0, p.max_records + 1),"),
         ('p.log_size, bound="log_size")', 'p.log_size, bound="max_records")'),
-        ('"next_record_id": 0,', '"next_record_id": 1,'),
+        ('"isr": range(self.p.replicas)', '"isr": range(1, self.p.replicas)'),
         ('symmetric = ("replica",)', "symmetric = ()"),
         ("def controller_shrink_isr(", "def controller_shrinks_isr("),
         ('to truncate", "leader_epoch_lookup")', 'to truncate", "divergence_on_fetch")'),
