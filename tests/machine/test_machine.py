@@ -218,9 +218,9 @@ def test_a_run_that_comes_back_to_a_state_is_cut_there() -> None:
         next(n for n, i in enumerate(run.model.instances) if str(i) == f"{name}()")
         for name in ("turn", "smash")
     )
-    run.path = [*[turn] * 21, smash]
+    run.path, run.failure = [*[turn] * 21, smash], "deadlock"
     with pytest.raises(Violated) as caught:
-        run._fail("deadlock")
+        run.fail()
     assert caught.value.violation.path == (smash,)
 
 
@@ -261,9 +261,9 @@ def test_a_run_is_not_shrunk_to_one_that_violates_something_else() -> None:
     arm, go = (
         next(n for n, i in enumerate(run.model.instances) if str(i) == f"{name}()") for name in ("arm", "go")
     )
-    run.path = [arm, arm, go]
+    run.path, run.failure = [arm, arm, go], "not_armed"
     with pytest.raises(Violated) as caught:
-        run._fail("not_armed")
+        run.fail()
     assert caught.value.violation.path == (arm, go)
 
 
@@ -276,7 +276,7 @@ def test_without_swarm_there_is_one_taste(swarm: bool) -> None:
         tastes.add(taste)
         return go(self, taste, orders)
 
-    made.go = look  # type: ignore[method-assign]
+    made.go = look  # type: ignore[method-assign, assignment]
     run(made, 30)
     assert (len(tastes) > 5) if swarm else (tastes == {0})
 
