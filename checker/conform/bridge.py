@@ -206,8 +206,8 @@ class Bridge:
     """Kafka's error codes by name."""
     version: str = ""
     commit: str = ""
-    _process: JsonProcess | None = None
-    _place: tempfile.TemporaryDirectory[str] | None = None
+    _process: JsonProcess = field(init=False)
+    _place: tempfile.TemporaryDirectory[str] = field(init=False)
 
     def __enter__(self) -> Bridge:
         jdk = Jdk.found()
@@ -224,23 +224,16 @@ class Bridge:
     def __exit__(
         self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._process is not None:
-            self._process.close()
-        if self._place is not None:
-            self._place.cleanup()
-
-    @property
-    def _running(self) -> JsonProcess:
-        assert self._process is not None, "a bridge is used as a context"
-        return self._process
+        self._process.close()
+        self._place.cleanup()
 
     def send(self, question: object) -> None:
         """Send a question as a line of JSON."""
-        self._running.send(msgspec.json.encode(question))
+        self._process.send(msgspec.json.encode(question))
 
     def receive(self) -> dict[str, Any]:
         """Receive the next answer. Raises InternalError if the bridge ended or failed."""
-        line = self._running.receive()
+        line = self._process.receive()
         if not line:
             raise InternalError(f"the Java bridge ended: {self._last_words()}")
         answer: dict[str, Any] = msgspec.json.decode(line)
@@ -269,6 +262,6 @@ class Bridge:
             yield self.receive()
 
     def _last_words(self) -> str:
-        status = self._running.status(5)
-        said = [line for line in self._running.said() if "SLF4J" not in line]
+        status = self._process.status(5)
+        said = [line for line in self._process.said() if "SLF4J" not in line]
         return " / ".join(said[:3])[:500] or f"exit status {status}"
