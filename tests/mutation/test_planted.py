@@ -111,7 +111,3 @@ def test_a_planted_error_is_found(copied: Path, name: str) -> None:
     finally:
         file.write_text(source, encoding="utf-8")
     assert found == (1, {prop})
-
-
-def test_the_unchanged_copy_holds(copied: Path) -> None:
-    assert checked(copied, *PLANTED[QUICK][3:]) == (0, set())

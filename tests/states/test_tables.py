@@ -152,11 +152,6 @@ def test_the_files_hold_messages(tmp_path: Path, copies: int) -> None:
     assert set(chosen) == {True}
 
 
-def test_columns_of_the_replication_protocol() -> None:
-    model = models.scenario_model("replication/large-data-loss", late_fetches=1, metadata_in_flight=1)
-    assert undecoded(model, list(models.arbitrary_states(model, 300))) == []
-
-
 def test_the_files_hold_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from highwater.checker.tables import writing
 
