@@ -136,45 +136,6 @@ def test_a_deadlock_is_a_violation_on_request() -> None:
     run(machine(Counters, parameters=counters), 50)
 
 
-class Falling(Protocol):
-    """May wait long before it falls, which is a deadlock."""
-
-    name = "falling"
-
-    def define(self) -> Struct:
-        return Struct("State", place=Int(0, 2))
-
-    def initial(self) -> list[dict[str, object]]:
-        return [{"place": 0}]
-
-    @action()
-    def wait(self, s: State) -> None:
-        require("it has not fallen", s.place < 2)
-
-    @action()
-    def go(self, s: State) -> None:
-        require("it is not at the edge", s.place == 0)
-        s.next.place = 1
-
-    @action()
-    def fall(self, s: State) -> None:
-        require("it is at the edge", s.place == 1)
-        s.next.place = 2
-
-
-def test_a_run_to_a_deadlock_is_shrunk() -> None:
-    made, longest = machine(Falling, deadlock=True), 0
-
-    def look(self: ModelMachine) -> None:
-        nonlocal longest
-        longest = max(longest, len(self.path))
-
-    made.teardown = look  # type: ignore[method-assign, assignment]
-    failure = violated(made)
-    assert failure.counterexample.name == "deadlock"
-    assert len(failure.violation.path) == 2 < longest
-
-
 class Turning(Protocol):
     """A wheel of three places, each leading only to the next; it can break at the first."""
 
