@@ -87,7 +87,7 @@ CHANGES: dict[str, tuple[list[tuple[str, str]], bool, list[str]]] = {
     "another write": (
         [("s.next.stored[to] = s.stored[s.leader]", "s.next.stored[to] = s.stored[to] + 1")],
         False,
-        ["action copy: another value for stored[0]", "leads elsewhere", "→ [2, 2, 0]; now: stored [2, 0, 0] → [2, 1, 0]"],
+        ["copy: another value for stored[0]", "leads elsewhere", "→ [2, 2, 0]; now: stored [2, 0, 0] → [2, 1, 0]"],
     ),
     "a new action": (
         [(ACTION, f'    @action()\n    def forget(self, s: State) -> None:\n        s.next.stored[0] = 0\n\n{ACTION}')],
