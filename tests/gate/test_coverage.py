@@ -286,7 +286,7 @@ def test_the_command_writes_a_page_and_json(project: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "rules that decided nothing (1):" in done.stdout
     html = (project / "page.html").read_text(encoding="utf-8")
-    assert "count: held 4, refused 2, alone 1" in html
+    assert "count: “there is room” held 4, refused 2, alone 1" in html
     rows = re.findall(r'<tr class="(full|part|none)"><td class="n">(\d+)</td>', html)
     colours = {int(number): kind for kind, number in rows}
     assert colours[line_of('"there is room"')] == "full"

@@ -6,11 +6,12 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from highwater.checker.comparing.models.differences import Comparison, lines
 from highwater.checker.comparing.models.image import image
-from highwater.checker.comparing.models.states import compare
+from highwater.checker.comparing.models.states import _levels, compare
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language import Int, Protocol, State, Struct, action, require
@@ -81,6 +82,19 @@ def test_an_incomplete_comparison_reports_its_depth() -> None:
     new_so_deep = [s for s in after.keys() - before.keys() if after[s] <= found.depth]
     assert found.new_states == len(new_so_deep) > 0
     assert f"within depth {found.depth}" in "\n".join(lines(found))
+
+
+def test_a_level_is_whole_when_all_of_the_one_before_was_expanded() -> None:
+    """Levels begin at states 0, 1 and 4; 10 states were found."""
+
+    def levels(expanded: int, complete: bool = False) -> int:
+        found: Any = SimpleNamespace(
+            level_starts=np.array([0, 1, 4, 10]), expanded=expanded, complete=complete
+        )
+        return _levels(found)
+
+    assert [levels(n) for n in (0, 1, 3, 4, 9)] == [1, 2, 2, 3, 3]
+    assert levels(10, complete=True) == 3
 
 
 def test_states_of_other_fields_are_not_compared() -> None:
