@@ -108,6 +108,13 @@ def test_the_graph_is_the_interpreters(make: Any, workers: int) -> None:
     assert content(native) == content(plain)
 
 
+def test_violated_properties_and_dead_ends_do_not_end_it() -> None:
+    found = explore(counters(3, 5, zoo.never_all_at_top, zoo.first_leads), SearchOptions(workers=1))
+    assert found.complete
+    assert (len(found.states), len(found.targets)) == (6**3, 3 * 5 * 6**2)
+    assert len(found.level_starts) - 1 == 3 * 5 + 1
+
+
 def test_a_path_runs_in_the_interpreter() -> None:
     found = explore(truncation(), SearchOptions(workers=2))
     interpreter = Interpreter(found.model)
