@@ -15,7 +15,8 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from tests.packaging import bom, release
-from tests.packaging.conftest import DATE, ROOT
+from tests.packaging.conftest import DATE
+from tests.packaging.release import ROOT
 from tests.packaging.test_wheel import content
 from tests.slow import slow
 

@@ -6,7 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from tests.packaging.conftest import DISTRIBUTION, FOLDERS, ROOT, done, run
+from tests.packaging.conftest import DISTRIBUTION, FOLDERS, done, run
+from tests.packaging.release import ROOT
 from tests.slow import slow
 
 
