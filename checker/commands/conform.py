@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 import msgspec
-import numpy as np
 
 from highwater.checker.base.files import JsonOutput, write_text
 from highwater.checker.base.problems import InputError, Status, interruption, worst
@@ -23,34 +22,17 @@ from highwater.checker.commands.options import (
     workers_option,
 )
 from highwater.checker.conform.bridge import Bridge, Jars
-from highwater.checker.conform.comparison import ConformResult, KafkaComparison
+from highwater.checker.conform.comparison import KafkaComparison
 from highwater.checker.conform.counterexamples import reproduce
 from highwater.checker.conform.junit import JunitFile
-from highwater.checker.conform.report import (
-    RequestFile,
-    example,
-    lines_of,
-    lines_of_difference,
-    of_json,
-    read_request_file,
-    repeated,
-    request_file,
-)
-from highwater.checker.conform.walks import (
-    WALK_FORMAT,
-    WalkComparison,
-    WalkFile,
-    WalkResult,
-    lines_of_walks,
-    step_example,
-    walks_as_json,
-)
+from highwater.checker.conform.request_file import RequestFile, read_request_file, repeated
+from highwater.checker.conform.results import ConformResult, Selection
+from highwater.checker.conform.walks import WalkComparison, WalkFile
 from highwater.checker.engines import by_name as engines
 from highwater.checker.runner.one import LiveLine, ProgressReporter, explore
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language.model import Model
 from highwater.model.replication.protocol import Replication
 from highwater.model.versions import versions
 
@@ -170,7 +152,7 @@ def conform(
                 output.say(line)
             output.write({"same": same, "kafka": _kafka(bridge), "versions": versions("conform")})
             return Status.OK if same else Status.VIOLATED
-        run = _Run(bridge, options, output, sample, seed, other_paths, save, test)
+        run = _Run(bridge, options, output, Selection(sample, seed, other_paths), save, test)
         statuses, results = [], []
         for request in requests:
             status, found = run.reproduce(request) if counterexamples else run.one(request)
@@ -194,101 +176,55 @@ class _Run:
         bridge: Bridge,
         options: SearchOptions,
         output: JsonOutput,
-        sample: int | None,
-        seed: int,
-        other_paths: bool,
+        selection: Selection,
         save: str | None,
         test: JunitFile | None,
     ) -> None:
         self.bridge, self.output = bridge, output
         # Several threads would number the states anew in each run.
-        self.options = replace(options, workers=1) if sample else options
-        self.sample, self.seed, self.other_paths = sample, seed, other_paths
-        self.save, self.test = None if save is None else Path(save), test
+        self.options = replace(options, workers=1) if selection.sample else options
+        self.selection, self.save, self.test = selection, None if save is None else Path(save), test
         self.came = False
         self.until = None if options.limit_seconds is None else time.monotonic() + options.limit_seconds
 
     def one(self, request: Request) -> tuple[Status, dict[str, Any]]:
-        """Compare a scenario with Kafka's code. Returns its exit status and its part of the JSON."""
-        name = request.scenario.name
-        model = request.model()
-        if isinstance(model.protocol, Replication):
-            return self.walk(request, model)
+        """Compare a scenario with Kafka's code. Returns its exit status and its part of the JSON.
+
+        A scenario of the replication protocol is compared along walks, any other in each state.
+        """
+        name, model = request.scenario.name, request.model()
+        walks = isinstance(model.protocol, Replication)
+        if walks and self.test is not None:
+            self.test.refuse_walks()
         with ProgressReporter(name, quiet=self.output.quiet) as progress:
-            comparison = KafkaComparison(
+            comparison = (WalkComparison if walks else KafkaComparison)(
                 model, lambda m: engines.explore("native")(m, self.options, progress)
             )
-        graph = comparison.graph
-        states = np.arange(len(graph.states))[: graph.expanded]
-        if self.sample is not None and self.sample < len(states):
-            chosen = np.random.default_rng(self.seed).choice(len(states), self.sample, replace=False)
-            states = np.sort(chosen)
-        result = ConformResult(stopped_by=graph.stopped_by)
+        if comparison.graph.stopped_by == "interrupted":
+            self._interrupt()
         live = LiveLine(quiet=self.output.quiet)
 
         def progressed(found: ConformResult) -> None:
-            differences = sum(found.differences.values())
-            live(
-                f"{name}: {found.states:,} states, {found.requests:,} requests",
-                f"{differences:,} differences",
-            )
+            differences = f"{found.differences.total():,} differences"
+            live(f"{name}: {found.states:,} states, {found.compared}", differences)
 
         with interruption(self._interrupt):
-            comparison.run(self.bridge, states, None, progressed, self._stops, result)
-            if self.other_paths and not self._stops():
-                steps = comparison.other_steps()[states]
-                again = states[steps >= 0]
-                comparison.run(self.bridge, again, steps[steps >= 0], progressed, self._stops, result)
+            result = comparison.run(self.bridge, self.selection, progressed, self._stop)
         live.end()
-        first = sorted(result.examples.values(), key=lambda d: (d.request is None, len(d.path)))
-        found = [example(comparison, d, self.bridge) for d in first[:_MOST_SHOWN]]
-        self._say(comparison, name, result, found)
-        self._hint(request, bool(result.differences))
-        whole = len(states) == len(graph.states) and result.stopped_by is None
-        content = self._content(request, whole, of_json(comparison, result, found))
-        return self._status(result.stopped_by, whole, bool(result.differences)), content
-
-    def walk(self, request: Request, model: Model) -> tuple[Status, dict[str, Any]]:
-        """Compare a scenario of the replication protocol with Kafka's code, along walks from the initial state.
-
-        ``--sample`` is the number of random walks. Returns the exit status and the scenario's part of the JSON.
-        """
-        if self.test is not None:
-            self.test.refuse_walks()
-        name = request.scenario.name
-        with ProgressReporter(name, quiet=self.output.quiet) as progress:
-            comparison = WalkComparison(model, lambda m: engines.explore("native")(m, self.options, progress))
-        live = LiveLine(quiet=self.output.quiet)
-
-        def progressed(found: WalkResult) -> None:
-            live(
-                f"{name}: {found.transitions:,} transitions, {found.steps:,} steps",
-                f"{sum(found.differences.values()):,} differences",
-            )
-
-        with interruption(self._interrupt):
-            result = comparison.run(self.bridge, self.sample, self.seed, progressed, self._stops)
-        live.end()
-        self._name_stop(result)
-        first = sorted(result.examples.items(), key=lambda e: len(e[1].path))[:_MOST_SHOWN]
-        found = [step_example(comparison, key, difference) for key, difference in first]
-        summary, *rest = lines_of_walks(name, comparison, result, self.bridge.version)
+        shown = comparison.shown(result, self.bridge, _MOST_SHOWN)
+        summary, *rest = result.summary(name, self.bridge.version)
         self.output.say(summary)
         for line in rest:
             self.output.note(line)
         if result.stopped_by is not None:
-            self.output.say(f"  not every step was compared: {result.stopped_by}")
-        for number, difference in enumerate(found, 1):
-            kind = {"kind": difference["step"], "request": None}
-            both = {"model": {"state": difference["model"]}, "kafka": {"state": difference["kafka"]}}
-            for line in lines_of_difference({**difference, **kind, **both}):
+            self.output.say(f"  not every {'step' if walks else 'state'} was compared: {result.stopped_by}")
+        for number, example in enumerate(shown, 1):
+            for line in example.lines:
                 self.output.say(line)
-            wanted = difference.pop("expected"), difference.pop("scenario")
-            self._save(number, WalkFile(WALK_FORMAT, wanted[1], difference["path"], wanted[0]))
+            self._save(number, example.file)
         self._hint(request, bool(result.differences))
-        whole = not self.sample and result.stopped_by is None
-        content = self._content(request, whole, walks_as_json(comparison, result, found))
-        return self._status(result.stopped_by, whole, bool(result.differences)), content
+        content = self._content(request, result.complete, result.to_json(shown))
+        return self._status(result.stopped_by, result.complete, bool(result.differences)), content
 
     def reproduce(self, request: Request) -> tuple[Status, dict[str, Any]]:
         """Replay the shortest counterexample of each violation in Kafka's code.
@@ -334,35 +270,18 @@ class _Run:
     def _interrupt(self) -> None:
         self.came = True
 
-    def _stops(self) -> bool:
-        return self.came or (self.until is not None and time.monotonic() > self.until)
-
-    def _say(
-        self, comparison: KafkaComparison, name: str, result: ConformResult, found: list[dict[str, Any]]
-    ) -> None:
-        self._name_stop(result)
-        summary, *rest = lines_of(name, result, self.bridge.version)
-        self.output.say(summary)
-        for line in rest:
-            self.output.note(line)
-        if result.stopped_by is not None:
-            self.output.say(f"  not every state was compared: {result.stopped_by}")
-        for number, difference in enumerate(found, 1):
-            for line in lines_of_difference(difference):
-                self.output.say(line)
-            self._save(number, request_file(comparison, difference))
-            for name in ("all", "seen", "others"):
-                difference.pop(name, None)
+    def _stop(self) -> str | None:
+        """The reason to stop, or None."""
+        if self.came:
+            return "interrupted"
+        late = self.until is not None and time.monotonic() > self.until
+        return "limit_seconds" if late else None
 
     def _hint(self, request: Request, differs: bool) -> None:
         """If Kafka differs and the scenario's rules are not Kafka's, print the option that sets Kafka's rules."""
         if differs and request.profile != _KAFKA:
             has = "every rule on" if request.profile is None else f"the rules of {request.profile}"
             self.output.say(f"  {request.scenario.name} has {has}; Kafka 4.2 has those of --profile {_KAFKA}")
-
-    def _name_stop(self, result: ConformResult | WalkResult) -> None:
-        if self.came is False and result.stopped_by == "interrupted":
-            result.stopped_by = "limit_seconds"
 
     def _save(self, number: int, content: RequestFile | WalkFile) -> None:
         """Write a difference to a file for ``--save``, and the first difference as a Java test for ``--junit``."""

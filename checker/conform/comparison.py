@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter, defaultdict
@@ -13,11 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from highwater.checker.base.problems import InputError, InternalError
+from highwater.checker.base.text import columns, paragraph, width
 from highwater.checker.conform.bridge import Bridge
-from highwater.checker.conform.expectation import ExpectedAnswers, Numbers
-from highwater.checker.conform.kafka_request import KafkaRequest, instance_key
+from highwater.checker.conform.expectation import ExpectedAnswers, Numbers, Traced, trace
+from highwater.checker.conform.kafka_request import NO_ACTION, KafkaRequest, instance_key
+from highwater.checker.conform.request_file import FORMAT, ExpectedOutcome, RequestFile
 from highwater.checker.conform.requests import requests_of, setup_of
+from highwater.checker.conform.results import (
+    ConformResult,
+    Example,
+    Key,
+    Plain,
+    Selection,
+    by_fields,
+    heading,
+    lines_of_answer,
+    side_by_side,
+)
 from highwater.checker.engines.state_graph import Explored
+from highwater.model.language.graph import values_of
+from highwater.model.language.interpreter import interpreter_of
 from highwater.model.language.model import Model
 from highwater.model.replication.controller import Controller
 from highwater.model.replication.controller.types import Error
@@ -27,6 +43,13 @@ _ANSWERS = 12_000
 _STATES_AT_ONCE = 2048
 _INDEX = re.compile(r"\[\d+\]")
 NO_SUCH_ERROR = -999
+_ACTIONS, _NO_ACTION, _TWO_EVENTS, _TOGETHER = (
+    "requests that stand for an action of the model, with Kafka's answers",
+    "other requests",
+    "heartbeats that also report a failed directory, by their other flags",
+    "of these, Kafka decides both events on the state before, as in neither order",
+)
+"""Titles of the groups of compared requests."""
 
 
 @dataclass(frozen=True)
@@ -44,30 +67,73 @@ class KafkaDifference:
 
 
 @dataclass
-class ConformResult:
-    """The counts and differences of a comparison with Kafka."""
+class StatesResult(ConformResult):
+    """The counts and differences of a comparison in every state."""
 
-    states: int = 0
-    transitions: int = 0
+    compared_with = "Kafka"
+    unit = "request"
     cut: int = 0
     """Transitions of the model that cross a bound of the scenario."""
     requests: int = 0
-    not_compared: Counter[str] = field(default_factory=Counter)
-    """Requests that were not compared, by kind."""
     outcomes: Counter[tuple[str, str, bool]] = field(default_factory=Counter)
     """Numbers of compared requests, by kind, expected error, and True if the request changes something."""
-    differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
-    """Differences by the request's kind and the differing parts."""
-    decided_together: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
+    decided_together: Counter[Key] = field(default_factory=Counter)
     """Numbers of requests with two events for which Kafka decides both events on the state before the request.
 
     Their result fits neither order of the events. The keys are the request's kind and the fields that differ from the
     result of the first order.
     """
-    examples: dict[tuple[str, tuple[str, ...]], KafkaDifference] = field(default_factory=dict)
-    """The first difference found for each key of ``differences``."""
-    seconds: float = 0.0
-    stopped_by: str | None = None
+
+    @property
+    def compared(self) -> str:
+        """The counts, as text for the headline."""
+        rate = self.requests / self.seconds if self.seconds else 0
+        return f"{self.transitions:,} transitions, {self.requests:,} requests ({rate:,.0f}/s)"
+
+    def counts(self) -> Plain:
+        """The counts of this kind of comparison, for the JSON."""
+        return {
+            "steps_cut_at_a_bound": self.cut,
+            "requests": self.requests,
+            "outcomes": [
+                {"request": kind, "error": error, "changes": changes, "count": count}
+                for (kind, error, changes), count in sorted(self.outcomes.items())
+            ],
+            "decided_together": by_fields(self.unit, sorted(self.decided_together.items())),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the summary before the differences."""
+        kinds: dict[str, Counter[str]] = {}
+        for (kind, error, changes), number in self.outcomes.items():
+            outcome = error if error != "NONE" else "carried out" if changes else "changes nothing"
+            kinds.setdefault(kind, Counter())[outcome] += number
+        groups: dict[str, list[tuple[str, str]]] = {
+            title: [] for title in (_ACTIONS, _NO_ACTION, _TWO_EVENTS)
+        }
+        for kind, outcomes in sorted(kinds.items()):
+            parts = ", ".join(f"{outcome} {number:,}" for outcome, number in outcomes.most_common())
+            name, _, more = kind.partition(" ")
+            title = _ACTIONS if not more else _NO_ACTION if more == NO_ACTION else _TWO_EVENTS
+            groups[title].append((_flags(more) if title is _TWO_EVENTS else name, parts))
+        together = Counter[str]()
+        for (kind, _), number in self.decided_together.items():
+            together[_flags(kind.partition(" ")[2])] += number
+        groups[_TOGETHER] = [(flags, f"{number:,}") for flags, number in together.most_common()]
+        for title, rows in groups.items():
+            if rows:
+                yield paragraph(f"  {title}:")
+                yield from columns(rows, "    ", width())
+        if self.cut:
+            yield f"  transitions that cross a bound of the scenario, compared too: {self.cut:,}"
+        if left := self.not_compared.total():
+            yield paragraph(
+                f"  not compared: {left:,} requests that cannot be sent, or that the model does not describe"
+            )
+
+
+def _flags(said: str) -> str:
+    return said.removesuffix("losesDirectory").rstrip("+") or "none"
 
 
 class KafkaComparison:
@@ -143,18 +209,38 @@ class KafkaComparison:
     def run(
         self,
         bridge: Bridge,
-        states: NDArray[Any],
-        last: NDArray[Any] | None = None,
-        progress: Callable[[ConformResult], None] | None = None,
-        interrupted: Callable[[], bool] = lambda: False,
-        result: ConformResult | None = None,
-    ) -> ConformResult:
-        """Compare the model with Kafka in these states, in order. An interruption ends the run with the result so far.
+        selection: Selection,
+        progress: Callable[[ConformResult], None],
+        stop: Callable[[], str | None],
+    ) -> StatesResult:
+        """Compare all states, or a sample. If ``stop`` returns a reason, the run ends with the result so far."""
+        graph = self.graph
+        states = np.arange(graph.expanded)
+        result = StatesResult(stopped_by=graph.stopped_by)
+        if selection.sample is not None and selection.sample < len(states):
+            chosen = np.random.default_rng(selection.seed).choice(
+                len(states), selection.sample, replace=False
+            )
+            states, result.sampled = np.sort(chosen), True
+        self.compare(bridge, states, None, result, progress, stop)
+        if selection.other_paths:
+            steps = self.other_steps()[states]
+            self.compare(bridge, states[steps >= 0], steps[steps >= 0], result, progress, stop)
+        return result
 
-        ``last`` has the graph step that ends the path to each state, as in ``paths``. If ``result`` is given, the
-        counts are added to it.
+    def compare(
+        self,
+        bridge: Bridge,
+        states: NDArray[Any],
+        last: NDArray[Any] | None,
+        result: StatesResult,
+        progress: Callable[[ConformResult], None] = lambda result: None,
+        stop: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """Compare the model with Kafka in these states, in order, and add the counts to ``result``.
+
+        ``last`` has the graph step that ends the path to each state, as in ``paths``.
         """
-        result = result or ConformResult()
         started = time.perf_counter() - result.seconds
         codes = self._codes(bridge)
         bridge.ask(self.describe())
@@ -165,8 +251,8 @@ class KafkaComparison:
 
         def questions() -> Iterator[object]:
             for number, block in enumerate(blocks):
-                if interrupted():
-                    result.stopped_by = "interrupted"
+                if why := stop():
+                    result.stopped_by = why
                     return
                 ends = None if last is None else last[number * at_once : number * at_once + len(block)]
                 paths.append(self.paths(block, ends))
@@ -183,10 +269,8 @@ class KafkaComparison:
             self._compare(block, paths[number], _joined(parts), codes, result)
             paths[number] = []
             result.seconds = time.perf_counter() - started
-            if progress is not None:
-                progress(result)
+            progress(result)
         result.seconds = time.perf_counter() - started
-        return result
 
     def _codes(self, bridge: Bridge) -> Numbers:
         """Kafka's code for each error of the model; NO_SUCH_ERROR for an error that Kafka does not have."""
@@ -209,7 +293,7 @@ class KafkaComparison:
         paths: list[list[int]],
         answers: tuple[Numbers, Numbers, Numbers],
         codes: Numbers,
-        result: ConformResult,
+        result: StatesResult,
     ) -> None:
         before, errors, after = answers
         all_orders = self.expectation(self.graph.states[block])
@@ -242,7 +326,7 @@ class KafkaComparison:
         answers: tuple[Numbers, Numbers, Numbers],
         expected: tuple[Numbers, Numbers, NDArray[np.bool_], Numbers],
         codes: Numbers,
-        result: ConformResult,
+        result: StatesResult,
     ) -> tuple[Numbers, Numbers, NDArray[np.bool_], Numbers]:
         """Choose one of three expectations for each request with two events.
 
@@ -270,9 +354,7 @@ class KafkaComparison:
         described[two] = described[rows].all(axis=0)
         return now, errors[:end], described[:end], then[:end]
 
-    def _grouped(
-        self, numbers: NDArray[Any], bits: Numbers
-    ) -> Iterator[tuple[tuple[str, tuple[str, ...]], int, int]]:
+    def _grouped(self, numbers: NDArray[Any], bits: Numbers) -> Iterator[tuple[Key, int, int]]:
         """Group requests by kind and differing fields. Yields each group's key, first index in ``numbers``, and size.
 
         ``bits`` has an int for each of ``numbers``: bit 0 is set if the errors differ, bit n + 1 if field n differs.
@@ -291,8 +373,8 @@ class KafkaComparison:
 
     def _note(
         self,
-        result: ConformResult,
-        key: tuple[str, tuple[str, ...]],
+        result: StatesResult,
+        key: Key,
         block: NDArray[Any],
         paths: list[list[int]],
         row: int,
@@ -308,7 +390,7 @@ class KafkaComparison:
         changes: NDArray[np.bool_],
         described: NDArray[np.bool_],
         compared: NDArray[np.bool_],
-        result: ConformResult,
+        result: StatesResult,
     ) -> None:
         names = list(Error.members)
         result.requests += int(compared.sum())
@@ -343,6 +425,77 @@ class KafkaComparison:
                 f"conform: the request {request.operation} is not what {instance} does in state "
                 f"{int(block[rows[wrong[0]]])}"
             )
+
+    # --- one difference ---------------------------------------------------------------------------------
+
+    def shown(self, result: ConformResult, bridge: Bridge, most: int) -> list[Example]:
+        """The first ``most`` kinds of differences to report in full: requests first, with the shortest paths."""
+        first = sorted(result.examples.values(), key=lambda d: (d.request is None, len(d.path)))
+        return [self._example(difference, bridge) for difference in first[:most]]
+
+    def _example(self, difference: KafkaDifference, bridge: Bridge) -> Example:
+        operations = [self.requests[n].operation for n in difference.path]
+        request = None if difference.request is None else self.requests[difference.request]
+        operation = {"name": "failover"} if request is None else request.operation
+        answer = bridge.ask({"explain": {"scenario": self.setup, "path": operations, "op": operation}})
+        content: Plain = {
+            "path": operations,
+            "sentences": self._sentences(difference),
+            "request": operation if request else None,
+            "kind": request.kind if request else "the state",
+            "differs": list(difference.kinds),
+        }
+        fields = [f.name for f in self.expectation.observations.fields]
+        seen = dict(zip(fields, answer["before" if request is None else "after"], strict=True))
+        lines = list(heading(content["kind"], content["differs"], content["sentences"]))
+        if request is None:
+            now = self.expectation.now(self.graph.states[[difference.state]])[0]
+            outcomes = [ExpectedOutcome("NONE", self.expectation.observations.unpack(now))]
+        else:
+            state = self.graph.scalars(difference.state)
+            outcomes = [_evaluated(one, state) for one in trace(self.model, request)]
+        expected = outcomes[0].after
+        model: Plain = {name: expected[name] for name in fields if expected[name] != seen[name]}
+        kafka: Plain = {name: seen[name] for name in model}
+        if request is None:
+            content |= {"model": {"state": model}, "kafka": {"state": kafka}}
+            lines += ["  after these steps:", *side_by_side(model, kafka)]
+        else:
+            error = next(name for name, code in bridge.errors.items() if code == answer["error"])
+            thrown: Plain = {k: answer[k] for k in ("exception", "message") if k in answer}
+            refused_by = self._guards(difference, state)
+            content |= {
+                "model": {"error": outcomes[0].error, "after": model},
+                "refused_by": refused_by,
+                "kafka": {"error": error, "after": kafka, "records": answer["records"], **thrown},
+            }
+            rows = {"error": outcomes[0].error, **model}
+            lines += [f"  then: {json.dumps(operation)}", *side_by_side(rows, {"error": error, **kafka})]
+            if refused_by:
+                lines.append(paragraph(f"  the model's action is refused by: {'; '.join(refused_by)}"))
+            lines += lines_of_answer(answer)
+        file = RequestFile(
+            FORMAT, self.setup, operations, operation, outcomes[0], content["differs"], outcomes[1:]
+        )
+        return Example(content, lines, file)
+
+    def _guards(self, difference: KafkaDifference, state: tuple[int, ...]) -> list[str]:
+        numbers = np.flatnonzero(self.request_of == difference.request)
+        interpreter = interpreter_of(self.model)
+        return [g for n in numbers[:1] for g in interpreter.refusals(state, self.model.instances[n])]
+
+    def _sentences(self, difference: KafkaDifference) -> list[str]:
+        by_request = {int(r): n for n, r in reversed(list(enumerate(self.request_of)))}
+        instances = self.model.instances
+        return [instances[by_request[n]].sentence or str(instances[by_request[n]]) for n in difference.path]
+
+
+def _evaluated(one: Traced, state: tuple[int, ...]) -> ExpectedOutcome:
+    values = values_of([one.error, *(node for _, node in one.after)], state)
+    fields = [name for name, _ in one.after]
+    return ExpectedOutcome(
+        list(Error.members)[values[0]], {n: int(v) for n, v in zip(fields, values[1:], strict=True)}
+    )
 
 
 def _joined(parts: list[tuple[Numbers, Numbers, Numbers]]) -> tuple[Numbers, Numbers, Numbers]:

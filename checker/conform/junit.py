@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from highwater.checker.base.files import JsonOutput, write_text
 from highwater.checker.base.problems import InputError
-from highwater.checker.conform.report import ExpectedOutcome, RequestFile
+from highwater.checker.conform.request_file import ExpectedOutcome, RequestFile
 from highwater.checker.conform.walks import WalkFile
 
 _NAME = re.compile(r"[A-Z][A-Za-z0-9]*Test")

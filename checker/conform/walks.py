@@ -11,13 +11,23 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from highwater.checker.base.problems import InputError
-from highwater.checker.base.text import columns, paragraph, width
+from highwater.checker.base.text import columns, width
 from highwater.checker.conform.bridge import Bridge
+from highwater.checker.conform.results import (
+    ConformResult,
+    Example,
+    Key,
+    Plain,
+    Selection,
+    heading,
+    side_by_side,
+)
 from highwater.checker.engines.state_graph import Explored
 from highwater.model.language import State
 from highwater.model.language.graph import Evaluate, compile_nodes
@@ -27,7 +37,6 @@ from highwater.model.replication.clients import has_min_isr
 from highwater.model.replication.cluster import committed_at_start
 from highwater.model.replication.protocol import Replication
 
-Plain = dict[str, Any]
 Seen = list[tuple[str, int | None]]
 """The fields of an observation in the order of the bridge; None: not compared."""
 
@@ -234,32 +243,58 @@ class StepDifference:
 
 
 @dataclass
-class WalkResult:
-    """The counts and differences of a comparison by walks."""
+class WalkResult(ConformResult):
+    """The counts and differences of a comparison by walks. ``transitions`` counts distinct steps of the graph.
 
-    states: int = 0
-    transitions: int = 0
-    """Distinct steps of the graph that some path took without a difference."""
+    ``not_compared`` has steps that the bridge cannot take, that are known to differ, or that no path reaches.
+    """
+
+    compared_with = "the brokers of Kafka"
+    unit = "step"
+    of_the_scenario: int = 0
+    """The number of transitions of the graph."""
     steps: int = 0
     """Steps of all paths together, without a difference."""
     paths: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-    """Steps of the graph that are left out, by reason: impossible in the bridge, known to differ, or not reached."""
     taken: Counter[str] = field(default_factory=Counter)
     """The distinct steps that some path took, by action."""
-    differences: Counter[tuple[str, tuple[str, ...]]] = field(default_factory=Counter)
-    examples: dict[tuple[str, tuple[str, ...]], StepDifference] = field(default_factory=dict)
-    seconds: float = 0.0
-    stopped_by: str | None = None
+
+    @property
+    def compared(self) -> str:
+        """The counts, as text for the headline."""
+        rate = self.steps / self.seconds if self.seconds else 0
+        return (
+            f"{self.transitions:,} of {self.of_the_scenario:,} transitions, {self.paths:,} paths, "
+            f"{self.steps:,} steps ({rate:,.0f}/s)"
+        )
+
+    def counts(self) -> Plain:
+        """The counts of this kind of comparison, for the JSON."""
+        return {
+            "transitions_of_the_scenario": self.of_the_scenario,
+            "steps": self.steps,
+            "paths": self.paths,
+            "steps_by_action": dict(sorted(self.taken.items())),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the summary before the differences."""
+        taken = [(action, f"{number:,}") for action, number in sorted(self.taken.items())]
+        left = [(f"{number:,}", reason) for reason, number in self.not_compared.most_common()]
+        for title, rows in (
+            ("transitions taken, by action", taken),
+            ("transitions not compared, with the reason", left),
+        ):
+            if rows:
+                yield f"  {title}:"
+                yield from columns(rows, "    ", width())
 
 
 class WalkComparison:
     """Compares the explored graph of a scenario of ``replication`` with a cluster of Kafka's own code."""
 
     def __init__(self, model: Model, explore: Callable[[Model], Explored]) -> None:
-        if not isinstance(model.protocol, Replication):
-            raise InputError(f"conform compares no scenario of {model.protocol.name}")
-        self.model, self.protocol = model, model.protocol
+        self.model = model
         self.setup = setup_of(model)
         self.operations = [operation_of(instance) for instance in model.instances]
         self.expected = ExpectedObservations(model)
@@ -335,16 +370,10 @@ class WalkComparison:
 
         The steps of a path are removed from ``open_steps`` before it is yielded.
         """
-        parents = self._tree(blocked)
-        for state in parents:
+        tree: dict[int, int] = {}
+        for state in list(self._search(0, blocked, tree)):
             while any(step in open_steps for step in self._steps(state)):
-                path: list[int] = []
-                at = state
-                while parents[at] >= 0:
-                    path.append(parents[at])
-                    at = int(self.graph.sources[parents[at]])
-                path.reverse()
-                at = state
+                path, at = self._path(tree, state), state
                 while len(path) < _LONGEST and (more := self._to_open(at, open_steps, blocked)):
                     open_steps.difference_update(more)
                     path += more
@@ -357,52 +386,52 @@ class WalkComparison:
 
         It is empty if the search finds no open step in _NEAR states.
         """
-        before, waiting = {start: -1}, deque([start])
-        while waiting and len(before) < _NEAR:
-            state = waiting.popleft()
-            for step in self._steps(state):
-                target = self._targets[step]
-                if step in open_steps:
-                    found = [step]
-                    while before[state] >= 0:
-                        found.append(before[state])
-                        state = int(self.graph.sources[before[state]])
-                    return found[::-1]
-                if step not in blocked and target not in before:
-                    before[target] = step
-                    waiting.append(target)
+        tree: dict[int, int] = {}
+        for state in self._search(start, blocked, tree):
+            if (step := next((s for s in self._steps(state) if s in open_steps), None)) is not None:
+                return [*self._path(tree, state), step]
+            if len(tree) >= _NEAR:
+                break
         return []
 
     def _steps(self, state: int) -> range:
         return range(self._offsets[state], self._offsets[state + 1])
 
-    def _tree(self, blocked: set[int]) -> dict[int, int]:
-        """For each state reachable without blocked steps, the last step of a shortest path without blocked steps.
+    def _search(self, start: int, blocked: set[int], tree: dict[int, int]) -> Iterator[int]:
+        """Yield the states that are reachable without blocked steps, those with shorter paths first.
 
-        For the initial state: -1. States with shorter paths come first.
+        ``tree`` gets the last step of a shortest path to each state; -1 for ``start``.
         """
-        parents, waiting = {0: -1}, deque([0])
+        tree[start] = -1
+        waiting = deque([start])
         while waiting:
             state = waiting.popleft()
+            yield state
             for step in self._steps(state):
                 target = self._targets[step]
-                if step not in blocked and target not in parents:
-                    parents[target] = step
+                if step not in blocked and target not in tree:
+                    tree[target] = step
                     waiting.append(target)
-        return parents
+
+    def _path(self, tree: dict[int, int], state: int) -> list[int]:
+        path: list[int] = []
+        while (step := tree[state]) >= 0:
+            path.append(step)
+            state = int(self.graph.sources[step])
+        return path[::-1]
 
     def random_paths(self, count: int, length: int, seed: int, blocked: set[int]) -> Iterator[list[int]]:
         """Yield ``count`` paths: a shortest path to a random state, followed by up to ``length`` random steps.
 
-        If the shortest path has a blocked step, the random steps start in the initial state. Each random step is an
-        unblocked step of the current state, chosen among those that earlier random steps took least often.
+        No step is blocked. Each random step is chosen among those steps of the current state that earlier random steps
+        took least often.
         """
         choose, times = random.Random(seed), Counter[int]()
+        tree: dict[int, int] = {}
+        states = list(self._search(0, blocked, tree))
         for _ in range(count):
-            at = choose.randrange(self.graph.expanded)
-            path = self._path_to(at)
-            if not blocked.isdisjoint(path):
-                path, at = [], 0
+            at = choose.choice(states)
+            path = self._path(tree, at)
             end = len(path) + length
             while len(path) < end:
                 steps = [s for s in self._steps(at) if s not in blocked]
@@ -414,31 +443,24 @@ class WalkComparison:
                 at = self._targets[path[-1]]
             yield path
 
-    def _path_to(self, state: int) -> list[int]:
-        """The steps of a shortest path to a state."""
-        path: list[int] = []
-        while (before := int(self.graph.parents[state])) >= 0:
-            instance = int(self.graph.parent_instances[state])
-            path.append(next(s for s in self._steps(before) if self._instances[s] == instance))
-            state = before
-        return path[::-1]
-
     # --- the comparison -------------------------------------------------------------------------------------
 
     def run(
         self,
         bridge: Bridge,
-        sample: int | None = None,
-        seed: int = 0,
-        progress: Callable[[WalkResult], None] | None = None,
-        interrupted: Callable[[], bool] = lambda: False,
+        selection: Selection,
+        progress: Callable[[ConformResult], None],
+        stop: Callable[[], str | None],
     ) -> WalkResult:
-        """Compare along paths that cover every step that the bridge can take.
+        """Compare along paths that cover every step that the bridge can take, or along a sample of random walks.
 
-        With ``sample``, compare along this number of random walks instead; ``seed`` determines them.
-        Raises InputError if the cluster does not begin in the model's initial state.
+        If ``stop`` returns a reason, the run ends with the result so far. Raises InputError if the cluster does not
+        begin in the model's initial state.
         """
-        result, started = WalkResult(stopped_by=self.graph.stopped_by), time.perf_counter()
+        sample, started = selection.sample, time.perf_counter()
+        result = WalkResult(
+            sampled=sample is not None, of_the_scenario=len(self._targets), stopped_by=self.graph.stopped_by
+        )
         bridge.ask(self.describe())
         blocked = set()
         for state in range(self.graph.expanded):
@@ -446,51 +468,43 @@ class WalkComparison:
                 why = self.reason(state, self._instances[step])
                 if why is not None:
                     blocked.add(step)
-                    result.left_out[why] += 1
+                    result.not_compared[why] += 1
         taken: set[int] = set()
         reached: set[int] = set()
         while True:  # a path ends at a difference; the next round of paths goes around it
             if sample:
-                paths: Iterator[list[int]] = self.random_paths(sample, _RANDOM, seed, blocked)
+                paths: Iterator[list[int]] = self.random_paths(sample, _RANDOM, selection.seed, blocked)
             else:
                 open_steps = set(range(len(self._targets))) - taken - blocked
                 paths = self.paths(open_steps, blocked)
             before = len(taken), len(blocked)
-            for path, walk in self._walked(bridge, paths, interrupted, result):
+            for path, walk in self._walked(bridge, paths, stop, result):
                 self._compare(path, walk, taken, reached, blocked, result)
                 result.states, result.transitions = len(reached), len(taken)
                 result.seconds = time.perf_counter() - started
-                if progress is not None:
-                    progress(result)
+                progress(result)
             if sample or (len(taken), len(blocked)) == before or result.stopped_by:
                 break
         for step in taken:
             result.taken[self.model.instances[self._instances[step]].action.name] += 1
         beyond = len(self._targets) - len(taken | blocked)
         if beyond and not sample:
-            result.left_out["beyond steps that are left out or differ"] = beyond
+            result.not_compared["beyond steps that are left out or differ"] = beyond
         result.seconds = time.perf_counter() - started
         return result
 
     def _walked(
-        self, bridge: Bridge, paths: Iterator[list[int]], interrupted: Callable[[], bool], result: WalkResult
+        self, bridge: Bridge, paths: Iterator[list[int]], stop: Callable[[], str | None], result: WalkResult
     ) -> Iterator[tuple[list[int], list[Any]]]:
         lines: deque[list[list[int]]] = deque()
 
         def questions() -> Iterator[object]:
-            line: list[list[int]] = []
-            for path in paths:
-                line.append(path)
-                if len(line) == _PATHS_IN_A_LINE:
-                    lines.append(line)
-                    yield {"walk": [[self._instances[step] for step in one] for one in line]}
-                    line = []
-                if interrupted():
-                    result.stopped_by = "interrupted"
-                    return
-            if line:
+            while line := list(islice(paths, _PATHS_IN_A_LINE)):
                 lines.append(line)
-                yield {"walk": [[self._instances[step] for step in one] for one in line]}
+                yield {"walk": [[self._instances[step] for step in path] for path in line]}
+                if why := stop():
+                    result.stopped_by = why
+                    return
 
         for answer in bridge.answered(questions()):
             seen = [tuple(one) for one in answer["seen"]]
@@ -527,7 +541,7 @@ class WalkComparison:
                 if step not in blocked:
                     blocked.add(step)
                     if (why := self.judged(at, instance, outcome, fields)) is not None:
-                        result.left_out[f"{name}: {why}"] += 1
+                        result.not_compared[f"{name}: {why}"] += 1
                         return
                     result.differences[name, fields] += 1
                     steps = tuple(self._instances[s] for s in path[: number + 1])
@@ -550,6 +564,29 @@ class WalkComparison:
             self._equal[state] = seen
         return fields
 
+    def shown(self, result: ConformResult, bridge: Bridge, most: int) -> list[Example]:
+        """The first ``most`` kinds of differences to report in full, with the shortest paths."""
+        first = sorted(result.examples.items(), key=lambda e: len(e[1].path))
+        return [self._example(key, difference) for key, difference in first[:most]]
+
+    def _example(self, key: Key, found: StepDifference) -> Example:
+        instances = self.model.instances
+        wanted = self.expected(self.graph.scalars(found.state))
+        pairs = [(n, v, s) for (n, v), s in zip(wanted, found.seen, strict=False) if v is not None and v != s]
+        if len(wanted) != len(found.seen):
+            pairs = pairs[:1]
+        content: Plain = {
+            "step": key[0],
+            "differs": list(key[1]),
+            "sentences": [instances[n].sentence or str(instances[n]) for n in found.path],
+            "path": [self.operations[n] for n in found.path],
+            "model": {name: value for name, value, _ in pairs},
+            "kafka": {name: value for name, _, value in pairs},
+        }
+        lines = [*heading(key[0], key[1], content["sentences"]), "  after these steps:"]
+        lines += side_by_side(content["model"], content["kafka"])
+        return Example(content, lines, WalkFile(WALK_FORMAT, self.setup, content["path"], wanted))
+
 
 def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
     """The names of the fields in which an expected observation differs from the seen one.
@@ -568,70 +605,7 @@ def differing(wanted: Seen, seen: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-# --- as text and as JSON --------------------------------------------------------------------------------------
-
-
-def walks_as_json(comparison: WalkComparison, result: WalkResult, shown: list[Plain]) -> Plain:
-    """The counts and differences of a comparison by walks, as plain data."""
-    return {
-        "states": result.states,
-        "transitions": result.transitions,
-        "transitions_of_the_scenario": len(comparison.graph.targets),
-        "steps": result.steps,
-        "paths": result.paths,
-        "steps_by_action": dict(sorted(result.taken.items())),
-        "not_compared": dict(sorted(result.left_out.items())),
-        "differences": [
-            {"step": name, "differs": list(fields), "count": count}
-            for (name, fields), count in result.differences.most_common()
-        ],
-        "examples": shown,
-        "stopped_by": result.stopped_by,
-        "seconds": round(result.seconds, 3),
-    }
-
-
-def lines_of_walks(name: str, comparison: WalkComparison, result: WalkResult, version: str) -> Iterator[str]:
-    """The lines of a summary: distinct steps by action, steps that are not compared, and differences."""
-    count = sum(result.differences.values())
-    verdict = f"{count:,} DIFFERENCES" if count else "no difference"
-    rate = result.steps / result.seconds if result.seconds else 0
-    yield paragraph(
-        f"{name}: {verdict} from the brokers of Kafka {version} in {result.states:,} states, {result.transitions:,} of "
-        f"{len(comparison.graph.targets):,} transitions, {result.paths:,} paths, {result.steps:,} steps ({rate:,.0f}/s)"
-    )
-    taken = [(action, f"{number:,}") for action, number in sorted(result.taken.items())]
-    left = [(f"{number:,}", reason) for reason, number in result.left_out.most_common()]
-    for title, rows in (
-        ("transitions taken, by action", taken),
-        ("transitions not compared, with the reason", left),
-    ):
-        if rows:
-            yield f"  {title}:"
-            yield from columns(rows, "    ", width())
-    for (action, fields), number in result.differences.most_common():
-        yield paragraph(f"  differs: {action}: {', '.join(fields)}: {number:,}")
-
-
-def step_example(
-    comparison: WalkComparison, key: tuple[str, tuple[str, ...]], found: StepDifference
-) -> Plain:
-    """A difference as plain data: its path, the differing fields of model and Kafka, and the content of a WalkFile."""
-    instances = comparison.model.instances
-    wanted = comparison.expected(comparison.graph.scalars(found.state))
-    pairs = [(n, v, s) for (n, v), s in zip(wanted, found.seen, strict=False) if v is not None and v != s]
-    if len(wanted) != len(found.seen):
-        pairs = pairs[:1]
-    return {
-        "step": key[0],
-        "differs": list(key[1]),
-        "sentences": [instances[n].sentence or str(instances[n]) for n in found.path],
-        "path": [comparison.operations[n] for n in found.path],
-        "model": {name: value for name, value, _ in pairs},
-        "kafka": {name: value for name, _, value in pairs},
-        "scenario": comparison.setup,
-        "expected": wanted,
-    }
+# --- files that repeat a difference ---------------------------------------------------------------------------
 
 
 class WalkFile(msgspec.Struct, forbid_unknown_fields=True):

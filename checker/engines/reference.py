@@ -9,6 +9,7 @@ import itertools
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from highwater.checker.base.problems import interruption
@@ -21,117 +22,137 @@ from highwater.checker.scenarios.search import (
     ViolatingRun,
     missing_verdicts,
 )
-from highwater.model.language.initial import Scalars
-from highwater.model.language.interpreter import Interpreter
+from highwater.model.language.interpreter import Interpreter, PossibleStep
 from highwater.model.language.model import Model
 
 if TYPE_CHECKING:
     from highwater.checker.engines.state_graph import Explored
 
 
+class _BreadthFirst:
+    """An exploration, level by level. States are numbered in the order in which they are found."""
+
+    def __init__(self, model: Model, options: SearchOptions, progress: ProgressCallback | None) -> None:
+        self.options, self.progress = options, progress
+        self.interpreter = Interpreter(model)
+        self.states = {state: i for i, state in enumerate(model.initial)}
+        self.found = list(self.states)
+        self.parents, self.parent_instances = [-1] * len(self.found), [-1] * len(self.found)
+        self.level_starts = [0]
+        self.generated = len(self.found)
+        self.stopped_by: str | None = None
+        self.interrupted = threading.Event()
+        self.started = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds spent on the search."""
+        return time.perf_counter() - self.started
+
+    @property
+    def depth(self) -> int:
+        """The number of levels begun."""
+        return len(self.level_starts) - 1
+
+    def sources(self) -> Iterator[int]:
+        """Yield the states to expand, until all are expanded, or until a limit or an interruption."""
+        for source in itertools.count():
+            if source == self.level_starts[-1]:
+                if source == len(self.found):
+                    break
+                self.level_starts.append(len(self.found))
+            if self.progress and source % 256 == 0:
+                queue = len(self.found) - source
+                self.progress(
+                    Progress(self.depth, len(self.found), self.generated, queue, 0, 0, self.seconds)
+                )
+            self._check_limits()
+            if self.stopped_by:
+                break
+            yield source
+
+    def _check_limits(self) -> None:
+        states, seconds = self.options.limit_states, self.options.limit_seconds
+        if self.interrupted.is_set():
+            self.stopped_by = "interrupted"
+        elif states is not None and len(self.found) > states:
+            self.stopped_by = "states"
+        elif seconds is not None and self.seconds > seconds:
+            self.stopped_by = "seconds"
+
+    def steps(self, source: int) -> Iterator[tuple[PossibleStep, int, int]]:
+        """Yield each step of a state, with the numbers of its instance and of its target (-1: pruned at a bound)."""
+        state = self.found[source]
+        for number in self.interpreter.enabled(state):
+            step, target = self.interpreter.step(state, number), -1
+            if step.state is not None:
+                self.generated += 1
+                target = self.states.setdefault(step.state, len(self.found))
+                if target == len(self.found):
+                    self.found.append(step.state)
+                    self.parents.append(source)
+                    self.parent_instances.append(number)
+            yield step, number, target
+
+    def violation(self, name: str, state: int, *last: int) -> ViolatingRun:
+        """The run to a state, extended by steps of the instances ``last``."""
+        path, at = list(last), state
+        while self.parents[at] >= 0:
+            path.append(self.parent_instances[at])
+            at = self.parents[at]
+        return ViolatingRun(name, self.found[at], tuple(reversed(path)))
+
+
 def search(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> SearchResult:
     """Explore a model exhaustively. A limit or the first Ctrl-C ends the search with the result so far."""
     started = time.perf_counter()
-    interpreter = Interpreter(model)
     names = model.safety + [DEADLOCK] * options.deadlock
-    result = SearchResult(
-        cut=dict.fromkeys(model.bounds, 0),
-        actions=dict.fromkeys((a.name for a in model.actions), 0),
-        premises=dict.fromkeys(model.safety, 0),
-        preparation_seconds=time.perf_counter() - started,
-    )
-    parents: dict[Scalars, tuple[Scalars, int] | None] = dict.fromkeys(model.initial)
-    numbers = {id(instance): i for i, instance in enumerate(model.instances)}
-    level = list(parents)
-    result.generated_states = len(level)
-    found: dict[str, object] = {}
-    actions: Counter[str] = Counter()
-    cut: Counter[str] = Counter()
-    started = time.perf_counter()
+    run = _BreadthFirst(model, options, progress)
+    result = SearchResult(preparation_seconds=time.perf_counter() - started)
+    premises, actions, cut = Counter[str](), Counter[str](), Counter[str]()
+    found: dict[str, int] = {}
 
-    def note(name: str, state: Scalars, *last: int) -> None:
+    def note(name: str, state: int, *last: int) -> None:
         if name in names and name not in found:
             found[name] = state
-            result.violations.append(_violation(name, state, parents, last))
+            result.violations.append(run.violation(name, state, *last))
 
-    def judge(state: Scalars) -> None:
-        for name in interpreter.violated(state):
+    def judge(state: int) -> None:
+        for name in run.interpreter.violated(run.found[state]):
             note(name, state)
-        for prop, met in zip(model.properties, interpreter.premises(state), strict=True):
-            result.premises[prop.name] += met
+        met = run.interpreter.premises(run.found[state])
+        premises.update({p.name: m for p, m in zip(model.properties, met, strict=True)})
 
-    def judge_step(state: Scalars, number: int, after: Scalars) -> None:
-        for name in interpreter.broken(state, after):
-            note(name, state, number)
-        for prop, met in zip(
-            model.step_properties, interpreter.step_premises(state, number, after), strict=True
-        ):
-            result.premises[prop.name] += met
-
-    interrupted = threading.Event()
-    with interruption(interrupted.set):
-        for state in level:
+    with interruption(run.interrupted.set):
+        judged = len(run.found)
+        for state in range(judged):
             judge(state)
-        while level:
-            result.depth += 1
-            if not missing_verdicts(names, found, options):
-                result.stopped_by = "violation"
+        for source in run.sources():
+            if source == run.level_starts[-2] and not missing_verdicts(names, found, options):
+                run.stopped_by = "violation"
                 break
-            following: list[Scalars] = []
-            for expanded, state in enumerate(level):
-                enabled = False
-                for step in interpreter.steps(state):
-                    enabled = True
-                    if step.state is None:
-                        cut[step.cut or ""] += 1
-                        continue
-                    result.generated_states += 1
-                    actions[step.instance.action.name] += 1
-                    judge_step(state, numbers[id(step.instance)], step.state)
-                    if step.state not in parents:
-                        parents[step.state] = (state, numbers[id(step.instance)])
-                        following.append(step.state)
-                        judge(step.state)
-                if options.deadlock and not enabled:
-                    note(DEADLOCK, state)
-                if expanded % 256 == 0:
-                    seconds = time.perf_counter() - started
-                    if progress:
-                        queue = len(level) - expanded + len(following)
-                        progress(
-                            Progress(
-                                result.depth, len(parents), result.generated_states, queue, 0, 0, seconds
-                            )
-                        )
-                    if options.limit_seconds is not None and seconds > options.limit_seconds:
-                        result.stopped_by = "seconds"
-                    if options.limit_states is not None and len(parents) > options.limit_states:
-                        result.stopped_by = "states"
-                if interrupted.is_set():
-                    result.stopped_by = "interrupted"
-                if result.stopped_by:
-                    break
-            if result.stopped_by:
-                break
-            level = following
-    result.actions.update(actions)
-    result.cut.update(cut)
-    result.distinct_states = len(parents)
-    result.seconds = time.perf_counter() - started
+            before, enabled = run.found[source], False
+            for step, number, target in run.steps(source):
+                enabled = True
+                if step.state is None:
+                    cut[step.cut or ""] += 1
+                    continue
+                actions[step.instance.action.name] += 1
+                for name in run.interpreter.broken(before, step.state):
+                    note(name, source, number)
+                met = run.interpreter.step_premises(before, number, step.state)
+                premises.update({p.name: m for p, m in zip(model.step_properties, met, strict=True)})
+                if target == judged:
+                    judge(target)
+                    judged += 1
+            if options.deadlock and not enabled:
+                note(DEADLOCK, source)
+    result.actions = {action.name: actions[action.name] for action in model.actions}
+    result.cut = {bound: cut[bound] for bound in model.bounds}
+    result.premises = {name: premises[name] for name in model.safety}
+    result.stopped_by, result.depth, result.seconds = run.stopped_by, run.depth, run.seconds
+    result.distinct_states, result.generated_states = len(run.found), run.generated
     return result
-
-
-def _violation(
-    name: str,
-    state: Scalars,
-    parents: dict[Scalars, tuple[Scalars, int] | None],
-    last: tuple[int, ...],
-) -> ViolatingRun:
-    path = list(last)
-    while (parent := parents[state]) is not None:
-        state, number = parent
-        path.append(number)
-    return ViolatingRun(name, state, tuple(reversed(path)))
 
 
 def explore(model: Model, options: SearchOptions, progress: ProgressCallback | None = None) -> Explored:
@@ -140,66 +161,37 @@ def explore(model: Model, options: SearchOptions, progress: ProgressCallback | N
 
     from highwater.checker.engines.state_graph import Explored, Layout
 
-    interpreter = Interpreter(model)
-    numbers = {id(instance): i for i, instance in enumerate(model.instances)}
-    states = {state: i for i, state in enumerate(model.initial)}
-    found = list(states)
-    parents, parent_instances = [-1] * len(found), [-1] * len(found)
+    run = _BreadthFirst(model, options, progress)
     targets: list[int] = []
     instances: list[int] = []
     cuts: list[int] = []
-    offsets, cut_offsets, level_starts = [0], [0], [0, len(found)]
-    started, stopped_by = time.perf_counter(), None
-    interrupted = threading.Event()
-    with interruption(interrupted.set):
-        for source in itertools.count():
-            if source == level_starts[-1]:
-                if len(found) == source:
-                    break
-                level_starts.append(len(found))
-            if source % 256 == 0:
-                seconds = time.perf_counter() - started
-                if progress:
-                    depth, left = len(level_starts) - 1, len(found) - source
-                    progress(Progress(depth, len(found), len(targets), left, 0, 0, seconds))
-                if options.limit_seconds is not None and seconds > options.limit_seconds:
-                    stopped_by = "seconds"
-                if options.limit_states is not None and len(found) > options.limit_states:
-                    stopped_by = "states"
-            if interrupted.is_set():
-                stopped_by = "interrupted"
-            if stopped_by:
-                break
-            for step in interpreter.steps(found[source]):
-                number = numbers[id(step.instance)]
-                if step.state is None:
+    offsets, cut_offsets = [0], [0]
+    with interruption(run.interrupted.set):
+        for source in run.sources():
+            for _, number, target in run.steps(source):
+                if target < 0:
                     cuts.append(number)
-                    continue
-                if step.state not in states:
-                    states[step.state] = len(found)
-                    found.append(step.state)
-                    parents.append(source)
-                    parent_instances.append(number)
-                targets.append(states[step.state])
-                instances.append(number)
+                else:
+                    targets.append(target)
+                    instances.append(number)
             offsets.append(len(targets))
             cut_offsets.append(len(cuts))
     expanded = len(offsets) - 1
-    if level_starts[-1] != len(found):
-        level_starts.append(len(found))
-    missing = len(found) - expanded
+    if run.level_starts[-1] != len(run.found):
+        run.level_starts.append(len(run.found))
+    missing = len(run.found) - expanded
     layout = Layout(model.leaves)
     return Explored(
         model=model,
-        states=np.array([layout.pack(state) for state in found], dtype=np.uint64),
-        level_starts=np.array(level_starts, dtype=np.int64),
+        states=np.array([layout.pack(state) for state in run.found], dtype=np.uint64),
+        level_starts=np.array(run.level_starts, dtype=np.int64),
         offsets=np.array(offsets + [offsets[-1]] * missing, dtype=np.int64),
         targets=np.array(targets, dtype=np.uint32),
         instances=np.array(instances, dtype=np.uint32),
         cut_offsets=np.array(cut_offsets + [cut_offsets[-1]] * missing, dtype=np.int64),
         cut_instances=np.array(cuts, dtype=np.uint32),
-        parents=np.array(parents, dtype=np.int32),
-        parent_instances=np.array(parent_instances, dtype=np.int32),
+        parents=np.array(run.parents, dtype=np.int32),
+        parent_instances=np.array(run.parent_instances, dtype=np.int32),
         expanded=expanded,
-        stopped_by=stopped_by,
+        stopped_by=run.stopped_by,
     )

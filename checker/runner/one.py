@@ -217,7 +217,7 @@ def result_of(
     """
     if model is None:
         return kind(request, engine, found, stop_at_first=stop_at_first)
-    nothing = idle(model, request, found)
+    nothing = idle(model, request)
     for goal in request.goals:
         found.premises.pop(goal.name, None)
     runs = counterexample.follow_all(model, found.violations)

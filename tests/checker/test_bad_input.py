@@ -81,8 +81,6 @@ BAD_REQUESTS = {
     "check xyzzy": ["'xyzzy'; `highwater list` names them"],
     "check Makefile": ["Makefile: not a scenario", ".toml"],
     "mutate docs/examples/register.toml --only isr.py:1 --quiet": ["--only isr.py:1: no mutant of these"],
-    "mutate --keep docs": ["--keep docs: is a directory"],
-    "mutate --keep /dev/null": ["/dev/null: not what highwater mutate keeps: not a file"],
     "check ../model/truncation/kip-320": ["unknown scenario"],
     "check nowhere.toml": ["nowhere.toml: No such file"],
     "check --engine warp": ["--engine", "'warp'"],

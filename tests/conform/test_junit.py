@@ -11,7 +11,7 @@ import pytest
 
 from highwater.checker.conform.bridge import Jars, Jdk, compiled
 from highwater.checker.conform.junit import junit_test
-from highwater.checker.conform.report import ExpectedOutcome, RequestFile
+from highwater.checker.conform.request_file import ExpectedOutcome, RequestFile
 from tests.conform.test_conform import SMALL, run
 from tests.slow import slow
 

@@ -54,7 +54,7 @@ def test_the_real_controller_does_what_the_model_allows_in_many_runs(
     bridge: Bridge, more: dict[str, int]
 ) -> None:
     parameters = {**LARGE["parameters"], **more}
-    explore(bridge, often(300, 3_000), parameters=parameters, of_kafka={"parameters": parameters})
+    explore(bridge, often(100, 3_000), parameters=parameters, of_kafka={"parameters": parameters})
 
 
 def test_a_difference_from_kafka_is_shrunk_to_a_few_requests(bridge: Bridge) -> None:

@@ -14,7 +14,7 @@ from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.model.language.interpreter import interpreter_of
 from tests.conform.test_conform import run
-from tests.slow import largest, slow
+from tests.slow import often, slow, whole_only
 
 MESSAGES = "replication/small-messages"
 ON_KAFKA = ("--profile", "kafka_4_2")
@@ -148,9 +148,8 @@ WHOLE = {"small-min-isr-above": (4_815, 15_364, 0), "small-recovery": (6_025, 19
 
 
 @slow("every step of two more scenarios, one with registrations in part")
-@pytest.mark.parametrize(
-    "name", ["small-min-isr-above", pytest.param("small-recovery", marks=largest("its paths take a minute"))]
-)
+@whole_only
+@pytest.mark.parametrize("name", WHOLE)
 def test_paths_go_around_what_is_known_to_differ(kafka: Path, tmp_path: Path, name: str) -> None:
     status, found, said = run(kafka, tmp_path, f"replication/{name}", *ON_KAFKA)
     assert status == 0, said
@@ -180,5 +179,7 @@ def test_paths_go_around_what_is_known_to_differ(kafka: Path, tmp_path: Path, na
 def test_random_walks_with_faults_reach_the_states_of_the_model(
     kafka: Path, tmp_path: Path, name: str
 ) -> None:
-    status, found, output = run(kafka, tmp_path, f"replication/{name}", *ON_KAFKA, "--sample", "300")
+    status, found, output = run(
+        kafka, tmp_path, f"replication/{name}", *ON_KAFKA, "--sample", str(often(100, 300))
+    )
     assert (status, found["scenarios"][0]["differences"]) == (3, []), output

@@ -52,16 +52,6 @@ def test_the_mutants_of_a_file() -> None:
         assert ast.dump(ast.parse(mutant.of(SOURCE))) != ast.dump(ast.parse(SOURCE)), mutant
 
 
-def test_a_seed_chooses_the_same_mutants_of_every_kind_and_each_compiles() -> None:
-    every = plant.mutants(ROOT, ("checker/engines/native",))
-    chosen = plant.chosen(every, 1, 30)
-    assert chosen == plant.chosen(every, 1, 30) != plant.chosen(every, 2, 30)
-    assert {m.kind for m in chosen} == {m.kind for m in every}
-    assert len({m.kind for m in every}) == 5
-    for mutant in chosen:
-        compile(mutant.of((ROOT / mutant.file).read_bytes()), mutant.file, "exec")
-
-
 def test_the_tests_that_import_a_module_are_found() -> None:
     assert "tests/gate/test_baseline.py" in run.naming(ROOT, "checker/comparing/gate/baseline.py")
     assert "tests/traces/test_bad_input.py" in run.naming(ROOT, "traces/operations/replay.py")

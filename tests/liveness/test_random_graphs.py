@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import example, given, settings
 
 from highwater.checker.engines import by_name as engines
-from highwater.checker.engines.liveness import search, violating_run
-from highwater.checker.engines.liveness.fairness import FairGroups as Fair
-from highwater.checker.engines.liveness.search import loops
+from highwater.checker.engines.liveness import violating_run
 from highwater.checker.engines.state_graph import Explored
-from highwater.checker.report.counterexample import BrokenRunError, follow_all
+from highwater.checker.report.counterexample import follow_all
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language.graph import Node
 from highwater.model.language.interpreter import compile_nodes
@@ -102,62 +100,6 @@ def test_the_native_graph_gives_the_same_verdict(graph: Graph) -> None:
     explored = engines.explore("native")(model, SearchOptions(workers=1), None)
     found = violating_run(explored, model.liveness[0]).violation
     assert (set() if found is None else {found.case, *found.others}) == violated_cases(graph)
-
-
-ONCE = {Kind.EVENTUALLY_ALWAYS: Kind.EVENTUALLY, Kind.LEADS_TO_ALWAYS: Kind.LEADS_TO}
-LOOPS: Any = loops
-SHORTEST: Any = search.shortest_loop
-OPEN: Any = search._open
-
-
-PLANTED: dict[str, tuple[object, str, object]] = {
-    "a loop that does not go where a lasting goal fails": (
-        search,
-        "loops",
-        lambda steps, found, tree, fairness, visits: LOOPS(steps, found, tree, fairness),
-    ),
-    "a run that stays where the goal holds": (
-        search,
-        "shortest_loop",
-        lambda steps, tree, fairness, visits: SHORTEST(steps, tree, fairness),
-    ),
-    "premises of later states": (Kind, "of_start", property(lambda kind: False)),
-    "a goal that need not last": (
-        search,
-        "_open",
-        lambda explored, kind, premise, goals: OPEN(explored, ONCE.get(kind, kind), premise, goals),
-    ),
-    "alternatives that are one goal": (
-        search,
-        "_open",
-        lambda explored, kind, premise, goals: OPEN(explored, kind, premise, goals[:1]),
-    ),
-    "fairness that is not looked at": (search, "FairGroups", lambda groups, *rest: Fair((), *rest)),
-}
-
-
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_error_is_detected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(*PLANTED[name])
-    with pytest.raises((AssertionError, BrokenRunError)):
-        check_many()
-
-
-@settings(
-    max_examples=400,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    report_multiple_bugs=False,
-    phases=[Phase.explicit, Phase.generate],
-)
-@example(STRAYS)
-@example(DETOUR)
-@example(LATER)
-@example(EITHER)
-@given(graphs())
-def check_many(graph: Graph) -> None:
-    check(graph)
 
 
 @pytest.mark.parametrize(("by", "groups"), [(None, 2), (("choice",), 2), ((), 1)])

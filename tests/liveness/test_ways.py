@@ -36,17 +36,6 @@ def flags(rng: Random, size: int, share: float) -> Flags:
     return np.array([rng.random() < share for _ in range(size)], dtype=np.bool_)
 
 
-def test_the_steps_of_states_and_the_states_of_steps() -> None:
-    for seed in SEEDS:
-        rng = Random(seed)
-        steps = a_graph(rng)
-        edges = listed(steps)
-        assert [steps.source(number) for number in range(len(edges))] == [source for source, _ in edges]
-        chosen = [rng.randrange(size_of(steps)) for _ in range(rng.randint(0, 6))]
-        wanted = [n for state in chosen for n, (source, _) in enumerate(edges) if source == state]
-        assert steps.of(np.array(chosen, dtype=np.int64)).tolist() == wanted
-
-
 def distances(edges: list[tuple[int, int]], within: Flags, start_distance: list[int]) -> list[int]:
     """Each state's distance by networkx, where a path to a start adds the start's own distance."""
     graph = nx.DiGraph()
@@ -82,14 +71,6 @@ def test_how_far_states_are_and_the_ways_to_them() -> None:
                 at = target
             assert at == state
     assert waits > 20, "a start that is further than all that is reached is begun from all the same"
-
-
-def test_nothing_is_reached_from_nowhere() -> None:
-    steps = a_graph(Random(0))
-    nowhere = np.full(size_of(steps), -1, dtype=np.int32)
-    tree = spread(steps, np.ones(size_of(steps), dtype=np.bool_), nowhere)
-    assert (tree.distance == -1).all()
-    assert tree.way(0) == (0, [])
 
 
 def test_a_path_to_a_wanted_state_is_shortest() -> None:

@@ -7,7 +7,6 @@ import pytest
 from numpy.typing import NDArray
 
 from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.text import kernels
 from highwater.checker.engines.native.text.ir import FunctionText
 from highwater.checker.engines.native.text.kernels import combine
 from highwater.checker.scenarios.search import SearchOptions
@@ -100,20 +99,3 @@ def test_the_states_of_a_protocol_have_fingerprints_like_random_ones() -> None:
     found = fingerprints(states)
     for shift in range(0, 37, 4):
         assert equal_pairs(found >> np.uint64(shift) & np.uint64((1 << 28) - 1)) < expected * 3 + 20
-
-
-@pytest.mark.parametrize("word", range(3))
-def test_a_fingerprint_that_ignores_a_word_is_detected(monkeypatch: pytest.MonkeyPatch, word: int) -> None:
-    honest = kernels._folded
-    calls = []
-
-    def forgetful(f: FunctionText, one: str, other: str) -> str:
-        calls.append(one)
-        return honest(
-            f, "1" if len(calls) == 1 + word // 2 and word % 2 == 0 else one, other if word != 1 else "1"
-        )
-
-    monkeypatch.setattr(kernels, "_folded", forgetful)
-    states = np.zeros((COUNT, 3), dtype=np.uint64)
-    states[:, word] = np.arange(COUNT, dtype=np.uint64)
-    assert equal_pairs(fingerprints(states) >> np.uint64(32)) > MOST

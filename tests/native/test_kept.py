@@ -169,17 +169,6 @@ def test_warnings_are_repeated_in_a_second_check(tmp_path: Path, work: Counter[s
     assert checked(tmp_path, str(file)) == {**first, "warnings": []}
 
 
-def test_output_is_equal_in_a_second_check(work: Counter[str]) -> None:
-    """Compares counterexamples in text and warnings."""
-    command = ["check", SMALL, "--workers", "1", "--verbose"]
-    said = [
-        re.sub(r"[\d.,]+(/s| s\b| MiB)|\d\.\d\d", "#", CliRunner().invoke(cli, command).output)
-        for _ in range(2)
-    ]
-    assert said[0] == said[1]
-    assert "strong_isr" in said[0]
-
-
 @pytest.mark.parametrize("lost", ["code", "facts", "facts of another form"])
 def test_lost_cache_entries_are_made_again(
     folder: Path, tmp_path: Path, work: Counter[str], lost: str, monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,17 +39,14 @@ def kept(model: Model, tmp_path: Path) -> Path:
 
 def over(plain: Manifest) -> None:
     """Change the manifest to that of a complete search, whose last level is empty."""
-    plain.update(
-        complete=True, levels=[*plain["levels"], {"size": 0, "predecessors": [], "states": []}], rest=[]
-    )
+    plain.update(complete=True, levels=[*plain["levels"], []], rest=[])
 
 
 def done(plain: Manifest) -> None:
     """Change the manifest to that of a complete search, without files of states."""
     over(plain)
     plain["visited"] = []
-    for level in plain["levels"]:
-        level["states"] = []
+    without_states(plain, slice(None))
 
 
 def left(plain: Manifest) -> None:
@@ -61,14 +59,14 @@ def more(plain: Manifest) -> None:
     plain["distinct"] += 1
 
 
-def without_states(plain: Manifest) -> None:
-    """A level to be expanded has no states."""
-    plain["levels"][-2]["states"] = []
+def without_states(plain: Manifest, levels: slice) -> None:
+    for chunk in itertools.chain.from_iterable(plain["levels"][levels]):
+        del chunk[STATES:]
+
+
+def rest_without_states(plain: Manifest) -> None:
+    without_states(plain, slice(-2, -1))
     plain["rest"] = [[0, 1]]
-
-
-def one_visited_more(plain: Manifest) -> None:
-    plain["levels"][-1]["size"] += 1
 
 
 def with_(**entries: object) -> Callable[[Manifest], object]:
@@ -79,11 +77,12 @@ def of_a_step(place: int, value: int) -> Callable[[Manifest], object]:
     return lambda plain: next(iter(plain["broken"].values())).__setitem__(place, value)
 
 
-def part(kind: str, place: int, value: object) -> Callable[[Manifest], object]:
-    return lambda plain: plain["levels"][-1][kind][0].__setitem__(place, value)
+def chunk(place: int, value: object) -> Callable[[Manifest], object]:
+    return lambda plain: plain["levels"][-1][0].__setitem__(place, value)
 
 
-FILE, OFFSET, BASE, COUNT = range(4)
+COUNT, _, PREDECESSORS_AT, STATES, STATES_AT = range(5)
+"""The entries of a chunk: file and offset of predecessors and of states."""
 WRONG: dict[str, Callable[[Manifest], object]] = {
     "over, with states left": left,
     "over, with more states than there are": more,
@@ -95,10 +94,11 @@ WRONG: dict[str, Callable[[Manifest], object]] = {
     "counts of no form": with_(counts=None),
     "seconds of no form": with_(seconds="long"),
     "another number of states": with_(distinct=7),
-    "one visited state more": one_visited_more,
     "no levels": with_(levels=[]),
-    "a level without predecessors": lambda plain: plain["levels"][0]["predecessors"].clear(),
-    "a level without states": without_states,
+    "a level without chunks": lambda plain: plain["levels"][0].clear(),
+    "a chunk without predecessors": lambda plain: plain["levels"][0].append([1]),
+    "a level without states": lambda plain: without_states(plain, slice(-1, None)),
+    "a level that is expanded in part, without states": rest_without_states,
     "more left of a level than it has": with_(rest=[[0, 10**12]]),
     "a part left that ends before it begins": with_(rest=[[5, 3]]),
     "a violation in no level": of_a_step(0, 10**6),
@@ -109,15 +109,13 @@ WRONG: dict[str, Callable[[Manifest], object]] = {
     "violations of no form": with_(broken=[]),
     "a violated state in no level": with_(places={"somebody_led": [999, 0]}),
     "a violated state that is none": with_(places={"somebody_led": [0, 10**9]}),
-    "states behind their file": part("states", OFFSET, 1 << 40),
-    "states before their file": part("states", OFFSET, -8),
-    "predecessors behind their file": part("predecessors", OFFSET, 1 << 40),
-    "states that begin elsewhere": part("states", BASE, 1),
-    "fewer states than there are": part("states", COUNT, 1),
-    "an empty part of states": lambda plain: plain["levels"][-1]["states"].append(
-        ["x", 0, plain["levels"][-1]["size"], 0]
-    ),
-    "a file that is none of its own": part("states", FILE, "states-999999.data"),
+    "states behind their file": chunk(STATES_AT, 1 << 40),
+    "states before their file": chunk(STATES_AT, -8),
+    "predecessors behind their file": chunk(PREDECESSORS_AT, 1 << 40),
+    "predecessors at no number": chunk(PREDECESSORS_AT, 0.5),
+    "fewer states than there are": chunk(COUNT, 1),
+    "an empty chunk": chunk(COUNT, 0),
+    "a file that is none of its own": chunk(STATES, "states-999999.data"),
     "a file elsewhere": with_(files={"../../etc/passwd": [0, 0]}),
     "no files": with_(files={}),
     "a file without its size": lambda plain: plain["files"].update({"states-000001.data": [1]}),
@@ -129,7 +127,7 @@ def test_an_unchanged_manifest_is_valid(model: Model, kept: Path) -> None:
     """The unchanged manifest is valid, like that of a complete search; each test below changes one entry."""
     plain = manifest(kept)
     assert plain["broken"]
-    assert plain["levels"][-1]["size"] > 1
+    assert plain["levels"][-1][0][COUNT] > 1
     rewrite(kept, done)
     assert go_on(model, kept).distinct_states == plain["distinct"]
 

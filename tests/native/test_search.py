@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from highwater.checker.engines import reference
-from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import search, worker
 from highwater.checker.engines.native.code.machine import Effort, Machine
-from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.frontier import Store
-from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text.runtime import SLACK, find_function, slot_function
+from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress, SearchOptions
 from highwater.model.language import LanguageError, Model
-from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.interpreter import BoundError
 from tests import models, zoo
 from tests.native.on_disk import assert_same
 from tests.slow import slow
@@ -51,18 +45,9 @@ def test_same_result_as_the_reference(name: str, settings: dict[str, int]) -> No
 
 def test_counterexamples_run_and_end_in_a_violation() -> None:
     model = models.scenario_model("truncation/kip-101")
-    interpreter = Interpreter(model)
     found = search(model, SearchOptions())
     assert found.violations
-    for violation in found.violations:
-        state = violation.initial
-        assert state in model.initial
-        for number in violation.path:
-            assert violation.property not in interpreter.violated(state)
-            step = next(s for s in interpreter.steps(state) if s.instance is model.instances[number])
-            assert step.state is not None
-            state = step.state
-        assert violation.property in interpreter.violated(state)
+    counterexample.follow_all(model, found.violations)
 
 
 def test_counts_of_mathematics_through_growth_and_levels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,28 +67,6 @@ def test_too_little_memory_ends_the_search_with_a_partial_result() -> None:
     assert found.spilled_bytes > 1 << 20
     with pytest.raises(EngineError, match="too few"):
         search(counters(2, 2), SearchOptions(memory_bytes=1 << 20))
-
-
-def test_a_disk_that_cannot_be_written_is_survived(tmp_path: Path) -> None:
-    missing = str(tmp_path / "missing")
-    store = Store(0, missing)
-    array = np.arange(10, dtype=np.uint64).reshape(5, 2)
-    kept = store.put(array)
-    assert store.failure is not None
-    assert missing in store.failure
-    assert (store.get(kept) == array).all()
-
-
-def test_a_search_stops_for_the_first_reason_and_counts_the_seconds_before_it_was_resumed() -> None:
-    options = SearchOptions(workers=1, limit_states=10)
-    with closing(NativeLevels(Program(counters(2, 5)), options)) as levels:
-        run = BreadthFirst(levels.program.model, levels, options, None)
-        assert not run.check_limits(10)
-        assert run.check_limits(11)
-        run.end("interrupted")
-        assert run.stop == "states"
-        run.seconds_before = 1000.0
-        assert run.seconds > 1000
 
 
 def test_limits() -> None:
@@ -166,13 +129,6 @@ def test_progress_and_the_collision_probability_are_reported() -> None:
     assert seen[-1].queue == 0
     pairs = 21**4 * (21**4 - 1) / 2
     assert found.collision_probability == pytest.approx(pairs / 2**64, rel=1e-6)
-
-
-def test_an_action_never_taken_has_count_zero() -> None:
-    model = Model(zoo.Everything({"nodes": 2}, {"extra"}), [])
-    found = search(model, SearchOptions(limit_states=20_000))
-    assert found.actions["never"] == 0
-    assert found.actions["add"] > 0
 
 
 @pytest.mark.usefixtures("compiled_anew")

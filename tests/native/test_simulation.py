@@ -6,9 +6,10 @@ import pytest
 
 from highwater.checker.engines.native import simulate
 from highwater.checker.engines.simulation import SimulationOptions
+from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import DEADLOCK
 from highwater.model.language import Model
-from highwater.model.language.interpreter import BoundError, Interpreter
+from highwater.model.language.interpreter import BoundError
 from tests import models, zoo
 
 
@@ -28,14 +29,8 @@ def test_a_defect_is_found_and_the_run_is_real() -> None:
     model = models.scenario_model("truncation/truncate-to-hwm")
     found = simulate(model, SimulationOptions(walks=100_000, depth=60, seed=1))
     assert found.stopped_by == "violation"
-    interpreter = Interpreter(model)
-    for violation in found.violations:
-        state = violation.initial
-        for number in violation.path:
-            step = next(s for s in interpreter.steps(state) if s.instance is model.instances[number])
-            assert step.state is not None
-            state = step.state
-        assert violation.property in interpreter.violated(state)
+    assert found.violations
+    counterexample.follow_all(model, found.violations)
 
 
 def test_every_walk_of_counters_is_as_long_as_it_must_be() -> None:

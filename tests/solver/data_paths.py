@@ -55,6 +55,6 @@ def data_path(
     return Model(protocol(chosen, on), own, step_properties=STEPS)
 
 
-def prove(model: Model, actions: Collection[str] | None = None, first: bool = False) -> InductionResult:
-    """The proof, step properties included; ``first``: stop at the first failure."""
-    return induction.prove(model, actions=actions, workers=cores(), first=first)
+def prove(model: Model, actions: Collection[str] | None = None) -> InductionResult:
+    """The proof, step properties included."""
+    return induction.prove(model, actions=actions, workers=cores())

@@ -1,4 +1,4 @@
-"""Bit-vectors and mathematical integers in the solver agree with the interpreter's numbers."""
+"""Bit-vectors and mathematical integers in the solver agree with the interpreter's NUMBERS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from highwater.model.language.graph import BITS, BOOL, INT, Node
 from highwater.model.language.interpreter import compile_nodes
 from highwater.model.language.types import Leaf
 
-PLAIN, INTEGERS = Numbers(), Numbers(integers=True)
+NUMBERS = Numbers()
 HUGE = 1 << 60
 RANGES = [
     (0, 0), (0, 1), (0, 6), (1, 5), (3, 3), (-1, 0), (-8, 7), (-9, 3), (-3, 9), (-6, -2), (-40, 40), (5, 300),
@@ -40,7 +40,6 @@ def plain(term: z3.ExprRef, low: int) -> int:
     return int(value.as_signed_long() if low < 0 and z3.is_bv(value) else value.as_long())
 
 
-numbers_ = pytest.mark.parametrize("numbers", [PLAIN, INTEGERS], ids=["bit-vectors", "integers"])
 ranges = pytest.mark.parametrize("interval", RANGES, ids=lambda r: f"{r[0]}..{r[1]}")
 
 
@@ -55,18 +54,15 @@ def test_an_interval_has_the_bits_that_it_needs(interval: tuple[int, int]) -> No
     assert fits(bits_of(low, high))
     assert bits_of(low, high) < 3 or not fits(bits_of(low, high) - 2), "no more than one to spare"
     assert is_wide(low, high) == (high - low >= 1 << WIDE)
-    assert PLAIN.is_integer_leaf(leaf(low, high)) == is_wide(low, high)
+    assert NUMBERS.is_integer_leaf(leaf(low, high)) == is_wide(low, high)
 
 
 @ranges
-@numbers_
-def test_the_conditions_of_a_type_are_met_by_its_values_alone(
-    interval: tuple[int, int], numbers: Numbers
-) -> None:
+def test_the_conditions_of_a_type_are_met_by_its_values_alone(interval: tuple[int, int]) -> None:
     low, high = interval
     scalar = leaf(low, high)
-    term = numbers.variable("x", scalar)
-    conditions = z3.And([z3.BoolVal(True), *numbers.in_type(term, scalar)])
+    term = NUMBERS.variable("x", scalar)
+    conditions = z3.And([z3.BoolVal(True), *NUMBERS.in_type(term, scalar)])
     width = bits_of(low, high)
     lowest, highest = (-(1 << width - 1), (1 << width - 1) - 1) if low < 0 else (0, (1 << width) - 1)
     if z3.is_int(term):
@@ -80,15 +76,14 @@ def test_the_conditions_of_a_type_are_met_by_its_values_alone(
 
 
 @ranges
-@numbers_
-def test_a_value_that_the_solver_chose_is_read_back(interval: tuple[int, int], numbers: Numbers) -> None:
+def test_a_value_that_the_solver_chose_is_read_back(interval: tuple[int, int]) -> None:
     scalar = leaf(*interval)
-    term = numbers.variable("x", scalar)
+    term = NUMBERS.variable("x", scalar)
     for value in edges(*interval):
         solver = z3.Solver()
-        solver.add(*numbers.in_type(term, scalar), term == numbers.literal(value, scalar))
+        solver.add(*NUMBERS.in_type(term, scalar), term == NUMBERS.literal(value, scalar))
         assert solver.check() == z3.sat
-        assert numbers.value(solver.model(), term, scalar) == value
+        assert NUMBERS.value(solver.model(), term, scalar) == value
 
 
 def pairs() -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -112,16 +107,15 @@ def results(a: Node, b: Node, flag: Node, bits: Node) -> list[Node]:
     ]  # fmt: skip
 
 
-@numbers_
-def test_operations_on_numbers_of_all_sizes(numbers: Numbers) -> None:
+def test_operations_on_numbers_of_all_sizes() -> None:
     """Operands of different widths, signs and kinds; results written into a scalar of another width."""
     rng = Random(1)
     for first, second in pairs():
         leaves = [leaf(*first), leaf(*second), leaf(0, 1, BOOL), leaf(0, 15, BITS)]
         inputs = [graph.leaf(i, x.sort, x.low, x.high) for i, x in enumerate(leaves)]
         nodes = results(*inputs)
-        variables = [numbers.variable(f"x{i}", x) for i, x in enumerate(leaves)]
-        translate = Translator(numbers, variables)
+        variables = [NUMBERS.variable(f"x{i}", x) for i, x in enumerate(leaves)]
+        translate = Translator(NUMBERS, variables)
         terms = [(n, n.low, translate(n)) for n in nodes]
         for node in nodes:
             if node.sort == INT:
@@ -131,7 +125,7 @@ def test_operations_on_numbers_of_all_sizes(numbers: Numbers) -> None:
         evaluate = compile_nodes([n for n, *_ in terms])
         for _ in range(3):
             state = [rng.choice(edges(x.low, x.high)) for x in leaves[:3]] + [rng.randint(0, 15)]
-            literals = [numbers.literal(v, x) for v, x in zip(state, leaves, strict=True)]
+            literals = [NUMBERS.literal(v, x) for v, x in zip(state, leaves, strict=True)]
             fixed = [p for p in zip(variables, literals, strict=True) if not p[0].eq(p[1])]
             found = z3.simplify(z3.substitute(whole, *fixed)).children()
             expected = [int(v) for v in evaluate(state)]
@@ -150,6 +144,6 @@ def test_results_from_a_wide_number_are_mathematical_integers() -> None:
         graph.add(graph.min_(wide, small), small),
         graph.sub(graph.min_(wide, small), small),
     ):
-        assert PLAIN.is_integer(node), node.op
-    assert not PLAIN.is_integer(graph.add(small, small))
-    assert not PLAIN.is_integer(graph.count(graph.leaf(3, BITS, 0, 7)))
+        assert NUMBERS.is_integer(node), node.op
+    assert not NUMBERS.is_integer(graph.add(small, small))
+    assert not NUMBERS.is_integer(graph.count(graph.leaf(3, BITS, 0, 7)))

@@ -112,10 +112,15 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tup
 Halves = Callable[..., tuple[SearchResult, Path]]
 
 
-@pytest.mark.parametrize(("small", "times"), [(1, 1), (60, 1), (1, 2)])
-def test_halves_find_what_the_native_search_finds(halves: Halves, small: int, times: int) -> None:
+@pytest.mark.parametrize(
+    ("small", "times", "more"),
+    [(1, 1, {}), (60, 1, {}), (1, 2, {}), (1, 1, {"symmetry": True}), (1, 1, {"deadlock": True})],
+)
+def test_halves_find_what_the_native_search_finds(
+    halves: Halves, small: int, times: int, more: dict[str, Any]
+) -> None:
     """States and violating steps are the same for any buckets, and if each task runs twice."""
-    model, options = ledger(), SearchOptions(workers=1, all_states=True)
+    model, options = ledger(terms=1), SearchOptions(workers=1, all_states=True, **more)
     found, _ = halves(model, options, small, times=times)
     expected = native.search(model, options)
     same_counts(found, expected)

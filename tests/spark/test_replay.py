@@ -23,7 +23,7 @@ from tests.generation import write_log
 from tests.slow import slow, whole_only
 from tests.spark.conftest import MASTER
 from tests.traces.clusters import CLUSTERS, needs_clusters
-from tests.traces.kafka.made import CLUSTERS_4_2, NAMES_4_2, needs_clusters_4_2
+from tests.traces.kafka.made import CLUSTERS_4_2, needs_clusters_4_2
 from tests.traces.metadata.mutations import read
 from tests.traces.recorded import made as recording
 from tests.traces.recorded import write
@@ -66,33 +66,16 @@ def test_many_inputs(tmp_path: Path) -> None:
     assert reports(ours) == reports(theirs)
 
 
-@slow("replays 21 clusters on Spark; test_many_inputs has a few")
 @pytest.mark.usefixtures("_spark")
-@needs_clusters_4_2
-def test_the_clusters_of_kafka_4_2(tmp_path: Path) -> None:
-    ours, theirs = tmp_path / "spark.json", tmp_path / "embedded.json"
-    assert on_spark(CLUSTERS_4_2, "--quiet", "--json", ours).exit_code == 1
-    run(CLUSTERS_4_2, "--quiet", "--json", theirs)
-    assert len(reports(ours)) >= len(NAMES_4_2)
-    assert reports(ours) == reports(theirs)
-    assert all(r["unexplained_count"] == 0 and r["doubts"] == [] for r in reports(ours))
-
-
-@pytest.mark.usefixtures("_spark")
-@pytest.mark.parametrize(
-    "shares", [7, *(pytest.param(n, marks=slow("fast with more shares")) for n in (1, 2))]
-)
-def test_one_log_in_shares(log: Path, shares: int) -> None:
+def test_one_log_in_shares(log: Path) -> None:
     from highwater.checker.engines.spark.replay import SparkReplay
     from highwater.checker.engines.spark.session import session
 
-    engine = SparkReplay(session(MASTER), None, {}, shares=shares, large=0)
-    (report,) = engine.replay(inputs([log]).found)
+    (report,) = SparkReplay(session(MASTER), None, {}, shares=7, large=0).replay(inputs([log]).found)
     expected = embedded(log)
     assert isinstance(expected, dict)
     assert plain(report) == expected
     assert expected["unexplained_count"] > 0
-    assert len(engine.work.following) == shares
 
 
 @pytest.mark.usefixtures("_spark")

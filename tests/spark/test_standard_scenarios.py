@@ -18,13 +18,9 @@ from tests.spark.test_search import same_counts
 
 CHOSEN = (
     "truncation/kip-101",  # violated
-    "truncation/kip-320",
     "replication/controller/small",
     "replication/large-messages",
-    "replication/large-crashes",
-    "replication/recovery-balanced",
     "quorum/large-elections",
-    "zookeeper/before-kip-380",
     "zookeeper/large-failover",
 )
 """Scenarios of each protocol, with and without violations; the kernels are the native search's."""

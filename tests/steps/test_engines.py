@@ -1,8 +1,7 @@
-"""All engines agree on step properties that hold or fail, and planted errors in each are detected."""
+"""All engines agree on step properties that hold or fail."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +9,8 @@ import pytest
 
 from highwater.checker.engines import native, reference, simulation
 from highwater.checker.engines.native.code.program import Program
-from highwater.checker.engines.native.levels import NativeLevels
-from highwater.checker.engines.native.text import kernels
 from highwater.checker.engines.simulation import SimulationOptions
 from highwater.checker.engines.solver import bounded
-from highwater.checker.engines.solver.bounded import Unrolling
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import EngineError, SearchOptions, SearchResult
 from highwater.model.language import (
@@ -30,10 +26,7 @@ from highwater.model.language import (
     step_property,
     where,
 )
-from highwater.model.language import model as traced
-from highwater.model.language.graph import FALSE
 from highwater.model.language.interpreter import Interpreter
-from highwater.model.language.step_properties import OfAStep
 from tests.native.on_disk import on_disk, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
 
@@ -200,33 +193,7 @@ def test_a_step_that_changes_nothing_is_not_checked() -> None:
     assert differences(native.search(model, ALL), found) == []
 
 
-# --- planted errors in each engine --------------------------------------------------------------------------
-
-
-def test_a_kernel_that_takes_an_instance_for_another(
-    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = kernels.Kernels._judged
-    last = len(model.instances) - 1
-
-    def turned(self: Any, f: Any, scope: Any, number: int) -> str:
-        return honest(self, f, scope, last - number)
-
-    monkeypatch.setattr(kernels.Kernels, "_judged", turned)
-    assert "violations" in differences(native.search(model, ALL), expected)
-
-
-def test_a_model_that_asks_too_few_instances(expected: SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = traced._instances_writing
-
-    def forgetful(model: Model, leaves: Any) -> frozenset[int]:
-        return honest(model, leaves) - {len(model.instances) - 1}
-
-    monkeypatch.setattr(traced, "_instances_writing", forgetful)
-    assert "violations" in differences(native.search(ledger(), ALL), expected)
-    assert "violations" not in differences(
-        reference.search(ledger(), ALL), expected
-    )  # it checks all instances
+# --- large properties ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -256,62 +223,6 @@ def test_a_large_property_that_is_violated(monkeypatch: pytest.MonkeyPatch) -> N
     large = Model(Ledger(), step_properties=[leaders_go_by_terms])
     assert large.step_properties[0].is_large
     assert differences(native.search(large, ALL), told) == []
-
-
-def test_a_kernel_that_ignores_the_reads_of_a_large_property_is_detected(
-    apart: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernels.Kernels, "_touched", lambda self, f, prop, output: "false")
-    assert differences(native.search(apart, ALL), expected) == ["premises"]
-
-
-def test_a_model_that_asks_steps_that_change_nothing(
-    expected: SearchResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Model, "unchanged", FALSE)
-    for found in (native.search(ledger(), ALL), native.search(ledger(), replace(ALL, workers=2))):
-        assert "something_happens" in depths(found)
-        assert differences(found, expected)
-
-
-def test_a_substitution_that_forgets_a_write(
-    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = OfAStep.substituted
-
-    def forgetful(self: OfAStep, roots: Any, writes: Any) -> Any:
-        return honest(self, roots, {n: with_ for n, with_ in writes.items() if with_.op == "input"})
-
-    monkeypatch.setattr(OfAStep, "substituted", forgetful)
-    assert "violations" in differences(native.search(ledger(), ALL), expected)
-
-
-def test_a_search_that_records_another_step(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter replays the run: an invalid one is an error, not a result."""
-    honest = NativeLevels._note
-
-    def careless(self: NativeLevels, names: Sequence[str], bits: int, *place: int) -> None:
-        honest(self, names, bits, *place[:2], *(0 for _ in place[2:]))
-
-    monkeypatch.setattr(NativeLevels, "_note", careless)
-    found = native.search(model, ALL)
-    for violation in found.violations:
-        with pytest.raises(counterexample.BrokenRunError, match=r"not enabled|does not violate"):
-            counterexample.follow_all(model, [violation])
-
-
-def test_an_interpreter_that_turns_the_states_round(
-    model: Model, expected: SearchResult, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    honest = Interpreter.broken
-    monkeypatch.setattr(Interpreter, "broken", lambda self, before, after: honest(self, after, before))
-    assert "violations" in differences(reference.search(model, ALL), native.search(model, ALL))
-
-
-def test_a_solver_without_step_properties_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    some = ledger("values_never_fall", nodes=2)
-    monkeypatch.setattr(Unrolling, "step_holds", lambda self, depth: {})
-    assert depths(bounded.check(some, 6)) != depths(reference.search(some, ALL))
 
 
 def test_at_most_64_step_properties_are_supported() -> None:

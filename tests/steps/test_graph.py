@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from highwater.checker.comparing.coverage import Coverage
@@ -20,7 +19,7 @@ from tests.steps.ledger import DEPTHS, ledger
 
 pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'tables' is not installed")
 
-from highwater.checker.tables import content, directory  # noqa: E402
+from highwater.checker.tables import directory  # noqa: E402
 from highwater.checker.tables.writing import write  # noqa: E402
 
 
@@ -52,19 +51,6 @@ def test_the_table_of_transitions(tmp_path: Path, symmetry: bool) -> None:
     assert [{n for n in names if not row[n]} for row in rows] == expected(explored)
     assert {name for name, count in counts.items() if count} == set(DEPTHS)
     assert sum(counts.values()) == sum(map(len, expected(explored)))
-
-
-def test_verdicts_of_another_instance_are_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    explored = explore(ledger(), SearchOptions(workers=1))
-    honest = content.StepVerdicts.__call__
-    monkeypatch.setattr(
-        content.StepVerdicts,
-        "__call__",
-        lambda self, states, at, by: honest(self, states, at, np.roll(by, 1)),
-    )
-    rows, _ = written(explored, tmp_path)
-    names = [p.name for p in explored.model.step_properties]
-    assert [{n for n in names if not row[n]} for row in rows] != expected(explored)
 
 
 def test_edges_of_networkx() -> None:

@@ -7,17 +7,13 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, event, given, note, settings
 from hypothesis import strategies as st
-from hypothesis.errors import UnsatisfiedAssumption
 
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.code.program import Program
 from highwater.model.language import Model, State, StepProperty, as_bool, implies
 from highwater.model.language.interpreter import BoundError, Interpreter, compile_nodes
-from highwater.model.language.step_properties import OfAStep
-from tests.language import test_random_protocols
 from tests.language.random_protocols import Expression, Overflow, Stated, a_plain, a_protocol, shown
 from tests.language.test_random_protocols import traced
 
@@ -127,35 +123,3 @@ def test_the_property_on_two_states_agrees_with_python(seed: int) -> None:
             grows = number.plain(plain[0]) < number.plain(plain[1])
             wanted = before == after or one.plain(plain[0]) == other.plain(plain[1]) or grows
             assert (interpreter.broken(before, after) == []) == wanted
-
-
-PLANTED: dict[str, Any] = {
-    "nothing is written": lambda writes: {},
-    "only the first is written": lambda writes: dict(list(writes.items())[:1]),
-}
-
-
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_error_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = OfAStep.substituted
-    monkeypatch.setattr(
-        OfAStep, "substituted", lambda self, roots, writes: honest(self, roots, PLANTED[name](writes))
-    )
-    for module in (__name__, test_random_protocols.__name__):  # they need a running Hypothesis test
-        for word in ("note", "event"):
-            monkeypatch.setattr(f"{module}.{word}", lambda text: None)
-    monkeypatch.setattr(test_random_protocols, "reject", _skip)
-    assert any(_noticed(seed) for seed in range(60))
-
-
-def _skip() -> None:
-    raise UnsatisfiedAssumption
-
-
-def _noticed(seed: int) -> bool:
-    try:
-        return bool(disagreements(seed))
-    except UnsatisfiedAssumption:
-        return False
-    except IndexError:  # an input is left over that no state has
-        return True

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +34,7 @@ class Checkpoint(CheckpointDirectory):
     """The directory of a native search's checkpoint. This process holds its lock until ``close``."""
 
     engine = "native"
-    format = 2
+    format = 3
     files = re.compile(r"(visited|predecessors|states)-([0-9]{6,12})\.data")
 
     def __init__(self, directory: str, *, resume: bool) -> None:
@@ -210,7 +211,6 @@ EVERY = 60.0
 """The least number of seconds between two checkpoints."""
 SHARE = 15
 """The least time until the next checkpoint, as a multiple of the time that writing the last checkpoint took."""
-_CHUNK = 1 << 16
 
 
 class Checkpointer:
@@ -250,9 +250,8 @@ class Checkpointer:
             written = [self._save_predecessors(closing), self._save_states(closing)]
             visited = self._visited(closing)
             manifest = self._manifest(visited)
-            names = {
-                name for level in manifest["levels"] for name, *_ in level["predecessors"] + level["states"]
-            }
+            chunks = itertools.chain.from_iterable(manifest["levels"])
+            names = {name for _, *places in chunks for name in places[::2]}
             for run in visited:
                 names.add(str(run.file.name))
                 self._sums[str(run.file.name)] = (run.file.size, run.file.checksum)
@@ -326,20 +325,20 @@ class Checkpointer:
         own.dump(run.table)
         return own.runs
 
-    def _level(self, number: int) -> dict[str, Any]:
-        """The manifest's entry for a level.
+    def _level(self, number: int) -> list[list[Any]]:
+        """The manifest's entry for a level: for each chunk its count, then file and offset of predecessors and states.
 
-        In a level before the last two, this also joins chunks whose predecessors are adjacent in a file (``_join``).
+        Levels without unexpanded states list no states. In a level before the last two, this also joins chunks whose
+        predecessors are adjacent in a file (``_join``).
         """
         run, level = self._run, self._run.levels[number]
         with_states = number == len(run.levels) - 1 or (number == len(run.levels) - 2 and bool(run.items))
         if number < len(run.levels) - 2:
             _join(level)
-        return {
-            "size": level.size,
-            "predecessors": _parts([(c, c.predecessors) for c in level.chunks]),
-            "states": _parts([(c, c.states) for c in level.chunks]) if with_states else [],
-        }
+        return [
+            [c.count, *_place(c.predecessors), *(_place(c.states) if with_states else ())]
+            for c in level.chunks
+        ]
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -370,6 +369,7 @@ class Checkpointer:
         complete, distinct = manifest["complete"], int(manifest["distinct"])
         _need(distinct == sum(level.size for level in run.levels))
         _need(not complete or not (run.levels[-1].size or manifest["rest"]))
+        _need(all(chunk.states.source is not None for chunk in run.levels[-1].chunks))
         run.items = deque(self._rest(manifest["rest"]))
         self._restore_counters(manifest)
         with ExitStack() as opened:
@@ -384,50 +384,20 @@ class Checkpointer:
         _need(not unvisited(run))
         self._checkpoint.tidy(set(self._sums))
 
-    def _level_of(self, plain: dict[str, Any]) -> Level:
-        """The level that an entry of the manifest describes.
-
-        An entry lists the parts of files that hold the level's predecessors, and for the last levels also the parts
-        that hold states. Without states, each part with predecessors becomes a chunk.
-        """
-        words = self._run.program.layout.words
-        size, before = int(plain["size"]), plain["predecessors"]
-        _need(_covers(before, size) and (not plain["states"] or _covers(plain["states"], size)))
-        level = Level()
-        nothing = KeptArray((0, words), None)
-        if not plain["states"]:
-            for part in before:
-                count = part[3]
-                level.add(count, nothing, self._kept(part, 0, (count,)))
-            return level
-        edges = sorted(
-            {
-                b + i
-                for p in (*before, *plain["states"])
-                for b in [p[2]]
-                for i in (*range(0, p[3], _CHUNK), p[3])
-            }
-        )
-        for base, end in itertools.pairwise(edges):
-            of = [next(p for p in parts if p[2] <= base < p[2] + p[3]) for parts in (plain["states"], before)]
-            states, predecessors = of
-            count = end - base
-            level.add(
-                count,
-                self._kept(states, base - states[2], (count, words)),
-                self._kept(predecessors, base - predecessors[2], (count,)),
-            )
+    def _level_of(self, chunks: list[list[Any]]) -> Level:
+        """The level that an entry of the manifest describes."""
+        level, words = Level(), self._run.program.layout.words
+        for count, *places in chunks:
+            _need(isinstance(count, int) and count > 0 and len(places) in (2, 4))
+            states = self._kept((count, words), *places[2:]) if places[2:] else _NO_STATES
+            level.add(count, states, self._kept((count,), *places[:2]))
         return level
 
-    def _kept(self, part: list[Any], skip: int, shape: tuple[int, ...]) -> KeptArray:
-        """The handle of an array of this shape in a file.
-
-        It is the array that ``part`` of the manifest describes, without its first ``skip`` entries.
-        """
-        name, offset, _, count = part
-        width = 8 * (shape[1] if len(shape) > 1 else 1)
-        _need(offset >= 0 and offset + count * width <= self._sums[name][0])
-        return KeptArray(shape, None, offset + skip * width, SavedFile(self._checkpoint.directory / name))
+    def _kept(self, shape: tuple[int, ...], name: str, offset: int) -> KeptArray:
+        """The handle of an array of this shape at an offset of a file."""
+        kept = KeptArray(shape, None, offset, SavedFile(self._checkpoint.directory / name))
+        _need(isinstance(offset, int) and offset >= 0 and offset + kept.bytes <= self._sums[name][0])
+        return kept
 
     def _rest(self, ranges: list[list[int]]) -> list[tuple[Chunk, int, int]]:
         """The unexpanded parts of the last level but one, as (chunk, start, end)."""
@@ -507,38 +477,24 @@ def _saved(kept: KeptArray, file: DataFile, source: SavedFile, store: Store) -> 
     return KeptArray(kept.shape, None, offset, source)
 
 
-def _parts(chunks: list[tuple[Chunk, KeptArray]]) -> list[list[Any]]:
-    """The arrays' places as (file, offset in bytes, first index, count). Adjacent arrays of a file are joined."""
-    parts: list[list[Any]] = []
-    end: tuple[str, int] | None = None
-    for chunk, kept in chunks:
-        assert isinstance(kept.source, SavedFile)
-        name = kept.source.path.name
-        if end == (name, kept.offset):
-            parts[-1][3] += chunk.count
-        else:
-            parts.append([name, kept.offset, chunk.base, chunk.count])
-        end = (name, kept.offset + kept.bytes)
-    return parts
+_NO_STATES = KeptArray((0,), None)
+
+
+def _place(kept: KeptArray) -> tuple[str, int]:
+    """The file of a saved array, and the array's offset in bytes."""
+    assert isinstance(kept.source, SavedFile)
+    return kept.source.path.name, kept.offset
 
 
 def _join(level: Level) -> None:
     """Join chunks whose predecessors are adjacent in a file. The joined chunks have no stored states."""
-    if len(level.chunks) < 2:
-        return
-    sources = {c.predecessors.source.path.name: c.predecessors.source for c in level.chunks}  # type: ignore[union-attr]
-    joined = Level()
-    for name, offset, _, count in _parts([(c, c.predecessors) for c in level.chunks]):
-        states = KeptArray((0, *level.chunks[0].states.shape[1:]), None)
-        joined.add(count, states, KeptArray((count,), None, offset, sources[name]))
-    level.chunks = joined.chunks
-
-
-def _covers(parts: list[list[Any]], size: int) -> bool:
-    """True if the parts of a level contain each index of the level once, in order."""
-    at = 0
-    for name, offset, base, count in parts:
-        if not (isinstance(name, str) and isinstance(offset, int) and base == at and count > 0):
-            return False
-        at += count
-    return at == size
+    joined: list[KeptArray] = []
+    for kept in (chunk.predecessors for chunk in level.chunks):
+        name, offset = _place(joined[-1]) if joined else ("", 0)
+        if joined and _place(kept) == (name, offset + joined[-1].bytes):
+            joined[-1] = replace(joined[-1], shape=(joined[-1].shape[0] + kept.shape[0],))
+        else:
+            joined.append(kept)
+    level.chunks, level.size = [], 0
+    for kept in joined:
+        level.add(kept.shape[0], _NO_STATES, kept)

@@ -33,27 +33,14 @@ from highwater.model.language.protocol import Action
 from highwater.model.language.types import Bool, IntType, Leaf, Type
 
 
-@dataclass(frozen=True)
-class StepTaken:
-    """The step from one depth to the next, as terms: the number that selects it, and parameters.
-
-    ``parameters`` are the terms of the open parameters of all steps, selected or not.
-    """
-
-    choice: Term
-    parameters: tuple[Term, ...]
-
-
 class Unrolling:
     """All runs of a model up to a depth, as constraints. Initial states have depth 1; ``extend`` adds a depth."""
 
-    def __init__(self, model: Model, steps: Sequence[OpenStep], numbers: Numbers) -> None:
-        self.model = model
-        self.steps = list(steps)
-        self.numbers = numbers
-        self.open_leaves: list[Leaf] = [leaf for step in steps for leaf in step.leaves]
+    def __init__(self, model: Model, numbers: Numbers) -> None:
+        self.model, self.numbers = model, numbers
         self.states: list[list[Term]] = []
-        self.taken: list[StepTaken] = []
+        self.choices: list[Term] = []
+        """For each depth, the number of the instance that is the step to the next depth."""
         self._translators: list[Translator] = []
 
     @property
@@ -67,41 +54,25 @@ class Unrolling:
         if initial is None:
             self._add(state := self._variables())
             return [begins(self.model, self.numbers, state)]
-        if len(initial) == 1:  # literals, which the solver's simplifier can use
-            literals = [
-                self.numbers.literal(v, leaf) for v, leaf in zip(initial[0], self.model.leaves, strict=True)
-            ]
-            self._add(literals)
+        literal, leaves = self.numbers.literal, self.model.leaves
+        found = [[literal(v, leaf) for v, leaf in zip(scalars, leaves, strict=True)] for scalars in initial]
+        if len(found) == 1:  # literals, which the solver's simplifier can use
+            self._add(found[0])
             return []
-        state = self._variables()
-        self._add(state)
-        return [
-            z3.Or(
-                [
-                    z3.And(
-                        [
-                            term == self.numbers.literal(v, leaf)
-                            for term, v, leaf in zip(state, scalars, self.model.leaves, strict=True)
-                        ]
-                    )
-                    for scalars in initial
-                ]
-            )
-        ]
+        self._add(state := self._variables())
+        same = [[term == value for term, value in zip(state, values_, strict=True)] for values_ in found]
+        return [z3.Or([z3.And(conditions) for conditions in same])]
 
     def extend(self) -> list[Term]:
         """Add one step, and return its constraints."""
         translate = self._translators[-1]
         before, after = self.states[-1], self._variables()
-        taken = self.taken[-1]
-        fires = [taken.choice == number for number in range(len(self.steps))]
+        instances = self.model.instances
+        fires = [self.choices[-1] == number for number in range(len(instances))]
         constraints: list[Term] = [z3.Or(fires)]
         writers: dict[int, list[tuple[Term, Term]]] = {}
-        for fire, step in zip(fires, self.steps, strict=True):
-            instance = step.instance
-            wanted = graph.and_(instance.leads_on, step.chosen)
-            conditions = [translate(wanted), *self._parameters_in_type(taken, step)]
-            constraints.append(z3.Implies(fire, z3.And(conditions)))
+        for fire, instance in zip(fires, instances, strict=True):
+            constraints.append(z3.Implies(fire, translate(instance.leads_on)))
             for written, write in instance.writes.items():
                 value = translate.scalar(write.node, self.model.leaves[written])
                 writers.setdefault(written, []).append((fire, value))
@@ -151,16 +122,8 @@ class Unrolling:
 
         ``name`` is the violated property.
         """
-        path = []
-        for taken in self.taken[: self.depth - 1]:
-            number = solution.eval(taken.choice, model_completion=True).as_long()
-            step = self.steps[number]
-            first = step.start - len(self.model.leaves)
-            terms = taken.parameters[first : first + len(step.leaves)]
-            scalars = [
-                self.numbers.value(solution, t, leaf) for t, leaf in zip(terms, step.leaves, strict=True)
-            ]
-            path.append(instance_number(self.model, step, scalars))
+        choices = self.choices[: self.depth - 1]
+        path = [solution.eval(choice, model_completion=True).as_long() for choice in choices]
         return ViolatingRun(name, self.scalars(solution, 1), tuple(path))
 
     def scalars(self, solution: z3.ModelRef, depth: int) -> Scalars:
@@ -177,20 +140,9 @@ class Unrolling:
 
     def _add(self, state: list[Term]) -> None:
         self.states.append(state)
-        depth = self.depth
-        parameters = [
-            self.numbers.variable(f"{leaf.path}#{i}@{depth}", leaf) for i, leaf in enumerate(self.open_leaves)
-        ]
-        choice = z3.BitVec(f"step@{depth}", bits_of(0, max(len(self.steps) - 1, 1)))
-        self.taken.append(StepTaken(choice, tuple(parameters)))
-        self._translators.append(Translator(self.numbers, [*state, *parameters]))
-
-    def _parameters_in_type(self, taken: StepTaken, step: OpenStep) -> list[Term]:
-        first = step.start - len(self.model.leaves)
-        found: list[Term] = []
-        for i, leaf in enumerate(step.leaves):
-            found += self.numbers.in_type(taken.parameters[first + i], leaf)
-        return found
+        width = bits_of(0, max(len(self.model.instances) - 1, 1))
+        self.choices.append(z3.BitVec(f"step@{self.depth}", width))
+        self._translators.append(Translator(self.numbers, state))
 
 
 LISTED = 64
@@ -426,7 +378,7 @@ def _deepen(
     interpreter = Interpreter(model)
     mixed = any(is_wide(leaf.low, leaf.high) for leaf in model.leaves)
     solver = z3.Solver() if mixed else z3.SolverFor(LOGIC)
-    runs = Unrolling(model, steps(model, grouped=False), Numbers())
+    runs = Unrolling(model, Numbers())
     solver.add(runs.start())
     if listed(model) is None and not limits.check(solver):
         raise LanguageError(NO_STATE, place_of(model.protocol.initially))

@@ -98,7 +98,6 @@ def prove(
     limits: Limits | None = None,
     actions: Iterable[str] | None = None,
     workers: int = 1,
-    first: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> InductionResult:
     """Check that every action preserves the conjunction of the model's invariants, and satisfies the step properties.
@@ -110,13 +109,11 @@ def prove(
     - ``actions``: the actions to check; None: all actions.
     - ``workers``: the number of actions checked at the same time. With more than one, the
       states in failures can differ between two runs, but the verdicts cannot.
-    - ``first``: stop the check of an action at its first failure. The action's other properties then count as
-      preserved.
     """
     limits = limits or Limits()
     result = InductionResult()
     started = limits.used
-    question = _Question(model, known, limits, first)
+    question = _Question(model, known, limits)
     own = {n: s for n, s in question.by_action().items() if actions is None or n in actions}
     found: dict[str, _Decided] = {}
 
@@ -172,8 +169,8 @@ class _Step:
 class _Question:
     """The checks of a proof, with the constraints that all of them share."""
 
-    def __init__(self, model: Model, known: Iterable[Invariant], limits: Limits, first: bool) -> None:
-        self.model, self.limits, self.first = model, limits, first
+    def __init__(self, model: Model, known: Iterable[Invariant], limits: Limits) -> None:
+        self.model, self.limits = model, limits
         self.interpreter = Interpreter(model)
         self.steps = steps(model, grouped=True)
         assumed = {p.name for p in model.properties}
@@ -228,13 +225,11 @@ class _Question:
     def action(self, own: list[OpenStep]) -> dict[str, _Step]:
         """For each property that some step of an action does not preserve: the first such step found.
 
-        ``own`` are the action's steps. With ``first``, the check ends at the first failing step.
+        ``own`` are the action's steps.
         """
         failures: dict[str, _Step] = {}
         for step in own:
             self._step(step, failures)
-            if self.first and failures:
-                break
         return failures
 
     def verdicts(self, name: str, failures: dict[str, _Step]) -> list[Preserved]:
@@ -260,8 +255,6 @@ class _Question:
             solver.add(z3.Implies(wrong, translate(graph.and_(error, graph.not_(cut)))))
             if self.limits.check(solver, wrong):
                 failures[WITHIN_TYPES] = self._failure(step, solver.model())[0]
-                if self.first:
-                    return
         solver.add(translate(graph.not_(graph.or_(cut, error))))
         after = [
             translate.scalar(instance.writes[i].node, leaf) if i in instance.writes else self.variables[i]
@@ -282,8 +275,6 @@ class _Question:
             if not new:
                 raise AssertionError("the solver's step breaks nothing: its terms are not the graph's")
             failures.update(dict.fromkeys(new, failure))
-            if self.first:
-                return
             left = [name for name in left if name not in wrong_names]
 
     def _failure(self, step: OpenStep, solution: z3.ModelRef) -> tuple[_Step, set[str]]:

@@ -47,16 +47,13 @@ def is_wide(low: int, high: int) -> bool:
 
 
 class Numbers:
-    """The representation of ints in Z3. With ``integers``, every int is a mathematical integer."""
+    """The representation of ints in Z3."""
 
-    def __init__(self, integers: bool = False) -> None:
-        self.integers = integers
+    def __init__(self) -> None:
         self._kinds: dict[int, bool] = {}
 
     def is_integer(self, node: Node) -> bool:
         """True if an int node becomes a mathematical integer: the node is wide, or computed from a wide node."""
-        if self.integers:
-            return True
         known = self._kinds.get(node.id)
         if known is None:
             known = is_wide(node.low, node.high) or (
@@ -68,7 +65,7 @@ class Numbers:
 
     def is_integer_leaf(self, leaf: Leaf) -> bool:
         """True if a scalar of a state becomes a mathematical integer."""
-        return leaf.sort == INT and (self.integers or is_wide(leaf.low, leaf.high))
+        return leaf.sort == INT and is_wide(leaf.low, leaf.high)
 
     def variable(self, name: str, leaf: Leaf) -> Term:
         """A new variable for a scalar; a literal if the scalar has only one value."""
@@ -508,8 +505,6 @@ class Limits:
         return found[0]
 
     def _why(self, reason: str) -> str:
-        if self._full:
-            return "memory"
-        if "memory" in reason or "memout" in reason:
+        if self._full or "memory" in reason or "memout" in reason:
             return "memory"
         return "seconds" if self.seconds is not None and self.used >= self.seconds * 0.9 else "unknown"

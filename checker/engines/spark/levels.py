@@ -17,7 +17,6 @@ import gc
 import json
 import os
 import resource
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -278,8 +277,8 @@ class BucketTables:
         """The number of bytes that the kept tables take."""
         return sum(table.bytes for table, _ in self._kept.values())
 
-    def take(self, task: LevelTask, checkpoint: SparkCheckpoint, bucket: int, more: int) -> tuple[Table, int]:
-        """A table with a bucket's fingerprints up to the task's level, and the number of fingerprints read from files.
+    def take(self, task: LevelTask, checkpoint: SparkCheckpoint, bucket: int, more: int) -> Table:
+        """A table with a bucket's fingerprints up to the task's level.
 
         The table has room for ``more`` fingerprints. The caller owns the table until ``keep``.
         """
@@ -291,12 +290,12 @@ class BucketTables:
             level for n in range(upto + 1, task.number + 1) if (level := checkpoint.level(n)) is not None
         ]
         missing = list(visited(checkpoint, levels, task.run.buckets, bucket))
-        read = sum(map(len, missing))
         if table is None:
-            table = program(task.run).table(read + more, max(task.table_bytes, _LEAST_TABLE_BYTES))
+            room = more + sum(map(len, missing))
+            table = program(task.run).table(room, max(task.table_bytes, _LEAST_TABLE_BYTES))
         for fingerprints in missing:
             fill(table, fingerprints)
-        return table, read
+        return table
 
     def keep(self, task: LevelTask, bucket: int, table: Table) -> None:
         """Keep a table that includes the task's new level.
@@ -343,12 +342,11 @@ def expand(task: LevelTask, tasks: int, batches: Iterable[pa.RecordBatch]) -> It
         for number in batch.column(0).to_pylist():
             mine = range(task.run.buckets * number // tasks, task.run.buckets * (number + 1) // tasks)
             report: Report = {"half": "expand", "task": number}
-            started = time.process_time()
             try:
                 yield from _expand(task, mine, report)
             except REFUSALS as wrong:
                 report |= refusal(wrong)
-            yield report_to(mine, report | {"seconds": time.process_time() - started})
+            yield report_to(mine, report)
 
 
 def _expand(task: LevelTask, mine: Iterable[int], report: Report) -> Iterator[pa.RecordBatch]:
@@ -376,15 +374,11 @@ def keep_new(task: LevelTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.
     """
     reports: list[str] = []
     report: Report = {"half": "merge"}
-    started = time.process_time()
     try:
         _keep_new(task, arrived(batches, task.run.words + WORDS), reports, report)
     except REFUSALS as wrong:
         report |= refusal(wrong)
-    report |= {
-        "seconds": time.process_time() - started,
-        "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-    }
+    report["resident"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     yield reports_of([*reports, json.dumps(report)])
 
 
@@ -403,8 +397,8 @@ def _keep_new(
                 blocks.append((int(rows[0, 1]), store.put(rows)))
         (bucket,) = buckets
         received = sum(kept.shape[0] for _, kept in blocks)
-        table, read = _tables.take(task, checkpoint, bucket, received)
-        report |= {"received": received, "visited": read}
+        table = _tables.take(task, checkpoint, bucket, received)
+        report["received"] = received
         buffers = RowBuffers(compiled)
         buffers["known"] = task.known[0]
 
@@ -424,29 +418,17 @@ def _keep_new(
 
 @dataclass
 class Work:
-    """Sums and maxima over the reports of the cluster's tasks.
+    """The resources of the cluster's tasks, in bytes: written files, largest tables, largest process."""
 
-    ``seconds`` is the processor time of each stage (expand, merge). ``sent`` and ``visited`` are numbers of rows;
-    ``written``, ``tables`` and ``resident`` are bytes: written files, largest tables, largest process.
-    """
-
-    levels: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-    sent: int = 0
-    visited: int = 0
     written: int = 0
     tables: int = 0
     resident: int = 0
 
     def add(self, report: Report) -> None:
-        """Add a report."""
-        half = report["half"]
-        self.seconds[half] = self.seconds.get(half, 0.0) + report["seconds"]
-        self.sent += report.get("sent", 0)
-        self.visited += report.get("visited", 0)
-        self.written += report["file"][2] if "file" in report else 0
-        self.tables = max(self.tables, report.get("tables", 0))
-        self.resident = max(self.resident, report.get("resident", 0))
+        """Add a report of the second stage."""
+        self.written += report["file"][2]
+        self.tables = max(self.tables, report["tables"])
+        self.resident = max(self.resident, report["resident"])
 
 
 class ParquetLevels:
@@ -465,13 +447,8 @@ class ParquetLevels:
         spark: SparkOptions,
         memory_bytes: int | None,
     ) -> None:
-        self._session, self.program, self.checkpoint, self.run, self._spark = (
-            session,
-            program,
-            checkpoint,
-            run,
-            spark,
-        )
+        self._session, self.program, self.checkpoint = session, program, checkpoint
+        self.run, self._spark = run, spark
         processes = session.cores if session.master.startswith("local[") else (os.cpu_count() or 1)
         self._table_bytes = (memory_bytes or int(available_memory() * 0.6)) // processes
         self.committed: list[CommittedLevel] = []
@@ -628,8 +605,7 @@ class ParquetLevels:
         if rows is None:
             return None
         expanded, merged = checked([json.loads(row.report) for row in rows], tasks, run.buckets, level.size)
-        self.work.levels += 1
-        for report in (*expanded, *merged):
+        for report in merged:
             self.work.add(report)
         return self._found(expanded, merged)
 

@@ -11,11 +11,10 @@ import functools
 import json
 import os
 import pickle
-import resource
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,17 +59,6 @@ class TaskSettings:
     switched: Mapping[str, bool]
 
 
-@dataclass
-class ReplayTotals:
-    """The cost of replaying a log that is divided into shares.
-
-    ``following`` has the processor seconds of each share. ``resident`` is the memory of the largest process, in bytes.
-    """
-
-    following: list[float] = field(default_factory=list)
-    resident: int = 0
-
-
 class SparkReplay:
     """Replays inputs in a Spark session.
 
@@ -94,7 +82,6 @@ class SparkReplay:
         self._session, self._progress, self._stopped = session, progress, stopped
         self._settings = TaskSettings(os.getcwd(), profile, dict(switched))
         self._shares, self._large = shares or session.cores, large
-        self.work = ReplayTotals()
 
     def replay(self, found: Sequence[Input], out: str | None = None) -> Iterator[Report]:
         """Yield the report of each input, in order.
@@ -139,9 +126,7 @@ class SparkReplay:
 
         def run(ends: Mapping[Stretch, int]) -> list[ShareResult]:
             work = functools.partial(_follow_share, self._settings, log, self._shares, dict(ends), out)
-            answers = self._run(work, self._shares, log.path.name)
-            self.work = ReplayTotals([spent for _, spent, _ in answers], max(most for *_, most in answers))
-            return [found for found, _, _ in answers]
+            return self._run(work, self._shares, log.path.name)
 
         try:
             report, own = replay_shares(log, run)
@@ -238,21 +223,19 @@ def _follow_share(
     ends: Mapping[Stretch, int],
     out: str | None,
     number: int,
-) -> tuple[ShareResult, float, int]:
+) -> ShareResult:
     """Replay share ``number`` of a log that is divided into ``shares`` shares.
 
     ``ends`` has the offsets at which decisions end, joined from an earlier pass of all shares (``join_reaches``); empty
-    in the first pass. Returns the result, the processor seconds and the memory in bytes.
+    in the first pass.
     """
-    started = time.process_time()
     tables = None if out is None else ReplayTables(out, number)
     listeners = (None, None) if tables is None else (tables.add_change, tables.add_line)
     share = Share(number, shares, dict(ends))
     found = ShareFollower(log, share, settings.profile, settings.switched, *listeners).replay()
     if tables is not None:
         tables.close()
-    spent = time.process_time() - started
-    return found, spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return found
 
 
 # --- tables ---------------------------------------------------------------------------------------
