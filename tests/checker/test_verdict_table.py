@@ -48,7 +48,10 @@ def to_goals(request: Request) -> tuple[Counterexample, ...]:
 def kept(name: str) -> Any:
     """A result of a scenario that ends as expected."""
     expectation = scenario_files.find(name).expectation
-    counts = {"states": expectation.distinct_states or STATES, "depth": expectation.depth or 22}
+    counts: dict[str, Any] = {
+        "states": expectation.distinct_states or STATES,
+        "depth": expectation.depth or 22,
+    }
     found = outcome(name, sorted(expectation.violated), **counts)
     return replace(found, constant=tuple(expectation.constant), goal_runs=to_goals(found.request))
 
