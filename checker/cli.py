@@ -107,7 +107,7 @@ class Commands(click.Group):
             status = _refuse(str(wrong) if wrong.errno is None else written)
             _say_no_more()
         except MemoryError as wrong:
-            status = _refuse(f"out of memory: {wrong or 'a limit of this process is reached'}")
+            status = _refuse(f"out of memory: {str(wrong) or 'a limit of this process is reached'}")
         except Exception as wrong:
             status = _unforeseen(wrong)
         sys.exit(int(status) if isinstance(status, int) else Status.OK)

@@ -10,9 +10,9 @@ from highwater.checker.base import text as terminal
 from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status
 from highwater.checker.commands.options import allow_code_option, json_option
-from highwater.checker.scenarios import listing, rulebook
+from highwater.checker.scenarios import listing, rulebook, scenario_files
 from highwater.checker.scenarios.listing import Entry
-from highwater.checker.scenarios.request import Checked
+from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import DEADLOCK, DEADLOCK_MEANING
 from highwater.model.language.rulebook import FAITHFUL
 from highwater.model.names import unknown
@@ -73,7 +73,7 @@ def _scenario(entry: Entry) -> Iterator[str]:
     yield from _section("properties", properties)
     yield from _section("goals", _named(entry["goals"]))
     yield ""
-    yield "  " + Checked.from_json(entry).sentence
+    yield "  " + Request.of(scenario_files.find(entry["name"]), Overrides()).checked.sentence
 
 
 _COUNTS = {"distinct_states": "states", "depth": "levels"}

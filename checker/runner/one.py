@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -110,42 +109,6 @@ class ProgressReporter:
 
     def __exit__(self, *wrong: object) -> None:
         self._live.end()
-
-
-class TogetherProgress:
-    """The progress of several searches on one line: how many are done, and each that is running."""
-
-    def __init__(self, total: int, *, quiet: bool = False) -> None:
-        self._total, self._done = total, 0
-        self._running: dict[int, tuple[str, Progress | None]] = {}
-        self._lock = threading.Lock()
-        self._live = LiveLine(quiet=quiet)
-
-    def at(self, number: int, name: str, progress: Progress | None = None) -> None:
-        """Note the progress of the search with this number; None if it has not begun."""
-        with self._lock:
-            self._running[number] = name, progress
-            self._say()
-
-    def left(self, number: int, *, done: bool) -> None:
-        """Note that a search no longer runs: it is done or, if not ``done``, must begin again."""
-        with self._lock:
-            self._running.pop(number, None)
-            self._done += done
-            self._say()
-
-    def end(self) -> None:
-        """Remove the line of progress from the terminal."""
-        self._live.end()
-
-    def _say(self) -> None:
-        under_way = [
-            f"{name} (tracing and compiling)"
-            if p is None
-            else f"{name} ({p.distinct_states:,} states, depth {p.depth})"
-            for name, p in self._running.values()
-        ]
-        self._live(f"{self._done} of {self._total} scenarios", ", ".join(under_way))
 
 
 def size(number: int) -> str:

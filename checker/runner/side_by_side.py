@@ -21,7 +21,7 @@ from highwater.checker.engines import by_name as engines
 from highwater.checker.report.results import Result
 from highwater.checker.runner import one as exploration
 from highwater.checker.runner.kept import Reuse
-from highwater.checker.runner.one import TogetherProgress
+from highwater.checker.runner.one import LiveLine
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import (
@@ -113,7 +113,8 @@ class _Together:
         self.helping: set[int] = set()
         self.news = threading.Condition()
         self.stopped = False
-        self.progress = TogetherProgress(len(requests), quiet=asked.quiet)
+        self.running: dict[int, Progress | None] = {}
+        self.live = LiveLine(quiet=asked.quiet)
         self.pool = Pool[int](partial(_help, asked, self.memory))
         self.timer = threading.Timer(HELP_AFTER, self._be_helped)
 
@@ -149,8 +150,22 @@ class _Together:
             number = self.left.popleft()
             if help:
                 self.helping.add(number)
-        self.progress.at(number, self.requests[number].scenario.name)
+        self.show(number)
         return number
+
+    def show(self, number: int, progress: Progress | None = None) -> None:
+        """Show the progress of a scenario beside that of the others; None if its search has not begun."""
+        with self.news:
+            self.running[number] = progress
+            self._show()
+
+    def _show(self) -> None:
+        names = [request.scenario.name for request in self.requests]
+        under_way = (
+            f"{names[n]} ({'tracing and compiling' if p is None else f'{p.distinct_states:,} states, depth {p.depth}'})"
+            for n, p in self.running.items()
+        )
+        self.live(f"{len(self.found)} of {len(names)} scenarios", ", ".join(under_way))
 
     def settle(
         self, number: int, what: ScenarioRun | BaseException, *, here: bool = False, alone: bool = False
@@ -170,7 +185,8 @@ class _Together:
                 self.again.append(number)
             else:
                 self.found[number] = what
-            self.progress.left(number, done=not again)
+            self.running.pop(number, None)
+            self._show()
             self.helping.discard(number)
             self.news.notify_all()
         if here and isinstance(what, ScenarioRun) and what.result.stopped_by == "interrupted":
@@ -188,7 +204,7 @@ class _Together:
         self.timer.cancel()
         self.pool.close()
         self.timer.join()
-        self.progress.end()
+        self.live.end()
 
     def _give(self, number: int) -> ScenarioRun:
         what = self.found[number]
@@ -197,8 +213,7 @@ class _Together:
         return what
 
     def _explore(self, number: int, memory: int | None) -> ScenarioRun | Exception:
-        request = self.requests[number]
-        progress = partial(self.progress.at, number, request.scenario.name)
+        request, progress = self.requests[number], partial(self.show, number)
         try:
             return self.asked.explore(request, memory, None if self.asked.quiet else progress)
         except (InputError, LanguageError) as wrong:
@@ -214,7 +229,7 @@ class _Together:
                 if news.done:
                     self.settle(news.job, self._outcome(news.job, news.said))
                 else:
-                    self.progress.at(news.job, self.requests[news.job].scenario.name, news.said)
+                    self.show(news.job, news.said)
         except (ProcessEnded, OSError):
             pass  # no process can be started: continue without helpers
         finally:

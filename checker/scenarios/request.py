@@ -13,7 +13,7 @@ from functools import partial
 from itertools import groupby
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.scenarios import catalogue, scenario_files
@@ -102,18 +102,6 @@ class Checked:
             },
             "not_checked": [{"property": n.name, "kind": n.kind, "why": n.why} for n in self.left_out],
         }
-
-    @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Checked:
-        """Read the keys ``checked`` and ``not_checked`` of a result, as ``as_json`` writes them."""
-        kinds, left = said["checked"], said["not_checked"]
-        return cls(
-            tuple(kinds["invariants"]),
-            tuple(kinds["step_properties"]),
-            tuple(kinds["liveness"]),
-            kinds[DEADLOCK],
-            tuple(NotChecked(n["property"], n["kind"], n["why"]) for n in left),
-        )
 
     @property
     def sentence(self) -> str:

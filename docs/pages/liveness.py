@@ -12,6 +12,7 @@ from highwater.checker.report import counterexample
 from highwater.checker.report.counterexample import Counterexample
 from highwater.checker.scenarios import catalogue, scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
+from highwater.checker.scenarios.scenario_files import Scenario
 from highwater.model.language import State
 from highwater.model.language.liveness import Fairness, Liveness, TracedLiveness
 from highwater.model.language.model import trace_liveness
@@ -72,44 +73,6 @@ SCENARIOS = tuple(name for place in _PLACES for name in catalogue.scenario_files
 """The scenarios that exist to check liveness."""
 
 
-@dataclass(frozen=True)
-class Needed:
-    """The fairness assumptions that a scenario's properties need, and the numbers of states and steps.
-
-    A row has a property, a fairness assumption, and a run that violates the property without this assumption. The run
-    is None if the property holds without the assumption. If the scenario expects a property to be violated with all
-    assumptions, the property has one row, and its assumption is None.
-    """
-
-    states: int
-    steps: int
-    rows: list[tuple[str, Fairness | None, Counterexample | None]]
-
-
-def needed(name: str) -> Needed:
-    """Check a scenario's properties without each fairness assumption.
-
-    Raises ValueError if the violations with all assumptions differ from the scenario's expectation.
-    """
-    scenario = scenario_files.find(name)
-    graph = Graph(traced(Request.of(scenario, Overrides())))
-    rows: list[tuple[str, Fairness | None, Counterexample | None]] = []
-    for prop in graph.model.liveness:
-        fair = prop.liveness.fair
-        found = run_with(graph, prop.liveness, fair)
-        if (found is not None) != (prop.name in scenario.expectation.violated):
-            raise ValueError(f"{name}: {prop.name} is not as expected")
-        if found is not None:
-            rows.append((prop.name, None, found))
-            continue
-        for number, fairness in enumerate(fair):
-            rows.append(
-                (prop.name, fairness, run_with(graph, prop.liveness, fair[:number] + fair[number + 1 :]))
-            )
-    states, steps, _ = graph.size
-    return Needed(states, steps, rows)
-
-
 def run_with(graph: Graph, liveness: Liveness, fair: Sequence[Fairness]) -> Counterexample | None:
     """A run that violates a property under the fairness ``fair``, replayed by the interpreter; None if none exists."""
     asked = copy.copy(graph.model)
@@ -162,11 +125,6 @@ def names(protocol: str) -> list[str]:
     return [name for name in ours if name not in SCENARIOS]
 
 
-def verdicts(protocol: str) -> dict[str, tuple[int, dict[str, str]]]:
-    """For each of ``names(protocol)``, the number of steps, and the verdict on each liveness property."""
-    return dict(zip(names(protocol), in_order(names(protocol), row), strict=True))
-
-
 def row(name: str) -> tuple[int, dict[str, str]]:
     """The number of steps of a scenario, and the verdict on each liveness property of its protocol.
 
@@ -207,17 +165,16 @@ def _livelock(property: str) -> Iterator[str]:
 
 def _standard(protocol: str) -> Iterator[str]:
     """The table with the verdict on each property in each scenario of a protocol."""
-    rows = verdicts(protocol)
-    (properties,) = {tuple(told) for _, told in rows.values()}
+    scenarios = names(protocol)
+    rows = in_order(scenarios, row)
+    (properties,) = {tuple(told) for _, told in rows}
     yield from (f"{number}. `{name}`" for number, name in enumerate(properties, 1))
     yield ""
     columns = ("scenario", "steps:", *map(str, range(1, len(properties) + 1)))
-    yield from table(columns, (standard_row(name, *row) for name, row in rows.items()))
-
-
-def standard_row(name: str, steps: int, told: dict[str, str]) -> tuple[str, ...]:
-    """The cells of a scenario's row in the table of verdicts."""
-    return (name.rpartition("/")[2], f"{steps:,}", *told.values())
+    found = zip(scenarios, rows, strict=True)
+    yield from table(
+        columns, ((n.rpartition("/")[2], f"{steps:,}", *told.values()) for n, (steps, told) in found)
+    )
 
 
 def _needs() -> Iterator[str]:
@@ -228,20 +185,38 @@ def _needs() -> Iterator[str]:
 
 def needs_section(name: str) -> Iterator[str]:
     """The section of one scenario: its size, and a table of its properties without each fairness assumption."""
-    found = needed(name)
-    title = scenario_files.find(name).title
+    scenario = scenario_files.find(name)
+    graph = Graph(traced(Request.of(scenario, Overrides())))
+    states, steps, _ = graph.size
     yield from (f"### {name.partition('/')[2]}", "")
-    yield from (f"{title}. {found.states:,} states, {found.steps:,} steps.", "")
-    yield from table(("property", "without", "violated after:", "by a loop of:"), _rows(found))
+    yield from (f"{scenario.title}. {states:,} states, {steps:,} steps.", "")
+    yield from table(("property", "without", "violated after:", "by a loop of:"), _needed(scenario, graph))
     yield ""
 
 
-def _rows(found: Needed) -> Iterator[tuple[str, str, str, str]]:
-    for name, fairness, example in found.rows:
-        lengths = ("holds", "")
-        if example is not None and example.loop is not None:
-            lengths = str(example.loop.start), str(example.depth - 1 - example.loop.start)
-        yield (f"`{name}`", "nothing" if fairness is None else str(fairness), *lengths)
+def _needed(scenario: Scenario, graph: Graph) -> Iterator[tuple[str, str, str, str]]:
+    """The rows of a scenario: a property, a fairness assumption, and the lengths of a run without this assumption.
+
+    If the scenario expects a property to be violated with all assumptions, the property has one row. Raises ValueError
+    if the violations with all assumptions differ from the scenario's expectation.
+    """
+    for prop in graph.model.liveness:
+        fair = prop.liveness.fair
+        found = run_with(graph, prop.liveness, fair)
+        if (found is not None) != (prop.name in scenario.expectation.violated):
+            raise ValueError(f"{scenario.name}: {prop.name} is not as expected")
+        if found is not None:
+            yield (f"`{prop.name}`", "nothing", *_lengths(found))
+            continue
+        for number, fairness in enumerate(fair):
+            without = run_with(graph, prop.liveness, fair[:number] + fair[number + 1 :])
+            yield (f"`{prop.name}`", str(fairness), *_lengths(without))
+
+
+def _lengths(run: Counterexample | None) -> tuple[str, str]:
+    if run is None or run.loop is None:
+        return "holds", ""
+    return str(run.loop.start), str(run.depth - 1 - run.loop.start)
 
 
 BLOCKS: dict[str, Block] = {"livelock": _livelock, "standard": _standard, "needs": _needs}

@@ -6,23 +6,18 @@ import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from highwater.checker.base import processes
-from highwater.checker.base.problems import InternalError, Status
+from highwater.checker.base.problems import Status
 from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.native import search as native_search
-from highwater.checker.engines.native.disk.visited import VisitedRuns
-from highwater.checker.runner import side_by_side
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language.model import Model
-from tests.native.on_disk import on_disk
 
 SCENARIO = "truncation/kip-101"
 
@@ -82,60 +77,12 @@ def test_a_run_that_the_interpreter_cannot_take(
     }
 
 
-def test_an_unexpected_exception_is_an_internal_error(
-    monkeypatch: pytest.MonkeyPatch, reports: Callable[[], list[Any]]
-) -> None:
-    def fails(result: SearchResult) -> None:
-        raise ZeroDivisionError("by nothing")
-
-    engine_that(monkeypatch, fails)
-    status, _, wrong = run("check", SCENARIO, "--quiet")
-    assert (status, wrong.count("\n")) == (70, 1)
-    assert "internal error: ZeroDivisionError: by nothing" in wrong
-    (report,) = reports()
-    assert any("by nothing" in line for line in report["traceback"])
-
-
 def test_no_report_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     engine_that(monkeypatch, one_step_less)
     status, _, wrong = run("check", SCENARIO, "--quiet")
     assert (status, wrong.count("\n")) == (70, 1)
     assert "cannot write a report" in wrong
-
-
-def test_an_engine_that_contradicts_itself(
-    monkeypatch: pytest.MonkeyPatch, reports: Callable[[], list[Any]]
-) -> None:
-    honest = VisitedRuns.mark
-    monkeypatch.setattr(VisitedRuns, "mark", lambda self, *given: honest(self, *given) + 1)
-    monkeypatch.setattr(engines, "search", lambda name: lambda model, options, progress: on_disk(model))
-    status, said, wrong = run("check", "truncation/kip-320", "--quiet")
-    assert status == 70, (said, wrong)
-    assert "candidates were lost" in wrong
-    assert len(reports()) == 1
-
-
-def test_an_internal_error_of_a_helper_process_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(self: object, *given: object) -> None:
-        raise InternalError("two and two", {"sum": 5})
-
-    monkeypatch.setattr(side_by_side.Batch, "explore", fails)
-    asked = side_by_side.Batch((SCENARIO,), None, "native", SearchOptions())  # type: ignore[arg-type]
-    monkeypatch.setattr(side_by_side.Batch, "request", lambda self, number: None)
-    told = processes._answer(partial(side_by_side._help, asked, 1), 0, lambda said: None)
-    assert isinstance(told, InternalError)
-    assert told.facts == {"sum": 5}
-
-
-def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(result: SearchResult) -> None:
-        raise MemoryError
-
-    engine_that(monkeypatch, fails)
-    status, _, wrong = run("check", SCENARIO, "--quiet")
-    assert (status, wrong.count("\n")) == (2, 1)
-    assert "out of memory" in wrong
 
 
 @pytest.mark.parametrize(
@@ -154,10 +101,12 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         (ImportError("No name", name="highwater.a"), 70, "internal error: ImportError: No name"),
         (OSError("Could not load its.so"), 2, "Could not load its.so"),
         (OSError(28, "No space left on device", "a/b"), 2, "a/b: No space left on device"),
+        (ZeroDivisionError("by nothing"), 70, "internal error: ZeroDivisionError: by nothing"),
+        (MemoryError(), 2, "out of memory: a limit of this process is reached"),
         (EOFError("marshal data too short"), 70, "internal error: EOFError: marshal data too short"),
     ],
 )
-def test_errors_of_an_installation(
+def test_an_error_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
     reports: Callable[[], list[Any]],
     wrong: Exception,

@@ -7,59 +7,54 @@ from typing import Any
 import pytest
 
 from highwater.checker.base.problems import Status, worst
-from highwater.checker.report.counterexample import Counterexample, Step
-from highwater.checker.report.results import Result
 from highwater.checker.runner import one as exploration
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.scenario_files import find
-from highwater.checker.scenarios.search import SearchOptions, SearchResult
-
-WEAK, STRONG = (
-    Counterexample(n, "B4", "", (Step("initial", {}, "", {}, {}),)) for n in ("weak_isr", "strong_isr")
-)
+from highwater.checker.scenarios.search import SearchOptions
+from tests.checker.test_verdict_table import outcome
 
 
-def outcome(
-    stopped_by: Any,
-    examples: Any = (),
-    scenario: str = "truncation/kip-279",
-    overrides: Any = None,
-    first: Any = False,
-    **counts: Any,
-) -> Any:
-    request = Request.of(find(scenario), overrides or Overrides())
-    numbers = {"distinct_states": 60106, "depth": 22} | counts
-    found = SearchResult(stopped_by=stopped_by, **numbers)
-    return Result(request, "native", found, tuple(examples), stop_at_first=first)
+def ended(stopped_by: Any, violated: Any = (), name: str = "truncation/kip-279", **more: Any) -> Any:
+    return outcome(name, violated, stopped_by=stopped_by, **{"states": 60_106, **more})
 
 
 @pytest.mark.parametrize(
-    ("ended", "verdict", "status", "expected"),
+    ("found", "verdict", "status", "expected"),
     [
-        (outcome(None, [STRONG]), "violated", 0, True),
-        (outcome(None), "holds", 1, False),
-        (outcome(None, [STRONG, WEAK]), "violated", 1, False),
-        (outcome(None, [STRONG], depth=21), "violated", 1, False),
-        (outcome(None, [STRONG], distinct_states=60105), "violated", 1, False),
-        (outcome("violation", [WEAK, STRONG], depth=9), "violated", 1, False),
-        (outcome("violation", [STRONG], first=True, depth=12), "violated", 0, True),
-        (outcome("violation", [WEAK], first=True, depth=12), "violated", 1, False),
-        (outcome("states"), "inconclusive", 3, None),
-        (outcome("seconds"), "inconclusive", 3, None),
-        (outcome("memory"), "inconclusive", 3, None),
-        (outcome("states", [STRONG]), "violated", 3, None),
-        (outcome("states", [WEAK]), "violated", 1, False),
-        (outcome("interrupted"), "inconclusive", 130, None),
-        (outcome("interrupted", [WEAK]), "violated", 130, False),
-        (outcome(None, overrides=Overrides(parameters={"replicas": 2})), "holds", 0, None),
-        (outcome(None, [STRONG], overrides=Overrides(rules={"matching_tail": True})), "violated", 1, None),
-        (outcome(None, [STRONG], overrides=Overrides(symmetry=True), depth=1), "violated", 0, True),
-        (outcome("violation", [WEAK, STRONG], "truncation/truncate-to-hwm", depth=9), "violated", 0, True),
-        (outcome("violation", [WEAK], "truncation/truncate-to-hwm", depth=9), "violated", 1, False),
+        (ended(None, ["strong_isr"]), "violated", 0, True),
+        (ended(None), "holds", 1, False),
+        (ended(None, ["strong_isr", "weak_isr"]), "violated", 1, False),
+        (ended(None, ["strong_isr"], depth=21), "violated", 1, False),
+        (ended(None, ["strong_isr"], states=60_105), "violated", 1, False),
+        (ended("violation", ["weak_isr", "strong_isr"], depth=9), "violated", 1, False),
+        (ended("violation", ["strong_isr"], first=True, depth=12), "violated", 0, True),
+        (ended("violation", ["weak_isr"], first=True, depth=12), "violated", 1, False),
+        (ended("states"), "inconclusive", 3, None),
+        (ended("seconds"), "inconclusive", 3, None),
+        (ended("memory"), "inconclusive", 3, None),
+        (ended("states", ["strong_isr"]), "violated", 3, None),
+        (ended("states", ["weak_isr"]), "violated", 1, False),
+        (ended("interrupted"), "inconclusive", 130, None),
+        (ended("interrupted", ["weak_isr"]), "violated", 130, False),
+        (ended(None, overrides=Overrides(parameters={"replicas": 2})), "holds", 0, None),
+        (
+            ended(None, ["strong_isr"], overrides=Overrides(rules={"matching_tail": True})),
+            "violated",
+            1,
+            None,
+        ),
+        (ended(None, ["strong_isr"], overrides=Overrides(symmetry=True), depth=1), "violated", 0, True),
+        (
+            ended("violation", ["weak_isr", "strong_isr"], "truncation/truncate-to-hwm", depth=9),
+            "violated",
+            0,
+            True,
+        ),
+        (ended("violation", ["weak_isr"], "truncation/truncate-to-hwm", depth=9), "violated", 1, False),
     ],
 )
-def test_how_a_search_ends(ended: Any, verdict: str, status: Any, expected: Any) -> None:
-    assert (ended.verdict, ended.status, ended.expected) == (verdict, status, expected)
+def test_how_a_search_ends(found: Any, verdict: str, status: Any, expected: Any) -> None:
+    assert (found.verdict, found.status, found.expected) == (verdict, status, expected)
 
 
 def test_the_worst_status() -> None:
@@ -82,6 +77,6 @@ def test_an_interrupt_outside_the_search_is_an_outcome_too(
 
     if where == "tracing":
         monkeypatch.setattr(Request, "model", interrupt)
-    ended = exploration.explore(request, "native", interrupt, SearchOptions())
-    assert (ended.verdict, ended.status) == ("inconclusive", Status.INTERRUPTED)
-    assert ended.to_json()["distinct_states"] == 0
+    found = exploration.explore(request, "native", interrupt, SearchOptions())
+    assert (found.verdict, found.status) == ("inconclusive", Status.INTERRUPTED)
+    assert found.to_json()["distinct_states"] == 0

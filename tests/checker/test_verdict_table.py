@@ -30,12 +30,13 @@ def outcome(
     seconds: float = 0.5,
     overrides: Any = None,
     stopped_by: Any = None,
+    first: bool = False,
 ) -> Any:
     request = Request.of(scenario_files.find(name), overrides or Overrides())
     steps = (Step("initial", {}, "initial state", {}, {}),) * 12
     result = SearchResult(stopped_by=stopped_by, distinct_states=states, depth=depth, seconds=seconds)
     examples = tuple(Counterexample(prop, "", "", steps) for prop in violated)
-    return Result(request, "native", result, examples)
+    return Result(request, "native", result, examples, stop_at_first=first)
 
 
 def to_goals(request: Request) -> tuple[Counterexample, ...]:
@@ -47,7 +48,10 @@ def to_goals(request: Request) -> tuple[Counterexample, ...]:
 def kept(name: str) -> Any:
     """A result of a scenario that ends as expected."""
     expectation = scenario_files.find(name).expectation
-    counts = {"states": expectation.distinct_states or STATES, "depth": expectation.depth or 22}
+    counts: dict[str, Any] = {
+        "states": expectation.distinct_states or STATES,
+        "depth": expectation.depth or 22,
+    }
     found = outcome(name, sorted(expectation.violated), **counts)
     return replace(found, constant=tuple(expectation.constant), goal_runs=to_goals(found.request))
 

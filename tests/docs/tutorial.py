@@ -23,20 +23,28 @@ LEFT_OUT = "…"
 
 
 class Part(NamedTuple):
-    """A block of a page: a ``file`` with its name, a ``diff``, or a ``command`` with its output."""
+    """A part of a page: a ``file``, a ``diff``, a ``command`` with its output, or the ``count`` of a file's states."""
 
     kind: str
     name: str
     text: str
 
 
-def parts(text: str) -> Iterator[Part]:
-    """The blocks of a page. The first line of a file is a comment with the file's name."""
-    for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S):
-        if language in ("python", "toml", "yaml", "java"):
+def parts(text: str, alone: str | None = None) -> Iterator[Part]:
+    """The parts of a page. The first line of a file is a comment with the file's name.
+
+    ``alone`` is the name of a Python file without such a line; TOML without it is then left out.
+    """
+    pattern = r"^```(\w*)\n(.*?)^```$|^Explored: ([\d,]+) states\.$"
+    for language, block, states in re.findall(pattern, text, re.M | re.S):
+        if states:
+            yield Part("count", "", states.replace(",", ""))
+        elif language in ("python", "toml", "yaml", "java"):
             named = re.match(r"(?:#|//) ([\w./-]+)\n", block)
-            assert named, f"a block without its file's name: {block[:60]}"
-            yield Part("file", named[1], block)
+            name = named[1] if named else alone if language == "python" else None
+            assert name or alone, f"a block without its file's name: {block[:60]}"
+            if name:
+                yield Part("file", name, block)
         elif language == "diff":
             yield Part("diff", "", block)
         elif language == "console":

@@ -10,7 +10,6 @@ from click.testing import CliRunner, Result
 from werkzeug.serving import BaseWSGIServer
 
 from highwater.checker.cli import cli
-from highwater.checker.explore.session import Session, path_of, read_trace
 
 
 @pytest.fixture(autouse=True)
@@ -42,16 +41,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = run("check", "truncation/truncate-to-hwm", "--quiet", "--trace-out", file)
     assert found.exit_code == 0, found.output
     return file
-
-
-def test_a_written_run_is_where_it_begins(trace: Path) -> None:
-    request, lines = read_trace(trace)
-    session = Session(request.model())
-    path = path_of(session, lines)
-    states = session.states(path)
-    assert len(path.steps) == 8
-    assert "weak_isr" in session.violated(states[-1])
-    assert session.violated(states[-2]) == []
 
 
 @pytest.mark.parametrize(

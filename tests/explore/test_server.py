@@ -112,7 +112,6 @@ def test_another_rule(client: Client, views: Answers) -> None:
         ("nearest", {"where": "import os"}, "is no condition"),
         ("random", {"steps": "-1"}, "is no number"),
         ("rule", {"name": "nonsense"}, "there is no rule"),
-        ("test", {"path": "0.1.2.3.x"}, "no address"),
     ],
 )
 def test_an_invalid_request_gives_an_error(

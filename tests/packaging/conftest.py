@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.packaging import release
+from tests.packaging import bom, release
 from tests.packaging.release import ROOT
 
 FOLDERS = release.FOLDERS[1:]
@@ -72,13 +72,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def link(names: Iterable[str], site: Path) -> None:
     """Link the files of these distributions and their dependencies into another environment."""
-    wanted, seen = list(names), set()
-    while wanted:
-        found = distribution(wanted.pop())
-        if found.name in seen:
-            continue
-        seen.add(found.name)
-        wanted += needed(found)
+    for found in map(distribution, bom.closure(names)):
         for file in found.files or ():
             top = site / file.parts[0]
             if file.parts[0] not in ("..", "__pycache__") and not top.exists():

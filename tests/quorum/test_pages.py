@@ -45,19 +45,3 @@ def test_the_tables_have_every_rule_with_its_effect() -> None:
     assert any("fails" in cell for cell in effects["leader_change_record"])
     for rule in (name for name, rule in Quorum.rules.items() if rule.source.startswith("1166")):
         assert "fails" in effects[rule][0] or "fails" in effects[rule][4], rule
-
-
-@slow(TABLES)
-def test_the_proposal_takes_three_delays_and_before_it_a_timer_ran() -> None:
-    """The committed table has 3 and 5 voters, with and without the proposal."""
-    rows = re.findall(
-        r"^\| (\d) voters \| `(\w+)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|",
-        generated("quorum-rules.md"),
-        re.M,
-    )
-    assert rows == [
-        ("3", "kip_1166", "2", "3", "3", "3"),
-        ("3", "before_kip_1166", "2", "T + 3", "T + 3", "T + 3"),
-        ("5", "kip_1166", "2", "3", "3", "3"),
-        ("5", "before_kip_1166", "2", "T + 3", "2T + 5", "2T + 5"),
-    ]

@@ -75,6 +75,11 @@ def test_show_lists_everything_about_a_rule(highwater: Command) -> None:
     assert "tests/traces/watermarks/test_high_watermark.py" in [t["name"] for t in entry["tests"]]
     named = {name for test in entry["tests"] for name in test["names"]}
     assert {"966.1", "hwm_needs_min_isr", "replication/defect-weak-writes"} <= named
+    titles = re.findall(r"(?m)^(\w.*)$", highwater("show", "966.1").out)[1:]
+    assert titles == [
+        "switches, for --rule NAME=off", "actions", "invariants", "properties of steps", "liveness",
+        "in proofs and replay", "scenarios", "stated by", "mentioned by", "gallery", "tests",
+    ]  # fmt: skip
 
 
 def test_a_switch_of_two_protocols_is_listed_once(highwater: Command) -> None:
