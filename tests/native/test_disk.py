@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +18,7 @@ from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk.code import BLOCK
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
 from highwater.checker.engines.native.disk.visited import VisitedRuns
-from highwater.checker.engines.native.frontier import DataFile, Level, Scratch
+from highwater.checker.engines.native.frontier import DataFile, Level
 from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text.runtime import Runtime
 from highwater.checker.engines.native.worker import Worker
@@ -29,6 +27,7 @@ from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.on_disk import assert_same, explored, on_disk, small_batches
+from tests.native.test_spill import full_after
 from tests.slow import slow
 
 SMALL = 1 << 12
@@ -177,17 +176,19 @@ def test_a_run_out_of_order_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "column", "value"), [(1, 0, 1), (0, 1, 0), (0, 1, BLOCK + 1), (1, 2, 60), (1, 3, 8)]
+    ("row", "column", "value", "between"),
+    [(1, 0, 1, 0), (0, 1, 0, 0), (0, 1, BLOCK + 1, 0), (1, 2, 60, 0), (1, 3, 8, 0), (0, 3, 0, 1)],
 )
-def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int) -> None:
+def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int, between: int) -> None:
+    """In the last case, only a word between the blocks and the index is too much."""
     run = written(fingerprints(3 * BLOCK))
     index = run.index.copy()
     index[row, column] = value
     file = new_file()
     body = np.empty((run.file.size - index.nbytes) // 8, dtype=np.uint64)
     run.file.read(body, 0)
-    file.append(body)
-    file.append(index)
+    for part in (body, np.zeros(between, dtype=np.uint64), index):
+        file.append(part)
     with pytest.raises(DamagedError):
         SortedRun.read(file, run.blocks)
     with pytest.raises(DamagedError):
@@ -197,20 +198,11 @@ def test_an_index_that_cannot_be_is_refused(row: int, column: int, value: int) -
 # --- disk errors ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "after"), [(Scratch, 3), (DataFile, 0), (DataFile, 9)])
+@pytest.mark.parametrize("after", [0, 3, 9])
 def test_a_full_disk_ends_the_search_with_a_partial_result(
-    kind: type, after: int, monkeypatch: pytest.MonkeyPatch
+    after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "write" if kind is Scratch else "append"
-    honest, calls = getattr(kind, name), []
-
-    def full(self: Any, *arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) > after:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return honest(self, *arguments)
-
-    monkeypatch.setattr(kind, name, full)
+    full_after(after, monkeypatch)
     found = on_disk(models.scenario_model("truncation/kip-320"), workers=2)
     assert found.stopped_by == "disk"
     assert found.trouble is not None
