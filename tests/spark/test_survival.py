@@ -30,8 +30,8 @@ STATES, DEPTH = 6_035_513, 29
 CLUSTER = "local-cluster[2,1,3072]"
 
 
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "highwater", "check", *map(str, arguments), "--engine", "spark"]
+def command(*arguments: object, word: str = "check") -> list[str]:
+    return [sys.executable, "-m", "highwater", word, *map(str, arguments), "--engine", "spark"]
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -70,10 +70,10 @@ def wait_for(what: Callable[[], object], process: subprocess.Popen[str], seconds
         time.sleep(0.02)
 
 
-def start(*arguments: object, **changes: str) -> subprocess.Popen[str]:
+def start(*arguments: object, word: str = "check") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command(*arguments),
-        env=environment(**changes),
+        command(*arguments, word=word),
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
