@@ -66,8 +66,8 @@ QUICK = {
     "name",
     all_but(
         QUICK,
-        sorted({*QUICK, *models.one_of_each(QUICK)[:: often(3, 1)]}),
-        "a model for every third set of rules, or for each; the fast ones have every action",
+        sorted({*QUICK, *models.one_of_each(QUICK)[:: often(8, 1)]}),
+        "a model for every eighth set of rules, or for each; the fast ones have every action",
     ),
 )
 def test_engines_agree_on_every_scenario(name: str) -> None:
