@@ -31,7 +31,7 @@ from highwater.checker.engines.native.text.runtime import Runtime
 from highwater.checker.scenarios.search import Progress, SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
-from tests.native.on_disk import assert_same, on_disk, rewrite, small_batches
+from tests.native.on_disk import assert_same, part, rewrite, small_batches
 from tests.slow import often, slow
 
 SCENARIO = "truncation/kip-101"
@@ -56,16 +56,6 @@ def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     if request.param == "on disk":
         small_batches(monkeypatch)
     return str(request.param)
-
-
-def part(
-    model: Model, place: str, directory: Path, states: int | None = None, *, resume: bool = True, **more: Any
-) -> SearchResult:
-    """A search of up to ``states`` states that resumes from a checkpoint and writes one at its end."""
-    options = {"workers": 1, "checkpoint": str(directory), "resume": resume, "limit_states": states, **more}
-    if place == "in memory":
-        return search(model, SearchOptions(**options))
-    return on_disk(model, slots=1 << 12, **options)
 
 
 def same(found: SearchResult, whole: SearchResult) -> None:

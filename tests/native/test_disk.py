@@ -34,10 +34,6 @@ SMALL = 1 << 12
 """Slots for a few batches per level."""
 
 
-def counters(count: int, top: int, *invariants: object) -> Model:
-    return Model(zoo.Counters({"counters": count, "top": top}), invariants)  # type: ignore[arg-type]
-
-
 # --- search ---------------------------------------------------------------------------------------
 
 
@@ -89,7 +85,7 @@ def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path, monkeypatch
     small_batches(monkeypatch)
     monkeypatch.setattr(worker, "_FIRST_SLOTS", 1 << 16)
     options = SearchOptions(workers=1, spill_directory=str(tmp_path))
-    run = SmallTable(Program(counters(4, 20, zoo.never_all_at_top)), options)
+    run = SmallTable(Program(zoo.counters(4, 20, zoo.never_all_at_top)), options)
     found = explored(run)
     assert run.left_to_expand
     assert (found.distinct_states, found.depth) == (21**4, 4 * 20 + 1)
@@ -99,7 +95,7 @@ def test_it_goes_on_on_disk_in_the_middle_of_a_level(tmp_path: Path, monkeypatch
 
 
 def test_a_limit_on_states_includes_unchecked_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = counters(4, 30)
+    model = zoo.counters(4, 30)
     monkeypatch.setattr("highwater.checker.engines.native.disk.visited._LEAST", 1000)
     found = on_disk(model, limit_states=100_000, workers=1)
     assert found.stopped_by == "states"

@@ -14,7 +14,6 @@ import pytest
 from highwater.checker.base.problems import InternalError
 from highwater.checker.engines.native import search
 from highwater.checker.engines.native.checkpoint import Checkpoint
-from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk import visited
 from highwater.checker.engines.native.disk.runs import written_run
 from highwater.checker.engines.native.disk.visited import MOST_RUNS, Delayed, VisitedRuns, merged_run
@@ -23,7 +22,7 @@ from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language import Model
 from tests import models
-from tests.native.on_disk import FromTheStart, assert_same, explored, rewrite, small_batches
+from tests.native.on_disk import assert_same, part, rewrite, small_batches
 
 SCENARIO, SMALL = "truncation/kip-101", {"max_records": 1}
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -39,25 +38,11 @@ def whole(model: Model) -> SearchResult:
     return search(model, SearchOptions(workers=1))
 
 
-def on_disk(
-    model: Model, directory: Path, states: int | None = None, *, resume: bool = False
-) -> SearchResult:
-    """A search on disk of up to ``states`` states, which ends with a checkpoint."""
-    options = SearchOptions(workers=1, checkpoint=str(directory), resume=resume, limit_states=states)
-    run = FromTheStart(Program(model), options)
-    run.slots = 1 << 12
-    return explored(run)
-
-
-def in_memory(model: Model, directory: Path, *, resume: bool = True) -> SearchResult:
-    return search(model, SearchOptions(workers=1, checkpoint=str(directory), resume=resume))
-
-
 @pytest.fixture
 def kept(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkpoint on disk in the middle of a search."""
     small_batches(monkeypatch)
-    on_disk(model, tmp_path / "kept", 3000)
+    part(model, "on disk", tmp_path / "kept", 3000, resume=False)
     return tmp_path / "kept"
 
 
@@ -80,8 +65,8 @@ def test_every_file_is_on_the_disk_before_a_manifest_names_it(
 
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
     monkeypatch.setattr(Checkpoint, "write_manifest", write)
-    on_disk(model, tmp_path / "kept", 3000)
-    on_disk(model, tmp_path / "kept", 6000, resume=True)
+    part(model, "on disk", tmp_path / "kept", 3000, resume=False)
+    part(model, "on disk", tmp_path / "kept", 6000)
     assert len(named) >= 2
     assert named == [{"visited", "predecessors", "states"}] * len(named)
 
@@ -96,15 +81,15 @@ def test_the_checkpoint_before_is_whole_until_there_is_another(
             raise FULL
 
         full.setattr(Checkpoint, "write_manifest", fails)
-        found = on_disk(model, kept, 6000, resume=True)
+        found = part(model, "on disk", kept, 6000)
         assert found.trouble is not None
         assert "No space left on device" in found.trouble
-    assert_same(in_memory(model, kept), whole)
+    assert_same(part(model, "in memory", kept), whole)
 
 
 def test_seconds_are_those_of_all_parts(model: Model, kept: Path) -> None:
     rewrite(kept, lambda plain: plain.update(seconds=5000.0))
-    assert in_memory(model, kept).seconds > 5000
+    assert part(model, "in memory", kept).seconds > 5000
 
 
 # --- short reads and writes -----------------------------------------------------------------------
@@ -221,7 +206,7 @@ def test_checked_candidates_free_their_disk_space(
         left.append(self.candidates._end)
 
     monkeypatch.setattr(Delayed, "resolve", resolve)
-    on_disk(model, tmp_path / "kept")
+    part(model, "on disk", tmp_path / "kept", resume=False)
     assert len(left) > 3
     assert set(left) == {0}
 
@@ -260,4 +245,4 @@ def test_counts_that_contradict_each_other_are_an_internal_error(
     small_batches(monkeypatch)
     monkeypatch.setattr(*CONTRADICTIONS[said])
     with pytest.raises(InternalError, match=said):
-        on_disk(model, tmp_path / "kept")
+        part(model, "on disk", tmp_path / "kept", resume=False)

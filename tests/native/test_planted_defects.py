@@ -13,13 +13,8 @@ from highwater.checker.engines.native.code import machine
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.text import ir, kernels
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.test_agreement import disagreements
-
-
-def counters() -> Model:
-    return Model(zoo.Counters({"counters": 4, "top": 9}), [])
 
 
 def test_a_kernel_that_drops_an_action(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +47,7 @@ def test_a_table_that_takes_different_states_for_one(monkeypatch: pytest.MonkeyP
         return f.op(f"or i64 {f.op(f'and i64 {honest(f, words)}, -281474976710656')}, 1")
 
     monkeypatch.setattr(kernels, "combine", weak)
-    assert search(counters(), SearchOptions(workers=1)).distinct_states < 10**4
+    assert search(zoo.counters(4, 9), SearchOptions(workers=1)).distinct_states < 10**4
 
 
 @pytest.mark.usefixtures("compiled_anew", "better_code_beside")
@@ -72,5 +67,5 @@ def test_better_code_that_is_other_code(monkeypatch: pytest.MonkeyPatch) -> None
             self._beside.wait()
 
     monkeypatch.setattr(Program, "improve", waiting)
-    found = search(counters(), SearchOptions(workers=1, limit_states=200_000))
+    found = search(zoo.counters(4, 9), SearchOptions(workers=1, limit_states=200_000))
     assert found.distinct_states != 10**4

@@ -6,6 +6,7 @@ import errno
 import itertools
 import os
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -101,6 +102,15 @@ def test_a_store_is_a_dictionary_on_a_disk_that_gets_full(after: int, limit: int
     with pytest.MonkeyPatch.context() as patch:
         full_after(after, patch)
         held_against_a_dictionary(Store(limit, None), steps)
+
+
+def test_a_file_without_arrays_is_filled_from_its_start_again(tmp_path: Path) -> None:
+    store = Store(0, str(tmp_path))
+    for kept in [store.put(np.arange(8, dtype=np.uint64)) for _ in range(2)]:
+        store.drop(kept)
+    store.put(np.arange(16, dtype=np.uint64))
+    assert store.spilled_bytes == 16 * 8
+    store.close()
 
 
 def test_a_bit_that_flips_in_the_file_is_found() -> None:

@@ -27,10 +27,9 @@ from highwater.model.language import (
     where,
 )
 from highwater.model.language.interpreter import Interpreter
-from tests.native.on_disk import on_disk, small_batches
+from tests.native.on_disk import PARTS, on_disk, small_batches
 from tests.steps.ledger import DEPTHS, Ledger, ledger, one_value_at_a_time, values_never_fall
 
-COUNTS = ("distinct_states", "generated_states", "depth", "cut", "actions", "premises", "stopped_by")
 ONE = SearchOptions(workers=1)
 ALL = replace(ONE, all_states=True)
 
@@ -41,7 +40,7 @@ def depths(found: SearchResult) -> dict[str, int]:
 
 def differences(found: SearchResult, expected: SearchResult) -> list[str]:
     """The parts of a result in which two engines differ."""
-    told = [part for part in COUNTS if getattr(found, part) != getattr(expected, part)]
+    told = [part for part in PARTS if getattr(found, part) != getattr(expected, part)]
     return told + ["violations"] * (depths(found) != depths(expected))
 
 
