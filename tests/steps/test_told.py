@@ -261,37 +261,8 @@ def test_an_invalid_step_property_is_refused(said: str, wrong: Any) -> None:
         Model(counting()(), step_properties=[wrong])
 
 
-def test_constant_step_properties_cause_a_warning() -> None:
-    @step_property("test")
-    def idle_never_falls(m: Any, before: State, after: State) -> Any:
-        return before.idle <= after.idle
-
-    @step_property("test")
-    def of_no_step(m: Any, before: State, after: State) -> Any:
-        return implies(after.n < before.n - 3, after.idle == 1)
-
-    @step_property("test")
-    def never(m: Any, before: State, after: State) -> Any:
-        return before.n > 3
-
-    for stated, how in (
-        (idle_never_falls, "is about what no step writes"),
-        (of_no_step, "is true of every step"),
-        (never, "is false of every step that changes something"),
-    ):
-        result = highwater.check(counting(step_properties=(stated,)))
-        assert [w for w in result.warnings if how in w], (stated.name, result.warnings)
-        assert result.holds == (stated is not never)
-    assert not highwater.check(counting(step_properties=(grows,))).warnings
 
 
-def test_vacuous_step_properties_are_reported() -> None:
-    @step_property("test")
-    def from_three_up(m: Any, before: State, after: State) -> Any:
-        return implies((before.n == 3) & (after.n == 2), after.idle == 1)
-
-    result = highwater.check(counting(step_properties=(from_three_up,)))
-    assert "vacuous (premise never holds): from_three_up" in str(result)
 
 
 def test_it_exists_where_its_rule_is_on(store: Path) -> None:
@@ -312,6 +283,3 @@ def test_enabled_refers_to_the_state_before() -> None:
     assert highwater.check(counting(step_properties=(up_was_possible,))).holds
 
 
-def test_two_properties_of_one_name_are_refused() -> None:
-    with pytest.raises(LanguageError, match="two properties have the name 'grows'"):
-        Model(counting()(), step_properties=[grows, step_property("other")(grows.function)])
