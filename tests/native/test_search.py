@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
 from highwater.checker.engines import reference
+from highwater.checker.engines.breadth_first import BreadthFirst
 from highwater.checker.engines.native import search, worker
 from highwater.checker.engines.native.code.machine import Effort, Machine
+from highwater.checker.engines.native.code.program import Program
+from highwater.checker.engines.native.levels import NativeLevels
 from highwater.checker.engines.native.text.runtime import SLACK, find_function, slot_function
 from highwater.checker.report import counterexample
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, Progress, SearchOptions
@@ -63,6 +68,15 @@ def test_too_little_memory_ends_the_search_with_a_partial_result() -> None:
     assert found.spilled_bytes > 1 << 20
     with pytest.raises(EngineError, match="too few"):
         search(zoo.counters(2, 2), SearchOptions(memory_bytes=1 << 20))
+
+
+def test_a_search_stops_for_the_first_reason() -> None:
+    with closing(NativeLevels(Program(zoo.counters(2, 5)), SearchOptions(limit_states=10))) as levels:
+        run = BreadthFirst(levels.program.model, levels, levels.options, None)
+        assert not run.check_limits(10)
+        assert run.check_limits(11)
+        run.end("interrupted")
+        assert run.stop == "states"
 
 
 def test_limits() -> None:
