@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the extra 'spark' is not installed")
 
-from highwater.checker.base.checkpoint_directory import LOCK, CheckpointDirectory
+from highwater.checker.base.checkpoint_directory import LOCK, CheckpointDirectory, remove_files
 from highwater.checker.base.files import aside
 from highwater.checker.base.problems import InputError
 from highwater.checker.engines.breadth_first import Totals
@@ -352,6 +353,20 @@ def test_a_pipe_or_a_device_is_written_where_it_is(tmp_path: Path) -> None:
         assert os.fstat(out.fileno()).st_ino == (tmp_path / "output").stat().st_ino, "it is open there"
     assert (tmp_path / "output").read_text() == "text"
     assert {entry.name for entry in tmp_path.iterdir()} == {"pipe", "output"}
+
+
+def test_only_files_of_ours_are_removed_and_through_no_link(tmp_path: Path) -> None:
+    """A folder whose name matches stays, and so does everything behind a link."""
+    ours = re.compile(r"states-\d+\.data")
+    there = tmp_path / "there"
+    (there / "states-2.data").mkdir(parents=True)
+    for name in ("states-1.data", "notes.txt", "states-3.data"):
+        (there / name).write_text("x", encoding="utf-8")
+    (tmp_path / "link").symlink_to(there)
+    remove_files(tmp_path / "link", ours)
+    assert len(list(there.iterdir())) == 4
+    remove_files(there, ours, frozenset({"states-3.data"}))
+    assert sorted(entry.name for entry in there.iterdir()) == ["notes.txt", "states-2.data", "states-3.data"]
 
 
 @pytest.mark.parametrize("synced", [True, False])

@@ -1,11 +1,9 @@
-"""The on-disk search: same results as in memory for any batches, its files, and planted defects."""
+"""The on-disk search: same results as in memory for any batches, and its files."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,14 +15,10 @@ from highwater.checker.engines.native import search, worker
 from highwater.checker.engines.native.code.program import Program
 from highwater.checker.engines.native.disk.code import BLOCK
 from highwater.checker.engines.native.disk.runs import DamagedError, Room, SortedRun, written_run
-from highwater.checker.engines.native.disk.visited import VisitedRuns
 from highwater.checker.engines.native.frontier import DataFile, Level
 from highwater.checker.engines.native.levels import NativeLevels
-from highwater.checker.engines.native.text.runtime import Runtime
-from highwater.checker.engines.native.worker import Worker
 from highwater.checker.engines.state_graph import Words
 from highwater.checker.scenarios.search import SearchOptions
-from highwater.model.language import Model
 from tests import models, zoo
 from tests.native.on_disk import assert_same, explored, on_disk, small_batches
 from tests.native.test_spill import full_after
@@ -204,67 +198,3 @@ def test_a_full_disk_ends_the_search_with_a_partial_result(
     assert found.trouble is not None
     assert "No space left on device" in found.trouble
     assert found.distinct_states < 39_619
-
-
-# --- planted defects ------------------------------------------------------------------------------
-
-
-def found_out(model: Model) -> bool:
-    """True if the search on disk raises an error or differs from the search in memory."""
-    expected = search(model, SearchOptions(workers=1))
-    try:
-        found = on_disk(model, slots=SMALL, workers=1, limit_states=5 * expected.distinct_states)
-    except InternalError:
-        return True
-    return (found.distinct_states, found.generated_states, found.premises) != (
-        expected.distinct_states,
-        expected.generated_states,
-        expected.premises,
-    )
-
-
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Model:
-    small_batches(monkeypatch)
-    return models.scenario_model("truncation/kip-101", max_records=1)
-
-
-TASKS, COLLECT = VisitedRuns._tasks, Worker.collect
-
-
-def judge_before_deduplication(self: Worker) -> None:
-    """Premises count states: a candidate that is judged each time it is found counts too often."""
-    COLLECT(self)
-    self["judging"] = 1
-
-
-def sieve_with(pattern: str, broken: str) -> Callable[[Runtime], str]:
-    honest = Runtime._sift
-
-    def holed(self: Runtime) -> str:
-        altered, count = re.subn(pattern, broken, honest(self))
-        assert count
-        return altered
-
-    return holed
-
-
-PLANTED: dict[str, tuple[object, str, Any]] = {
-    "a merge that leaves out a run": (
-        VisitedRuns,
-        "_tasks",
-        lambda self, table: [task for task in TASKS(self, table) if task[0] is not self.runs[-1]],
-    ),
-    "a sieve that keeps marked rows": (
-        Runtime,
-        "_sift",
-        sieve_with(r"icmp eq i64 (%\d)", r"icmp uge i64 \1"),
-    ),
-    "checks before deduplication": (Worker, "collect", judge_before_deduplication),
-}
-
-
-@pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_defect_is_detected(name: str, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(*PLANTED[name])
-    assert found_out(model)

@@ -113,16 +113,6 @@ def test_symmetry_saves_states_and_keeps_verdicts() -> None:
     ]
 
 
-def test_symmetry_of_brokers() -> None:
-    model = models.scenario_model("truncation/kip-101")
-    plain, reduced = (search(model, SearchOptions(symmetry=symmetry)) for symmetry in (False, True))
-    assert plain.distinct_states / 6 <= reduced.distinct_states < plain.distinct_states / 5
-    assert plain.depth == reduced.depth
-    assert {v.property: v.depth for v in plain.violations} == {
-        v.property: v.depth for v in reduced.violations
-    }
-
-
 def test_symmetry_is_refused_for_an_asymmetric_property() -> None:
     with pytest.raises(EngineError, match="first_leads"):
         search(zoo.counters(3, 9, zoo.first_leads), SearchOptions(symmetry=True))
