@@ -261,10 +261,6 @@ def test_an_invalid_step_property_is_refused(said: str, wrong: Any) -> None:
         Model(counting()(), step_properties=[wrong])
 
 
-
-
-
-
 def test_it_exists_where_its_rule_is_on(store: Path) -> None:
     path, mark = store / "store.py", '@step_property("example"'
     path.write_text(path.read_text().replace(mark, f'{mark}, rule="remembers"'))
@@ -281,5 +277,3 @@ def test_enabled_refers_to_the_state_before() -> None:
         return implies(before.n != after.n, enabled("up"))
 
     assert highwater.check(counting(step_properties=(up_was_possible,))).holds
-
-
