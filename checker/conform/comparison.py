@@ -25,7 +25,7 @@ from highwater.checker.conform.results import (
     Example,
     Key,
     Plain,
-    Selection,
+    Sample,
     by_fields,
     heading,
     lines_of_answer,
@@ -209,7 +209,7 @@ class KafkaComparison:
     def run(
         self,
         bridge: Bridge,
-        selection: Selection,
+        selection: Sample,
         progress: Callable[[ConformResult], None],
         stop: Callable[[], str | None],
     ) -> StatesResult:
