@@ -169,8 +169,6 @@ def test_warnings_are_repeated_in_a_second_check(tmp_path: Path, work: Counter[s
     assert checked(tmp_path, str(file)) == {**first, "warnings": []}
 
 
-
-
 # --- lazily traced models ---------------------------------------------------------------------------
 
 
