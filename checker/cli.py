@@ -102,10 +102,9 @@ class Commands(click.Group):
             _say_no_more()
             status = 128 + 13
         except OSError as wrong:
-            from highwater.checker.base.problems import missing_library
-
-            written = f"{wrong.filename or 'cannot write'}: {wrong.strerror or wrong}"
-            status = _refuse(missing_library(wrong) or written)
+            # Without an error number: a library cannot be loaded, for example with too little memory.
+            written = f"{wrong.filename or 'cannot write'}: {wrong.strerror}"
+            status = _refuse(str(wrong) if wrong.errno is None else written)
             _say_no_more()
         except MemoryError as wrong:
             status = _refuse(f"out of memory: {wrong or 'a limit of this process is reached'}")
@@ -122,16 +121,14 @@ class _ReaderLeftError(Exception):
 def _hidden_from_click() -> Iterator[None]:
     """While inside, raise other exceptions in place of two that click would report wrongly.
 
-    Click turns a closed pipe into status 1, and a truncated module (EOFError) into "interrupted".
+    Click turns a closed pipe into status 1, and an EOFError into "interrupted".
     """
     try:
         yield
     except BrokenPipeError:
         raise _ReaderLeftError from None
     except EOFError as wrong:
-        from highwater.checker.base.problems import module_cut_short
-
-        raise InputError(module_cut_short(wrong)) from wrong
+        raise InternalError(f"EOFError: {wrong}") from wrong
 
 
 def _say_no_more() -> None:

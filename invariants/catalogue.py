@@ -1,7 +1,8 @@
 """The catalogue of properties: one name has one meaning, in every protocol and in every replay of logs.
 
 A protocol's module in this package has the tuples INVARIANTS, STEP_PROPERTIES, LIVENESS and REACHABLE (reachability
-goals). A module ``inductive`` beside it has the helper invariants that are proved together with the invariants.
+goals), which ``definitions`` collects. A module ``inductive`` beside it has the helper invariants that are proved
+together with the invariants.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def stated(name: str) -> Stated:
         (*getattr(module, "STEP_PROPERTIES", ()), *protocol.step_properties),
         (*getattr(module, "LIVENESS", ()), *protocol.liveness),
         () if inductive is None else tuple(inductive.HELPERS.get(protocol.name, ())),
-        () if inductive is None else tuple(inductive.HELPER_STEPS.get(protocol.name, ())),
+        () if inductive is None else tuple(getattr(inductive, "HELPER_STEPS", {}).get(protocol.name, ())),
         (*getattr(module, "REACHABLE", ()), *protocol.reachable),
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from highwater.model.language import State, all_of, implies, invariant
-from highwater.model.language.step_properties import step_property
+from collections.abc import Iterator
+
+from highwater.invariants.definitions import defined
+from highwater.model.language import Invariant, State, StepProperty, all_of, implies, invariant, step_property
 from highwater.model.language.values import Truth
 from highwater.model.promise import Promise
 
@@ -18,13 +20,11 @@ def what_is_acknowledged_stays(m: Promise, s: State) -> Truth:
 
 
 @invariant("B6")
-def consumers_read_the_log(m: Promise, s: State) -> Truth:
+def consumers_read_the_log(m: Promise, s: State) -> Iterator[Truth]:
     """Every broker shows consumers a prefix of the committed log."""
-    return all_of(
-        (s.shown[b].length <= o) | ((s.log.length > o) & (s.shown[b].at(o) == s.log.at(o)))
-        for b in m.broker
-        for o in m.lengths[:-1]
-    )
+    for b in m.broker:
+        for o in m.lengths[:-1]:
+            yield ((s.shown[b].length <= o) | ((s.log.length > o) & (s.shown[b].at(o) == s.log.at(o))))
 
 
 @invariant("B1")
@@ -35,15 +35,13 @@ def the_log_is_in_order(m: Promise, s: State) -> Truth:
 
 
 @step_property("B6")
-def what_a_producer_was_told_stays(m: Promise, before: State, after: State) -> Truth:
+def what_a_producer_was_told_stays(m: Promise, before: State, after: State) -> Iterator[Truth]:
     """A record's status changes only from UNUSED to WRITTEN or PENDING, and from PENDING to ACKNOWLEDGED."""
-    kept = []
     for v in m.value:
         was, is_ = before.writes[v], after.writes[v]
-        kept.append((was == is_) | (was == "UNUSED") | ((was == "PENDING") & (is_ == "ACKNOWLEDGED")))
-        kept.append(implies((was == "UNUSED") & (was != is_), is_ != "ACKNOWLEDGED"))
-    return all_of(kept)
+        yield (was == is_) | (was == "UNUSED") | ((was == "PENDING") & (is_ == "ACKNOWLEDGED"))
+        yield implies((was == "UNUSED") & (was != is_), is_ != "ACKNOWLEDGED")
 
 
-INVARIANTS = (what_is_acknowledged_stays, consumers_read_the_log, the_log_is_in_order)
-STEP_PROPERTIES = (what_a_producer_was_told_stays,)
+INVARIANTS = defined(Invariant, __name__)
+STEP_PROPERTIES = defined(StepProperty, __name__)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from highwater.invariants import statements
+from highwater.invariants.definitions import defined, goals
 from highwater.model.language import (
+    Invariant,
+    Liveness,
     State,
+    StepProperty,
     all_of,
     always_eventually,
     any_of,
@@ -39,33 +43,29 @@ def both_support(m: Quorum, f: Number, leader: Number) -> bool:
 
 
 @statements.leader_completeness.seen("595.5, 595.7")
-def leader_completeness(m: Quorum, s: State) -> Truth:
+def leader_completeness(m: Quorum, s: State) -> Iterator[Truth]:
     """The leader of the latest epoch holds every committed record."""
-    return all_of(
-        statements.leader_completeness(
+    for v in m.voter:
+        yield statements.leader_completeness(
             m.leads(v, s.members[v])
             & all_of((s.members[v].epoch >= e) | s.elected[e].is_none for e in m.epoch)
             & ~s.committed.is_empty,
             _holds(s.members[v].log, s.committed, s.committed.length),
         )
-        for v in m.voter
-    )
 
 
 @invariant("595.4")
-def committed_records_are_on_a_majority(m: Quorum, s: State) -> Truth:
+def committed_records_are_on_a_majority(m: Quorum, s: State) -> Iterator[Truth]:
     """Each committed record is on a majority of the voters, so every electing majority has a voter with the record."""
-    return all_of(
-        implies(
+    for o in m.offsets:
+        yield implies(
             s.committed.length > o,
             total(logs.same_record(s.members[v].log, s.committed, o) for v in m.voter) >= m.majority,
         )
-        for o in m.offsets
-    )
 
 
 @invariant("595.6, B6")
-def hwm_is_committed(m: Quorum, s: State) -> Truth:
+def hwm_is_committed(m: Quorum, s: State) -> Iterator[Truth]:
     """Every record below a member's HWM is committed and in the member's log, and so is every record of a consumer.
 
     A member's state machine applies the records below its HWM.
@@ -73,9 +73,8 @@ def hwm_is_committed(m: Quorum, s: State) -> Truth:
     members = [
         (s.members[f], s.members[f].log.length if m.is_consumer(f) else s.members[f].hwm) for f in m.member
     ]
-    return all_of(
-        implies(member.hwm > UNKNOWN, _holds(member.log, s.committed, end)) for member, end in members
-    )
+    for member, end in members:
+        yield implies(member.hwm > UNKNOWN, _holds(member.log, s.committed, end))
 
 
 @statements.logs_match.seen("595.2")
@@ -96,124 +95,112 @@ def one_leader_per_epoch(m: Quorum, s: State) -> Truth:
 
 
 @statements.hwm_never_moves_back.seen("595.5")
-def hwm_never_moves_back(m: Quorum, s: State) -> Truth:
+def hwm_never_moves_back(m: Quorum, s: State) -> Iterator[Truth]:
     """No member's HWM moves back while its process runs.
 
     A new leader forgets its HWM until it can commit in its epoch. The HWM that it then learns is not below the
     forgotten one. A replica stops with an error if it receives an HWM below its own.
     """
-    return all_of(
-        implies(
+    for f in m.member:
+        yield implies(
             (s.members[f].hwm > UNKNOWN) & (s.members[f].peak > 0),
             statements.hwm_never_moves_back(s.members[f].peak, s.members[f].hwm),
         )
-        for f in m.member
-    )
 
 
 @invariant("595.5")
-def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Truth:
+def leaders_hwm_covers_earlier_epochs(m: Quorum, s: State) -> Iterator[Truth]:
     """A leader's HWM, once known, is past every committed record of earlier epochs.
 
     Clients read the HWM from leaders, so for clients the HWM does not move back after an election.
     """
-    return all_of(
-        implies(
-            m.leads(v, s.members[v])
-            & (s.members[v].hwm > UNKNOWN)
-            & (s.committed.length > o)
-            & (s.committed.at(o).epoch < s.members[v].epoch),
-            s.members[v].hwm > o,
-        )
-        for v in m.voter
-        for o in m.offsets
-    )
+    for v in m.voter:
+        for o in m.offsets:
+            yield implies(
+                m.leads(v, s.members[v])
+                & (s.members[v].hwm > UNKNOWN)
+                & (s.committed.length > o)
+                & (s.committed.at(o).epoch < s.members[v].epoch),
+                s.members[v].hwm > o,
+            )
 
 
 @invariant("595.2")
-def truncation_stays_above_hwm(m: Quorum, s: State) -> Truth:
+def truncation_stays_above_hwm(m: Quorum, s: State) -> Iterator[Truth]:
     """No response makes a member truncate below its HWM.
 
     A member that receives such a response would stop with an error.
     """
-    return all_of(
-        implies(
+    for f in m.member:
+        yield implies(
             s.responses[f].is_some
             & s.responses[f].value.diverging
             & (s.responses[f].value.epoch == s.members[f].epoch),
             logs.truncation_offset(s.members[f].log, s.responses[f].value.end_epoch, s.responses[f].value.end)
             >= s.members[f].hwm,
         )
-        for f in m.member
-    )
 
 
 @invariant("1166.2")
-def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Truth:
+def no_fetch_waits_while_there_are_records(m: Quorum, s: State) -> Iterator[Truth]:
     """A fetch stays parked only while the leader has no record for it."""
-    return all_of(
-        implies(
-            s.parked[f].is_some & (s.parked[f].value.leader == leader),
-            readable(m, f, s.members[leader]) <= s.parked[f].value.offset,
-        )
-        for f in m.member
-        for leader in m.voter
-    )
+    for f in m.member:
+        for leader in m.voter:
+            yield implies(
+                s.parked[f].is_some & (s.parked[f].value.leader == leader),
+                readable(m, f, s.members[leader]) <= s.parked[f].value.offset,
+            )
 
 
 @invariant("1166.2, 1166.3")
-def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Truth:
+def no_fetch_waits_while_its_hwm_is_behind(m: Quorum, s: State) -> Iterator[Truth]:
     """A fetch is parked only while the leader's HWM is not greater than the HWM in the fetch.
 
     Otherwise the sender learns of the leader's HWM up to 500 ms later, when the park timer fires. The property applies
     if sender and leader have version 18, and the sender knew at the time of the fetch that the version is finalised.
     """
-    return all_of(
-        implies(
-            s.parked[f].is_some
-            & (s.parked[f].value.leader == leader)
-            & (s.parked[f].value.epoch == s.members[f].epoch)
-            & (s.parked[f].value.told | (not m.p.finalised_late)),
-            s.members[leader].hwm <= s.members[f].hwm,
-        )
-        for f in m.member
-        for leader in m.voter
-        if both_support(m, f, leader)
-    )
+    for f in m.member:
+        for leader in m.voter:
+            if both_support(m, f, leader):
+                yield implies(
+                    s.parked[f].is_some
+                    & (s.parked[f].value.leader == leader)
+                    & (s.parked[f].value.epoch == s.members[f].epoch)
+                    & (s.parked[f].value.told | (not m.p.finalised_late)),
+                    s.members[leader].hwm <= s.members[f].hwm,
+                )
 
 
 @invariant("1166.2")
-def no_fetch_waits_while_its_log_diverges(m: Quorum, s: State) -> Truth:
+def no_fetch_waits_while_its_log_diverges(m: Quorum, s: State) -> Iterator[Truth]:
     """A fetch is parked only while its sender's log is a prefix of the leader's log.
 
     Otherwise the sender, which must truncate first, waits for the park timer.
     """
-    return all_of(
-        implies(
-            s.parked[f].is_some
-            & (s.parked[f].value.leader == leader)
-            & (s.parked[f].value.epoch == s.members[f].epoch)
-            & m.leads(leader, s.members[leader])
-            & (s.members[leader].epoch == s.members[f].epoch),
-            ~logs.diverges(
-                s.members[leader].log,
-                s.members[f].log.length,
-                logs.last_epoch(m.some_epoch, s.members[f].log),
-            ),
-        )
-        for f in m.member
-        for leader in m.voter
-    )
+    for f in m.member:
+        for leader in m.voter:
+            yield implies(
+                s.parked[f].is_some
+                & (s.parked[f].value.leader == leader)
+                & (s.parked[f].value.epoch == s.members[f].epoch)
+                & m.leads(leader, s.members[leader])
+                & (s.members[leader].epoch == s.members[f].epoch),
+                ~logs.diverges(
+                    s.members[leader].log,
+                    s.members[f].log.length,
+                    logs.last_epoch(m.some_epoch, s.members[f].log),
+                ),
+            )
 
 
 @invariant("1166.2, 1166.4")
-def answers_bring_news(m: Quorum, s: State) -> Truth:
+def answers_bring_news(m: Quorum, s: State) -> Iterator[Truth]:
     """A response has a record, a greater HWM or a truncation offset, unless the park timer sent it.
 
     Otherwise leader and member exchange fetches without effect in a busy loop.
     """
-    return all_of(
-        implies(
+    for f in m.member:
+        yield implies(
             s.responses[f].is_some
             & (s.responses[f].value.epoch == s.members[f].epoch)
             & ~s.responses[f].value.timed_out,
@@ -225,26 +212,22 @@ def answers_bring_news(m: Quorum, s: State) -> Truth:
                 )
             ),
         )
-        for f in m.member
-    )
 
 
 @step_property("996.1, 996.2", rule="votes_travel")
-def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> Truth:
+def leaders_with_a_majority_lead_on(m: Quorum, before: State, after: State) -> Iterator[Truth]:
     """A leader that a majority of the voters follows, itself included, keeps leading unless it restarts.
 
     A voter that was cut off and returns must not depose the leader. Some scenarios violate the property, because a
     voter grants a pre-vote if it has just started, or has not fetched from the leader yet.
     """
-    return all_of(
-        implies(
+    for v in m.voter:
+        yield implies(
             m.leads(v, before.members[v])
             & (after.budgets.restarts == before.budgets.restarts)
             & (total(_is_with(m, before, v, w) for w in m.voter) >= m.majority),
             m.leads(v, after.members[v]),
         )
-        for v in m.voter
-    )
 
 
 def _is_with(m: Quorum, s: State, leader: Number, v: Number) -> Truth:
@@ -254,39 +237,21 @@ def _is_with(m: Quorum, s: State, leader: Number, v: Number) -> Truth:
     return (follower.epoch == other.epoch) & (m.leads(v, follower) if int(v) == int(leader) else follows)
 
 
-INVARIANTS = (
-    leader_completeness,
-    committed_records_are_on_a_majority,
-    hwm_is_committed,
-    logs_match,
-    one_leader_per_epoch,
-    hwm_never_moves_back,
-    leaders_hwm_covers_earlier_epochs,
-    truncation_stays_above_hwm,
-    no_fetch_waits_while_there_are_records,
-    no_fetch_waits_while_its_hwm_is_behind,
-    no_fetch_waits_while_its_log_diverges,
-    answers_bring_news,
-)
-
-
 # --- fetches and their answers --------------------------------------------------------------------------------
 
 
 @step_property("1166.1", rule="fetch_carries_hwm", needs="finalised_late")
-def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Truth:
+def finalised_members_send_their_hwm(m: Quorum, before: State, after: State) -> Iterator[Truth]:
     """A fetch carries its sender's HWM if and only if the sender knows that version 18 is finalised.
 
     Exception: members of older versions and consumers may always leave out the HWM.
     """
-    kept = []
     for f in m.member:
         sent = after.requests[f].is_some & (before.requests[f] != after.requests[f])
         carries = after.requests[f].value.hwm.is_some
-        kept.append(implies(sent & carries, before.finalised[f]))
+        yield implies(sent & carries, before.finalised[f])
         if not m.is_older(f) and not m.is_consumer(f):
-            kept.append(implies(sent & before.finalised[f], carries))
-    return all_of(kept)
+            yield implies(sent & before.finalised[f], carries)
 
 
 def _is_answered(before: State, after: State, f: Number) -> Truth:
@@ -301,18 +266,16 @@ def _has_reason(after: State, f: Number) -> Truth:
 
 
 @step_property("1166.4")
-def fetches_without_hwm_wait_for_records(m: Quorum, before: State, after: State) -> Truth:
+def fetches_without_hwm_wait_for_records(m: Quorum, before: State, after: State) -> Iterator[Truth]:
     """On arrival, a fetch without an HWM is answered only with a record or a truncation offset.
 
     Its sender has an older version or is a consumer, so a greater HWM is no reason to answer it.
     """
-    kept = []
     for f in m.member:
         request, answer = before.requests[f], after.responses[f].value
         arrives = request.is_some & request.value.hwm.is_none & after.requests[f].is_none
         reason = answer.record.is_some | answer.diverging
-        kept.append(implies(arrives & _is_answered(before, after, f), reason))
-    return all_of(kept)
+        yield implies(arrives & _is_answered(before, after, f), reason)
 
 
 @step_property("1166.5", needs="consumers")
@@ -327,45 +290,31 @@ def consumers_are_answered_with_records(m: Quorum, before: State, after: State) 
 
 
 @step_property("1166.4", needs="older")
-def older_leaders_ignore_the_hwm_field(m: Quorum, before: State, after: State) -> Truth:
+def older_leaders_ignore_the_hwm_field(m: Quorum, before: State, after: State) -> Iterator[Truth]:
     """A leader below version 18 answers a fetch with a record, with a truncation offset, or by the park timer.
 
     It ignores the HWM field of the fetch.
     """
-    kept = []
     for f in m.member:
         epoch = after.responses[f].value.epoch
         older = any_of(
             (epoch == e) & after.elected[e].is_(v) for e in m.epoch for v in m.voter if m.is_older(v)
         )
-        kept.append(implies(_is_answered(before, after, f) & older, _has_reason(after, f)))
-    return all_of(kept)
+        yield implies(_is_answered(before, after, f) & older, _has_reason(after, f))
 
 
 @step_property("1166.4", rule="timer_answers_as_parked")
-def timers_answer_with_the_hwm_at_parking(m: Quorum, before: State, after: State) -> Truth:
+def timers_answer_with_the_hwm_at_parking(m: Quorum, before: State, after: State) -> Iterator[Truth]:
     """A parked fetch keeps the HWM that its leader had at parking.
 
     The park timer answers the fetch with this HWM and without a record.
     """
-    kept = []
     for f in m.member:
         old, new, sent = before.parked[f], after.parked[f], after.responses[f].value
         known = any_of((new.value.leader == v) & (new.value.answer == after.members[v].hwm) for v in m.voter)
-        kept.append(implies(new.is_some & (old != new), known))
+        yield implies(new.is_some & (old != new), known)
         ended = old.is_some & new.is_none & _is_answered(before, after, f) & sent.timed_out
-        kept.append(implies(ended, (sent.hwm == old.value.answer) & sent.record.is_none))
-    return all_of(kept)
-
-
-STEP_PROPERTIES = (
-    leaders_with_a_majority_lead_on,
-    finalised_members_send_their_hwm,
-    fetches_without_hwm_wait_for_records,
-    consumers_are_answered_with_records,
-    older_leaders_ignore_the_hwm_field,
-    timers_answer_with_the_hwm_at_parking,
-)
+        yield implies(ended, (sent.hwm == old.value.answer) & sent.record.is_none)
 
 
 # --- liveness -------------------------------------------------------------------------------------------------
@@ -450,15 +399,6 @@ def fetches_come_to_rest(m: Quorum, s: State) -> Truth:
         | (s.parked[f].is_some & (s.parked[f].value.epoch == s.members[f].epoch))
         for f in m.member
     )
-
-
-LIVENESS = (
-    hwm_comes_without_the_timer,
-    hwm_comes_to_older_without_the_timer,
-    hwm_comes_with_the_timer,
-    what_a_leader_has_is_committed,
-    fetches_come_to_rest,
-)
 
 
 # --- goals ----------------------------------------------------------------------------------------------------
@@ -627,18 +567,7 @@ def an_empty_drain_answers_a_fetch(m: Quorum, before: State, after: State) -> Tr
     )
 
 
-REACHABLE = (
-    a_voter_votes_for_an_equal_log,
-    a_voter_votes_for_a_longer_log,
-    a_voter_votes_for_a_later_epoch,
-    a_voter_votes_for_an_empty_log,
-    a_candidate_asks_for_a_vote,
-    a_pre_vote_is_won,
-    a_pre_vote_is_given_up,
-    a_member_hears_of_an_epoch,
-    a_member_hears_of_an_epoch_before_a_voter,
-    a_fetch_is_refused,
-    a_fetch_is_given_up,
-    a_member_learns_the_version,
-    an_empty_drain_answers_a_fetch,
-)
+INVARIANTS = defined(Invariant, __name__)
+STEP_PROPERTIES = defined(StepProperty, __name__)
+LIVENESS = defined(Liveness, __name__)
+REACHABLE = goals(__name__)

@@ -15,6 +15,7 @@ from typing import Any
 from highwater.model.language import all_of, any_of, implies, size
 from highwater.model.language.errors import first_paragraph
 from highwater.model.language.protocol import Invariant
+from highwater.model.language.step_properties import conjoined
 from highwater.model.language.values import Number, SetValue, StructValue, Truth
 
 
@@ -45,9 +46,11 @@ class Statement:
         """
 
         def mark(function: Callable[[Any, Any], Any]) -> Invariant:
+            holds = conjoined(function)
+
             @wraps(function)
             def stated(m: Any, s: Any) -> Any:
-                return function(m, s)
+                return holds(m, s)
 
             stated.__doc__ = self.function.__doc__
             return Invariant(self.name, stated, self.source if source is None else source, rule)
@@ -229,26 +232,3 @@ def one_proposal_is_under_way(under_way: Number) -> Truth:
 def acknowledged_has_copies(hwm: Number, offset: Number, copies: Number, min_isr: Number) -> Truth:
     """An acks=all record is acknowledged only below the leader's HWM, with copies on at least min ISR replicas."""
     return (hwm > offset) & (copies >= min_isr)
-
-
-STATEMENTS = (
-    leader_completeness,
-    electable_completeness,
-    committed_records_survive,
-    enough_are_electable,
-    consumers_read_consistently,
-    logs_match,
-    isr_within_replicas,
-    elr_within_replicas,
-    isr_members_are_eligible,
-    isr_and_elr_are_disjoint,
-    elr_only_under_min_isr,
-    one_leader_per_epoch,
-    hwm_never_moves_back,
-    leader_answers_in_its_epoch,
-    stale_epochs_are_refused,
-    proposals_name_fetched_epochs,
-    one_proposal_is_under_way,
-    acknowledged_has_copies,
-)
-"""All statements of this module."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from highwater.invariants import statements
+from highwater.invariants.definitions import defined, goals
 from highwater.model.language import (
+    Invariant,
+    Liveness,
     State,
+    StepProperty,
     all_of,
     always_eventually,
     any_of,
@@ -28,15 +32,13 @@ def former_requests_are_refused(m: ZooKeeperMode, s: State) -> Truth:
 
 
 @invariant("380.2")
-def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Truth:
+def replicas_are_stopped_by_their_own_requests(m: ZooKeeperMode, s: State) -> Iterator[Truth]:
     """A stopped replica was stopped by a request for the current generation of its broker, or for a later one.
 
     Otherwise no request starts the replica again, because the controller considers it running.
     """
-    return all_of(
-        implies(s.brokers[b].stopped_for.is_some, s.brokers[b].stopped_for.value >= s.brokers[b].epoch)
-        for b in m.broker
-    )
+    for b in m.broker:
+        yield implies(s.brokers[b].stopped_for.is_some, s.brokers[b].stopped_for.value >= s.brokers[b].epoch)
 
 
 @invariant("380.2")
@@ -52,12 +54,11 @@ def checkpoints_keep_every_partition(m: ZooKeeperMode, s: State) -> Truth:
 
 
 @invariant("380.2")
-def isr_members_keep_their_log(m: ZooKeeperMode, s: State) -> Truth:
+def isr_members_keep_their_log(m: ZooKeeperMode, s: State) -> Iterator[Truth]:
     """No late StopReplica deletes the log of an ISR member. Otherwise the member could be elected with an empty log."""
     isr = s.zookeeper.partition.isr
-    return all_of(
-        implies(isr.has(b) & (m.p.removals > s.budgets.removals), ~s.brokers[b].deleted) for b in m.broker
-    )
+    for b in m.broker:
+        yield implies(isr.has(b) & (m.p.removals > s.budgets.removals), ~s.brokers[b].deleted)
 
 
 @invariant("380.3")
@@ -67,19 +68,17 @@ def former_shutdowns_take_no_leadership(m: ZooKeeperMode, s: State) -> Truth:
 
 
 @invariant("380.3")
-def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Truth:
+def only_who_asked_is_shut_down(m: ZooKeeperMode, s: State) -> Iterator[Truth]:
     """The active controller considers a broker shutting down only if its current generation requested the shutdown.
 
     Until such a broker has failed and returned, the controller does not elect it.
     """
     me = s.controllers[s.zookeeper.controller]
-    return all_of(
-        implies(
+    for b in m.broker:
+        yield implies(
             me.shutting_down.has(b) & m.is_up(s.brokers[b]) & me.registrations[b].is_(s.brokers[b].epoch),
             s.brokers[b].status == "SHUTTING_DOWN",
         )
-        for b in m.broker
-    )
 
 
 @invariant("ZK1, ZK2")
@@ -97,18 +96,16 @@ def one_leader_per_epoch(m: ZooKeeperMode, s: State) -> Truth:
 
 
 @invariant("380.4")
-def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Truth:
+def one_generation_per_leader_epoch(m: ZooKeeperMode, s: State) -> Iterator[Truth]:
     """A restarted broker does not lead in a leader epoch in which its former process led.
 
     The restarted broker may have lost records that followers have. The leader epoch cannot distinguish the two logs.
     """
-    return all_of(
-        implies(
+    for b in m.broker:
+        yield implies(
             m.leads(b, s.brokers[b]) & s.brokers[b].led_formerly.is_some,
             s.brokers[b].leader_epoch.value > s.brokers[b].led_formerly.value,
         )
-        for b in m.broker
-    )
 
 
 @invariant("ZK4")
@@ -122,33 +119,15 @@ def the_active_controller_decides(m: ZooKeeperMode, s: State) -> Truth:
 
 
 @invariant("ZK2, ZK4")
-def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Truth:
+def nobody_is_ahead_of_zookeeper(m: ZooKeeperMode, s: State) -> Iterator[Truth]:
     """No broker is in a later leader epoch than ZooKeeper's partition; in the same epoch both have the same leader."""
     p = s.zookeeper.partition
-    return all_of(
-        implies(
+    for b in m.broker:
+        yield implies(
             s.brokers[b].leader_epoch.is_some,
             (s.brokers[b].leader_epoch.value < p.leader_epoch)
             | (s.brokers[b].leader_epoch.is_(p.leader_epoch) & (s.brokers[b].leader == p.leader)),
         )
-        for b in m.broker
-    )
-
-
-INVARIANTS = (
-    former_requests_are_refused,
-    replicas_are_stopped_by_their_own_requests,
-    checkpoints_keep_every_partition,
-    isr_members_keep_their_log,
-    former_shutdowns_take_no_leadership,
-    only_who_asked_is_shut_down,
-    epochs_never_go_back,
-    one_leader_per_epoch,
-    one_generation_per_leader_epoch,
-    the_active_controller_decides,
-    nobody_is_ahead_of_zookeeper,
-)
-"""The invariants."""
 
 
 # --- steps ----------------------------------------------------------------------------------------------------
@@ -250,54 +229,20 @@ def joining_replicas_follow_their_leader(m: ZooKeeperMode, before: State, after:
     return implies(~joining.is_empty, all_of(follows))
 
 
-def _runs_on(m: ZooKeeperMode, before: State, after: State, b: Number) -> Truth:
-    return m.is_up(before.brokers[b]) & m.is_up(after.brokers[b])
-
-
 @step_property("380.3", needs="controlled_shutdowns")
-def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Truth:
+def current_shutdown_requests_are_granted(m: ZooKeeperMode, before: State, after: State) -> Iterator[Truth]:
     """The active controller grants a ControlledShutdown if the request's broker epoch is not below the known one.
 
     The controller must know the broker's registration. It also grants a request of a version without a broker epoch.
     """
     me, then = in_office(before, after)
-    kept = []
     for b in m.broker:
         old, known = before.shutdown_requests[b], me.registrations[b]
         older = bool(m.p.older_brokers >> int(b) & 1)
         fits = known.is_some & (as_bool(older) | (old.value.broker_epoch >= known.value))
         taken = old.is_some & after.shutdown_requests[b].is_none & me.active
         to_it = old.value.recipient == after.zookeeper.controller
-        kept.append(implies(taken & to_it & fits, then.shutting_down.has(b)))
-    return all_of(kept)
-
-
-@step_property("ZK2", rule="leader_epoch_check")
-def replicas_move_to_later_epochs_only(m: ZooKeeperMode, before: State, after: State) -> Truth:
-    """A replica that has a leader epoch moves only to later epochs, while its broker runs.
-
-    A stopped replica starts only with a later epoch. A replica whose log a StopReplica deletes loses its leader epoch.
-    """
-    kept = []
-    for b in m.broker:
-        old, new = before.brokers[b], after.brokers[b]
-        moved = (old.leader_epoch != new.leader_epoch) | (old.leader != new.leader)
-        starts = old.stopped_for.is_some & new.stopped_for.is_none
-        later = new.leader_epoch.is_some & (old.leader_epoch.value < new.leader_epoch.value)
-        known = _runs_on(m, before, after, b) & old.leader_epoch.is_some
-        deleted = new.leader_epoch.is_none & new.deleted if m.p.removals else False
-        kept.append(implies(known & (moved | starts) & ~as_bool(deleted), later))
-    return all_of(kept)
-
-
-STEP_PROPERTIES = (
-    isr_members_leave_by_failure_or_shutdown,
-    elected_leaders_were_in_the_isr,
-    live_leaders_lead_on,
-    joining_replicas_follow_their_leader,
-    current_shutdown_requests_are_granted,
-    replicas_move_to_later_epochs_only,
-)
+        yield implies(taken & to_it & fits, then.shutting_down.has(b))
 
 
 # --- liveness -------------------------------------------------------------------------------------------------
@@ -362,15 +307,6 @@ def a_live_isr_member_leads(m: ZooKeeperMode, s: State) -> Truth:
 def sessions_come_back(m: ZooKeeperMode, s: State) -> Truth:
     """Every running broker is eventually registered and knows its broker epoch."""
     return all_of((s.brokers[b].status != "RUNNING") | _is_live(m, s, b) for b in m.broker)
-
-
-LIVENESS = (
-    live_brokers_hear_what_was_decided,
-    live_brokers_know_the_leader,
-    a_live_isr_member_leads,
-    sessions_come_back,
-)
-"""The liveness properties."""
 
 
 # --- goals ----------------------------------------------------------------------------------------------------
@@ -491,13 +427,7 @@ def a_broker_asks_the_next_controller(m: ZooKeeperMode, before: State, after: St
     )
 
 
-REACHABLE = (
-    a_former_controllers_request_is_overtaken,
-    a_later_controllers_request_is_overtaken,
-    a_former_generations_request_is_overtaken,
-    a_late_copy_is_overtaken,
-    a_replica_is_taken_away,
-    a_former_controller_resigns,
-    a_former_controller_takes_a_shutdown,
-    a_broker_asks_the_next_controller,
-)
+INVARIANTS = defined(Invariant, __name__)
+STEP_PROPERTIES = defined(StepProperty, __name__)
+LIVENESS = defined(Liveness, __name__)
+REACHABLE = goals(__name__)

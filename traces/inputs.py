@@ -32,7 +32,6 @@ _FORMATTED = "bootstrap.checkpoint"
 """A snapshot that ``kafka-storage format`` writes into a data directory. It belongs to no log."""
 MAX_FILES = 100_000
 """The most files below a given directory; more are an error."""
-_HEAD = 1 << 16
 _METADATA = {
     metadata_log.SEGMENT: METADATA_LOG,
     metadata_log.SNAPSHOT: METADATA_LOG,
@@ -95,11 +94,10 @@ def kind_of(file: Path) -> str | None:
 
     Raises TraceError if the file cannot be read, or is a damaged compressed file that is not recognized.
     """
-    known = metadata_log.recognise(file)
-    if known is not None:
-        return _METADATA[known]
     with Source(file) as source:
-        kind = _kind_of_head(source.read(_HEAD))
+        head = source.read(metadata_log.LOOKED_AT)
+    known = metadata_log.known_by(file, head)
+    kind = _kind_of_head(head) if known is None else _METADATA[known.kind]
     if kind is None and source.damage is not None:
         raise source.damage
     return kind

@@ -16,6 +16,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from msgspec import ValidationError
+
 from highwater.errors import HighwaterError
 
 
@@ -390,6 +392,18 @@ def _gunzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
                 yield chunk
     except zlib.error as wrong:
         raise DamagedFileError(path, None, None, f"the compressed file is damaged: {wrong}") from None
+
+
+_MISSING = "Object missing required field "
+
+
+def mismatch(wrong: ValidationError, outer: str = "") -> tuple[str | None, str]:
+    """The field's path and the message of an error of msgspec; ``outer`` is the path of the converted value."""
+    message, _, at = str(wrong).partition(" - at `$")
+    where = f"{outer}.{at.strip('.`')}".strip(".")
+    if message.startswith(_MISSING):
+        where, message = f"{where}.{message[len(_MISSING) :].strip('`')}".strip("."), "missing"
+    return where or None, printable(message[:1].lower() + message[1:])
 
 
 def parse(path: Path, number: int, line: bytes) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from highwater.traces.messages.raft_replay import replay_raft
 from highwater.traces.messages.request_replay import RequestsBeside
 from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
+from highwater.traces.metadata.reporting import Watch
 from highwater.traces.operations.replay import replay_recording
 from highwater.traces.reading import DamagedFileError, TraceError, damage_of
 from highwater.traces.reports.findings import Doubt, Finding
-from highwater.traces.reports.observed import Course, Courses, PartitionChange
+from highwater.traces.reports.observed import Course, Courses
 from highwater.traces.reports.report import Report
 from highwater.traces.runs.replay import RunHistory, replay_run
 
@@ -53,7 +53,7 @@ def _replay_cluster(
     histories = Histories(keep_deleted=small or beside) if timelines else None
     courses = _follow(log, found, report, profile, rules, requests, histories, progress)
     if requests is not None and not report.interrupted:
-        requests.judge(open_metadata_log(found.path), report)
+        requests.judge(report)
     if histories is not None:
         report.timelines |= histories.timelines(histories.names if small else _mentioned(report))
     if requests is not None and timelines and not report.interrupted:
@@ -78,15 +78,22 @@ def _follow(
     Returns a function from a partition's name to the HWM and LEO of its replicas over time. The function returns an
     empty list without ``histories``, or if there are no brokers' logs.
     """
+    watch = Watch(histories=histories)
+    if requests is not None:
+        index = requests.index
+        watch = Watch([index.change], [index.setting], [index.record], histories)
     if not found.broker_logs and not found.data_dumps:
-        replay_metadata(log, report, profile, rules, _watch([], requests, None, histories), progress)
+        replay_metadata(log, report, profile, rules, watch, progress)
         return lambda name: []
     courses = Courses() if histories is not None else None
     watermarks = Watermarks([read_broker_log(file) for file in found.broker_logs], courses=courses)
     notes: list[str] = []
     data = DataLogs(log for file in found.data_dumps for log in read_data_dump(file, notes))
-    changed = [watermarks.change, data.change]
-    watch = _watch(changed, requests, watermarks.setting_changed, histories)
+    watch = replace(
+        watch,
+        on_change=[watermarks.change, data.change, *watch.on_change],
+        on_setting=[watermarks.setting, *watch.on_setting],
+    )
     min_isr = replay_metadata(log, report, profile, rules, watch, progress)
     findings = watermarks.finish(min_isr)
     _mark_complete(report, watermarks.complete)
@@ -108,29 +115,6 @@ def _follow(
         report.figures["dumps of data segments"] = len(found.data_dumps)
         report.figures["elections held against logs"] = data.judged
     return lambda name: [] if courses is None else courses.of(name, watermarks.utc_offset_ms)
-
-
-def _watch(
-    changed: Sequence[Callable[[PartitionChange], None]],
-    requests: RequestsBeside | None,
-    on_setting: Callable[[str | None], None] | None,
-    histories: Histories | None,
-) -> Watch:
-    """A Watch that passes each change of a partition to each of ``changed``, and then to ``requests``.
-
-    ``requests`` also gets the changes of settings that apply to a partition.
-    """
-    if requests is not None:
-        changed = [*changed, requests.change]
-    if not changed:
-        return replace(NOBODY, histories=histories)
-
-    def change(change: PartitionChange) -> None:
-        for listener in changed:
-            listener(change)
-
-    setting = None if requests is None else requests.setting
-    return Watch(every_partition, change, on_setting, setting, histories)
 
 
 def _mark_complete(report: Report, complete: Mapping[tuple[str, int], Mapping[str, int]]) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from highwater.errors import HighwaterError
@@ -82,66 +82,13 @@ def interruption(ask: Callable[[], None]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# A library that cannot be loaded is an error with the library's name, not an internal error.
-
-PACKAGES = {
-    "cramjam": "cramjam",
-    "crc32c": "crc32c",
-    "hypothesis": "hypothesis",
-    "llvmlite": "llvmlite",
-    "msgspec": "msgspec",
-    "networkx": "networkx",
-    "numpy": "numpy",
-    "pandas": "pandas",
-    "prometheus_client": "prometheus-client",
-    "pyarrow": "pyarrow",
-    "pyspark": "pyspark",
-    "rich": "rich",
-    "scipy": "scipy",
-    "werkzeug": "werkzeug",
-    "z3": "z3-solver",
-}
-"""The name of each library's package, by the name of its module."""
-_LONGEST = 300
+_PACKAGES = {"prometheus_client": "prometheus-client", "z3": "z3-solver"}
+"""The name of a package, by the name of its module, if they differ."""
 
 
 def missing_library(wrong: BaseException) -> str | None:
-    """One line about a library that cannot be loaded; None if the error has another cause.
-
-    A missing package raises ModuleNotFoundError. A damaged package raises any error during its import, or an OSError
-    without ``errno`` in its loader.
-    """
-    if isinstance(wrong, ModuleNotFoundError) and wrong.name is not None:
-        name = wrong.name.partition(".")[0]
-        if name in PACKAGES:
-            return f"the package {PACKAGES[name]} is not installed: {wrong}"
+    """One line about a package that cannot be imported; None if the error has another cause."""
+    name = (wrong.name or "").partition(".")[0] if isinstance(wrong, ImportError) else ""
+    if name in ("", "highwater"):
         return None
-    frames = list(_frames(wrong.__traceback__))
-    loading = isinstance(wrong, OSError) and wrong.errno is None
-    for number, frame in enumerate(frames):
-        name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        importing = frame.f_code.co_name == "<module>"
-        last = number == len(frames) - 1
-        if name in PACKAGES and (importing or isinstance(wrong, ImportError) or (loading and last)):
-            return f"the library {PACKAGES[name]} cannot be loaded: {str(wrong)[:_LONGEST] or type(wrong).__name__}"
-    return None
-
-
-def module_cut_short(wrong: EOFError) -> str:
-    """One line about an EOFError; it names the ``.pyc`` file if a truncated one was being loaded.
-
-    Python leaves truncated ``.pyc`` files when the disk is full.
-    """
-    places = [frame.f_locals.get("bytecode_path") for frame in _frames(wrong.__traceback__)]
-    named = [str(place) for place in places if place]
-    if named:
-        return f"{named[-1]}: a compiled module of Python's that is cut short, as a full disk leaves it: remove it"
-    return f"something that is read ends too early: {str(wrong)[:_LONGEST]}"
-
-
-def _frames(trace: TracebackType | None) -> list[FrameType]:
-    found = []
-    while trace is not None:
-        found.append(trace.tb_frame)
-        trace = trace.tb_next
-    return found
+    return f"the package {_PACKAGES.get(name, name)} cannot be imported: {wrong}"

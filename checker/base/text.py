@@ -98,6 +98,12 @@ def say(type: Type, value: Any, *, brief: bool = False) -> str:
     return str(value)
 
 
+def change(type: Type, path: str, values: tuple[Any, Any]) -> str:
+    """A change of the value at a path of a state: ``isr {0,1} → {0}``. ``values`` are the values before and after."""
+    inner = at(type, path)
+    return f"{path} {say(inner, values[0])} → {say(inner, values[1])}"
+
+
 def _message(type: Struct, value: Any) -> str:
     return f"{type.name}({fields(type, value)})" if type.fields else type.name
 

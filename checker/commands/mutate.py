@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import click
 
-from highwater.checker.base.files import JsonOutput, refuse_unwritable
+from highwater.checker.base.files import JsonOutput
 from highwater.checker.base.problems import InputError, Status
 from highwater.checker.base.text import width
 from highwater.checker.commands import options
 from highwater.checker.comparing.mutation import report
 from highwater.checker.comparing.mutation.examining import NOT_COMPARED, SURVIVED
 from highwater.checker.comparing.mutation.run import Findings, MutationRun
+from highwater.checker.runner.kept import Reuse
 from highwater.checker.runner.one import LiveLine
 from highwater.checker.scenarios import scenario_files
 
@@ -32,7 +32,7 @@ from highwater.checker.scenarios import scenario_files
     help="Explore the nearest N states of a scenario.",
 )
 @click.option("--liveness/--no-liveness", default=True, help="Whether to check liveness properties.")
-@click.option("--keep", metavar="FILE", help="Save results in FILE, and reuse those it has.")
+@options.fresh_option
 @options.allow_code_option
 @options.workers_option
 @options.memory_option
@@ -45,7 +45,7 @@ def mutate(
     only: tuple[str, ...],
     limit_states: int,
     liveness: bool,
-    keep: str | None,
+    fresh: bool,
     workers: int | None,
     memory_bytes: int | None,
     json_file: str | None,
@@ -61,8 +61,6 @@ def mutate(
     skipped, 130 interrupted.
     """
     output = JsonOutput(json_file)
-    if keep is not None:
-        refuse_unwritable("--keep", keep)
     chosen = (
         [scenario_files.find(n) for n in scenario_files.expanded(names)]
         if names
@@ -76,7 +74,7 @@ def mutate(
         liveness=liveness,
         processes=min(len(chosen), workers or len(os.sched_getaffinity(0))),
         memory_bytes=memory_bytes,
-        keep=None if keep is None else Path(keep),
+        reuse=Reuse.unless(fresh) is Reuse.REUSE,
         progress=live,
     )
     found = run.run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -15,6 +15,7 @@ from highwater.checker.base.problems import InputError, Status, interruption, wo
 from highwater.checker.base.text import width
 from highwater.checker.commands.options import json_option, quiet_option, rule_option, spark_master_option
 from highwater.checker.engines import by_name as engines
+from highwater.checker.runner.one import LiveLine
 from highwater.checker.scenarios.request import Overrides
 from highwater.checker.scenarios.search import EngineError
 from highwater.model.language.errors import LanguageError
@@ -114,16 +115,16 @@ def replay(
     _refuse_by_engine(engine, spark_master, out, page)
     reports: list[Report] = []
     histories: list[RunHistory] = []
+    live = LiveLine(quiet=quiet or not sys.stderr.isatty())
     interrupted, skipped, damaged = False, list[str](), list[DamagedFileError]()
     try:
         found = inputs(paths)
         skipped, damaged = found.skipped, found.damaged
         if engine == "spark":
-            replayed = _on_spark(found.found, profile, switched, spark_master, out, quiet)
+            replayed = _on_spark(found.found, profile, switched, spark_master, out, live)
         else:
-            progress = None if quiet else _progress()
             keep = histories if page is not None and all(i.kind == RUN for i in found.found) else None
-            replayed = _each(found.found, profile, switched, progress, page is not None, keep, damaged)
+            replayed = _each(found.found, profile, switched, live, page is not None, keep, damaged)
         for report in replayed:
             reports.append(report)
             if report.interrupted:
@@ -131,11 +132,11 @@ def replay(
     except KeyboardInterrupt:
         interrupted = True
     except (TraceError, LanguageError, InputError) as wrong:
-        _clear()
+        live.end()
         if reports:
             _end(reports, output, page, histories, quiet, fail_on)
         raise InputError(printable(wrong, 1000)) from None
-    _clear()
+    live.end()
     return _end(reports, output, page, histories, quiet, fail_on, skipped, interrupted, damaged)
 
 
@@ -143,7 +144,7 @@ def _each(
     found: Sequence[Input],
     profile: str | None,
     rules: Mapping[str, bool],
-    progress: Callable[[Report], None] | None,
+    live: LiveLine,
     timelines: bool,
     histories: list[RunHistory] | None,
     damaged: list[DamagedFileError],
@@ -157,7 +158,9 @@ def _each(
     for one in found:
         history = None if histories is None else RunHistory()
         try:
-            report = replay_input(one, profile, rules, progress, timelines, history)
+            report = replay_input(
+                one, profile, rules, lambda report: live.show(_progress(report)), timelines, history
+            )
         except DamagedFileError as wrong:
             damaged.append(wrong)
             continue
@@ -199,7 +202,7 @@ def _on_spark(
     switched: Mapping[str, bool],
     master: str | None,
     out: Path | None,
-    quiet: bool,
+    live: LiveLine,
 ) -> Iterator[Report]:
     """The Spark engine's report of each input. The first Ctrl-C ends the jobs, then raises KeyboardInterrupt."""
     asked = engines.spark_options(master, None, False, 1)
@@ -210,18 +213,13 @@ def _on_spark(
         raise InputError(f"--out {out}: the directory is not empty")
     interrupted = threading.Event()
     with interruption(interrupted.set):
-        show = _shown if sys.stderr.isatty() and not quiet else None
-        engine = SparkReplay(session(asked.master), profile, switched, show, interrupted.is_set)
+        engine = SparkReplay(session(asked.master), profile, switched, live.show, interrupted.is_set)
         try:
             yield from engine.replay(found, None if out is None else str(out.absolute()))
         except ReplayInterrupted:
             raise KeyboardInterrupt from None
         except EngineError as wrong:
             raise InputError(str(wrong)) from None
-
-
-def _shown(text: str) -> None:
-    click.echo(f"\r\x1b[K{printable(text, 110)}", nl=False, err=True)
 
 
 def _print(report: Report, output: JsonOutput) -> None:
@@ -313,26 +311,14 @@ def _status(report: Report, fail_on: str) -> Status:
     return Status.INCONCLUSIVE if report.doubts else Status.OK
 
 
-def _progress() -> Callable[[Report], None] | None:
-    """A function that shows the progress of a replay on the terminal; None if there is no terminal."""
-    if not sys.stderr.isatty():
-        return None
-
-    def show(report: Report) -> None:
-        found = sum(report.findings_count.values())
-        part = report.bytes_read / report.bytes_total if report.bytes_total else 0.0
-        done = f"{part:.0%}, " if part else ""
-        left = f", {report.seconds * (1 - part) / part:,.0f} s left" if part and report.seconds > 2 else ""
-        rate = f", {report.records / report.seconds:,.0f} a second" if report.seconds else ""
-        text = (
-            f"{Path(report.input).name}: {done}{count(report.records or report.operations, 'record')}{rate}{left}, "
-            f"{report.unexplained_count:,} not conforming, {count(found, 'violation')}"
-        )
-        _shown(text)
-
-    return show
-
-
-def _clear() -> None:
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", nl=False, err=True)
+def _progress(report: Report) -> str:
+    """The line of progress of a replay."""
+    found = sum(report.findings_count.values())
+    part = report.bytes_read / report.bytes_total if report.bytes_total else 0.0
+    done = f"{part:.0%}, " if part else ""
+    left = f", {report.seconds * (1 - part) / part:,.0f} s left" if part and report.seconds > 2 else ""
+    rate = f", {report.records / report.seconds:,.0f} a second" if report.seconds else ""
+    return (
+        f"{Path(report.input).name}: {done}{count(report.records or report.operations, 'record')}{rate}{left}, "
+        f"{report.unexplained_count:,} not conforming, {count(found, 'violation')}"
+    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 import click
@@ -61,21 +59,19 @@ def _scenario(entry: Entry) -> Iterator[str]:
     held = held if entry["properties"] or not entry["goals"] else "every goal is reached"
     counts = [f"{promise[key]:,} {word}" for key, word in _COUNTS.items() if promise[key] is not None]
     yield f"  expected: {', '.join([held, *counts])}"
+    parameters = [
+        (p["name"], str(p["value"]), f"{p['low']} to {p['high']}: {p['meaning']}")
+        for p in entry["parameters"]
+    ]
+    yield from _section("parameters", parameters)
     yield from _section(
-        "parameters",
-        (
-            (p["name"], str(p["value"]), f"{p['low']} to {p['high']}: {p['meaning']}")
-            for p in entry["parameters"]
-        ),
+        "rules", [(r["name"], "on" if r["on"] else "off", _sourced(r)) for r in entry["rules"]]
     )
-    yield from _section(
-        "rules", ((r["name"], "on" if r["on"] else "off", _sourced(r, "sentence")) for r in entry["rules"])
-    )
-    properties = [(i["name"], _sourced(i, "meaning")) for i in entry["properties"]]
+    properties = _named(entry["properties"])
     if entry["deadlock"]:
         properties.append((DEADLOCK, DEADLOCK_MEANING))
     yield from _section("properties", properties)
-    yield from _section("goals", ((g["name"], _sourced(g, "meaning")) for g in entry["goals"]))
+    yield from _section("goals", _named(entry["goals"]))
     yield ""
     yield "  " + Checked.from_json(entry).sentence
 
@@ -86,40 +82,31 @@ _COUNTS = {"distinct_states": "states", "depth": "levels"}
 def _protocol(entry: Entry) -> Iterator[str]:
     yield click.style(entry["name"], bold=True)
     yield f"  {entry['meaning']}"
-    yield from _section(
-        "state, with default parameters",
-        (
-            (f["name"], f["type"], _ABSENT + f["meaning"] if f["absent"] else f["meaning"])
-            for f in entry["state"]
-        ),
-    )
-    yield from _section(
-        "parameters",
-        ((p["name"], f"{p['low']} to {p['high']}", p["meaning"]) for p in entry["parameters"]),
-    )
-    yield from _section("profiles", ((p["name"], p["meaning"]) for p in entry["profiles"]))
-    yield from _section("rules", ((r["name"], _sourced(r, "sentence")) for r in entry["rules"]))
-    yield from _section("invariants", ((i["name"], _sourced(i, "meaning")) for i in entry["invariants"]))
-    yield from _section(
-        "properties of steps", ((p["name"], _sourced(p, "meaning")) for p in entry["step_properties"])
-    )
-    yield from _section("liveness", ((p["name"], _sourced(p, "meaning")) for p in entry["liveness"]))
-    for title, kind in _ONLY_NAMED.items():
-        yield from _section(title, ((p["name"], _sourced(p, "meaning")) for p in entry[kind]))
-    yield from _section("actions", ((_call(a), _sourced(a, "meaning")) for a in entry["actions"]))
-    yield from _section("scenarios", ((name,) for name in entry["scenarios"]))
+    state = [(f["name"], f["type"], _ABSENT * f["absent"] + f["meaning"]) for f in entry["state"]]
+    yield from _section("state, with default parameters", state)
+    parameters = [(p["name"], f"{p['low']} to {p['high']}", p["meaning"]) for p in entry["parameters"]]
+    yield from _section("parameters", parameters)
+    yield from _section("profiles", [(p["name"], p["meaning"]) for p in entry["profiles"]])
+    for title, kind in _KINDS.items():
+        yield from _section(title, _named(entry[kind]))
+    yield from _section("actions", [(_call(a), _sourced(a)) for a in entry["actions"]])
+    yield from _section("scenarios", [(name,) for name in entry["scenarios"]])
 
 
 _ABSENT = "(with other rules or parameters) "
-_ONLY_NAMED = {
+_KINDS = {
+    "rules": "rules",
+    "invariants": "invariants",
+    "properties of steps": "step_properties",
+    "liveness": "liveness",
     "helper properties": "helpers",
     "reachability goals": "reachable",
 }
-"""Kinds of a protocol's properties that a scenario checks only if it names them, by title."""
+"""Kinds of a protocol's rules and properties, by title."""
 
 
 def _rule(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, entry["name"], "sentence")
+    yield from _head(entry, entry["name"])
     if entry["profiles"]:
         yield f"  on in: {', '.join(entry['profiles'])}"
 
@@ -137,7 +124,7 @@ def _parameter(entry: Entry) -> Iterator[str]:
 
 
 def _invariant(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, entry["name"], "meaning")
+    yield from _head(entry, entry["name"])
     yield from _askers(entry)
 
 
@@ -157,7 +144,7 @@ _ROLES = {
 
 
 def _goal(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, entry["name"], "meaning")
+    yield from _head(entry, entry["name"])
     yield from _section("expected to be reached in", ((name,) for name in entry["expected_in"]))
 
 
@@ -176,7 +163,7 @@ def _deadlock(entry: Entry) -> Iterator[str]:
 
 
 def _liveness(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, entry["name"], "meaning")
+    yield from _head(entry, entry["name"])
     each = "".join(f", for each {p} of {domain}" for p, domain in entry["parameters"].items())
     yield f"  says: {entry['says']}{each}"
     yield from _section("fair", ((fairness,) for fairness in entry["fair"]))
@@ -184,7 +171,7 @@ def _liveness(entry: Entry) -> Iterator[str]:
 
 
 def _action(entry: Entry) -> Iterator[str]:
-    yield from _head(entry, _call(entry), "meaning")
+    yield from _head(entry, _call(entry))
     if entry["says"]:
         yield f"  said as: {entry['says']}"
     everywhere = max((len(g["profiles"]) for g in entry["guards"]), default=0)
@@ -197,20 +184,28 @@ def _action(entry: Entry) -> Iterator[str]:
     )
 
 
-def _head(entry: Entry, name: str, text: str) -> Iterator[str]:
+def _head(entry: Entry, name: str) -> Iterator[str]:
     needs = f", exists where the rule {entry['rule']} is on" if entry.get("rule") else ""
     yield click.style(name, bold=True)
     kind = f"reachability goal, of {entry['of']}," if entry["kind"] == "goal" else entry["kind"]
     yield f"  {kind} of {entry['protocol']}, source {entry['source'] or 'not given'}{needs}"
-    yield f"  {entry[text]}"
+    yield f"  {_text(entry)}"
 
 
 def _call(action: Entry) -> str:
     return f"{action['name']}({', '.join(action['parameters'])})"
 
 
-def _sourced(entry: Entry, text: str) -> str:
-    return f"{entry[text]} ({entry['source']})" if entry["source"] else entry[text]
+def _named(entries: Iterable[Entry]) -> list[tuple[str, ...]]:
+    return [(entry["name"], _sourced(entry)) for entry in entries]
+
+
+def _sourced(entry: Entry) -> str:
+    return f"{_text(entry)} ({entry['source']})" if entry["source"] else _text(entry)
+
+
+def _text(entry: Entry) -> str:
+    return str(entry.get("sentence") or entry["meaning"])
 
 
 def _section(title: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -221,138 +216,48 @@ def _section(title: str, rows: Iterable[Sequence[str]]) -> Iterator[str]:
         yield from terminal.columns(rows, "  ", terminal.width())
 
 
-WIDEST = 100
-"""The longest line, in columns, on a terminal of any width."""
-
-
 def number_lines(entry: Entry) -> Iterator[str]:
     """The lines for a rulebook number: statement, reason and proposal, then the parts of the model that refer to it."""
-    yield from _title(entry["name"], entry["title"])
-    yield from _text("", entry["states"])
-    yield ""
-    yield from _text("why", entry["why"])
+    yield from _title(entry)
+    yield f"  {entry['states']}"
+    yield from ("", f"  why: {entry['why']}")
     if entry["beyond"]:
-        yield ""
-        yield from _text("beyond the proposal's letter", entry["beyond"])
+        yield from ("", f"  beyond the proposal's letter: {entry['beyond']}")
     for sentence in entry["sentences"]:
         if sentence["status"] != FAITHFUL:
-            yield ""
-            yield from _text(sentence["status"], sentence["says"])
-            yield from _wrapped(f"    {sentence['how']}", "    ")
+            yield from ("", f"  {sentence['status']}: {sentence['says']}", f"    {sentence['how']}")
     yield ""
-    yield from _origin(entry)
-    sections = {
-        "switches, for --rule NAME=off": [
-            (f"{e['name']}  ({', '.join(e['protocols'])})", e["place"], e["meaning"])
-            for e in entry["switches"]
-        ],
-        "stated by": [(e["name"], e["place"], "") for e in entry["functions"] if e["states"]],
-        "actions": [
-            (f"{e['name']}  ({', '.join(e['protocols'])})", e["place"], "") for e in entry["actions"]
-        ],
-        "invariants": [_property(e) for e in entry["invariants"]],
-        "properties of steps": [_property(e) for e in entry["step_properties"]],
-        "liveness": [_property(e) for e in entry["liveness"]],
-        "in proofs and replay": [(e["name"], e["place"], "") for e in entry["helpers"]],
-        "mentioned by": [(e["name"], e["place"], "") for e in entry["functions"] if not e["states"]],
-        "scenarios": [(e["name"], "", e["title"]) for e in entry["scenarios"]],
-    }
-    for title, rows in sections.items():
-        yield from _rule_section(title, rows)
-    yield from _run_on("gallery", _by_page(entry["gallery"]))
-    yield from _run_on("tests", [e["name"] for e in entry["tests"]])
+    yield from _links(entry["from"])
+    if not entry["from"]:
+        yield "  no proposal: it is what the rules are held against"
+    if entry["section"]:
+        yield f"  section: {entry['section']}"
+    if entry["quote"]:
+        yield f"  “{entry['quote']}”"
+    for title, parts in rulebook.parts(entry):
+        rows = [(f"{p.name} ({p.protocols})" if p.protocols else p.name, p.place, p.text) for p in parts]
+        filled = [i for i in range(3) if any(row[i] for row in rows)]
+        yield from _section(title, [[row[i] for i in filled] for row in rows])
+    yield from _section("tests", [(", ".join(e["name"] for e in entry["tests"]),)] if entry["tests"] else ())
 
 
 def family_lines(entry: Entry) -> Iterator[str]:
     """The lines for a family of rulebook numbers or a proposal: its subject, and the titles of its rules."""
-    yield from _title(entry["name"], entry["title"])
+    yield from _title(entry)
     if entry["about"]:
-        yield from _text("", entry["about"])
-    if entry["from"]:
-        yield ""
-        yield from _links(entry["from"])
-    for title, rules in (("rules", entry["numbers"]), ("rules of others that rest on it", entry["others"])):
-        if rules:
-            yield ""
-            yield title
-            width = max(len(rule["name"]) for rule in rules)
-            for rule in rules:
-                yield from _wrapped(f"  {rule['name']:<{width}}  {rule['title']}", " " * (width + 4))
-
-
-def _title(name: str, title: str) -> Iterator[str]:
-    first, *others = textwrap.wrap(f"{name}  {title}", _width(), subsequent_indent=" " * (len(name) + 2))
-    yield from (click.style(line, bold=True) for line in (first, *others))
-    yield ""
-
-
-def _text(label: str, text: str) -> Iterator[str]:
-    yield from _wrapped(f"  {label + ': ' if label else ''}{text}", "  ")
-
-
-def _origin(entry: Entry) -> Iterator[str]:
-    """The lines for the source of a rule: proposals with their links, the section, and the quoted text."""
-    if not entry["from"]:
-        yield "  no proposal: it is what the rules are held against"
-        return
+        yield from (f"  {entry['about']}", "")
     yield from _links(entry["from"])
-    if entry["section"]:
-        yield from _wrapped(f"  section: {entry['section']}", "    ")
-    if entry["quote"]:
-        yield from _wrapped(f"  “{entry['quote']}”", "   ")
+    for title, rules in (("rules", entry["numbers"]), ("rules of others that rest on it", entry["others"])):
+        yield from _section(title, [(rule["name"], rule["title"]) for rule in rules])
+
+
+def _title(entry: Entry) -> Iterator[str]:
+    yield from (click.style(f"{entry['name']}  {entry['title']}", bold=True), "")
 
 
 def _links(proposals: Sequence[Entry]) -> Iterator[str]:
     for proposal in proposals:
-        yield from _wrapped(f"  {proposal['name']}: {proposal['title']}", "    ")
-        yield f"    {proposal['link']}"
-
-
-def _property(entry: Entry) -> tuple[str, str, str]:
-    return f"{entry['name']}  ({', '.join(entry['protocols'])})", entry["place"], entry["meaning"]
-
-
-def _rule_section(title: str, rows: Sequence[tuple[str, str | None, str]]) -> Iterator[str]:
-    """The lines of a section with rows (name, place, text).
-
-    Name and place share a line if they fit; the text follows on the next lines.
-    """
-    if not rows:
-        return
-    yield ""
-    yield title
-    for name, place, text in rows:
-        line = f"  {name}"
-        if place and len(line) + 2 + len(place) <= _width():
-            yield f"{line}  {place}"
-        else:
-            yield from _wrapped(line, "    ")
-            if place:
-                yield f"      {place}"
-        if text:
-            yield from _wrapped(f"      {text}", "      ")
-
-
-def _run_on(title: str, names: Sequence[str]) -> Iterator[str]:
-    if names:
-        yield ""
-        yield title
-        yield from _wrapped("  " + ", ".join(names), "  ")
-
-
-def _by_page(entries: Sequence[Entry]) -> list[str]:
-    return [f"{e['page']}#{e['name']}" for e in entries]
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    """Wrap a text without breaking names and links; lines after the first are indented."""
-    return textwrap.wrap(
-        text, _width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _width() -> int:
-    return min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
+        yield from (f"  {proposal['name']}: {proposal['title']}", f"    {proposal['link']}")
 
 
 _LINES = {

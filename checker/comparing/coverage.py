@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from highwater.checker.comparing.models.differences import instances_of_both, leads_elsewhere
+from highwater.checker.comparing.models.differences import instances_of_both, questions_of_both
 from highwater.checker.engines.native.code.machine import Effort
 from highwater.checker.engines.native.initial import Evaluation
 from highwater.checker.engines.state_graph import Layout, Words
@@ -156,7 +156,7 @@ def add_trace(
             seen |= dict.fromkeys(carrier.passed(states, expected))
             for name in {model.instances[n].action.name for n in expected.numbers} if advance.states else ():
                 coverage.observed[name] += 1
-            states = advance.states
+            states = list(advance.states)
         if not states:
             coverage.notes.append(
                 f"{path}: no step of the model explains step {line.step}; later lines are not counted"
@@ -304,7 +304,7 @@ class RuleUse:
 def uses(model: Model, states: Words) -> list[RuleUse]:
     """For each rule that is on, how often the rule makes a difference in packed states."""
     found, prints = [], Fingerprints()
-    asked: dict[tuple[str, int], _Asked] = {}
+    asked: list[tuple[str, RuleUse, Instance | None, Instance | None]] = []
     for name in sorted(model.protocol.rules_on):
         use = RuleUse(name)
         found.append(use)
@@ -316,25 +316,16 @@ def uses(model: Model, states: Words) -> list[RuleUse]:
         for action in dict.fromkeys([*new, *old]):
             for a, b in instances_of_both(old.get(action, []), new.get(action, [])):
                 if a is None or b is None or prints.instance(a) != prints.instance(b):
-                    asked.setdefault((action, id(b)), _Asked(action, b)).others.append((use, a))
-    layout = Layout(model.leaves)
+                    asked.append((action, use, a, b))
+    # The questions about one instance share many nodes, so they are evaluated together.
     order = [action.name for action in model.protocol.actions()]
-    for one in sorted(asked.values(), key=lambda one: order.index(one.action)):
-        _ask(one, model, layout, states)
+    asked.sort(key=lambda one: (order.index(one[0]), id(one[3])))
+    nodes = [node for _, _, a, b in asked for node in questions_of_both(a, b, model.inputs)]
+    totals = iter(count(Layout(model.leaves), nodes, states))
+    for action, use, *_ in asked:
+        allows, forbids, changes = next(totals), next(totals), next(totals)
+        use.add([action], forbids, allows, changes)
     return found
-
-
-@dataclass
-class _Asked:
-    """An instance, with and without each rule that changes it.
-
-    ``step`` is the instance with all rules. ``others`` has, for each rule that changes the instance, the instance
-    without this rule. None stands for an instance that does not exist, with all rules or without this rule.
-    """
-
-    action: str
-    step: Instance | None
-    others: list[tuple[RuleUse, Instance | None]] = field(default_factory=list)
 
 
 def _without(model: Model, rule: str) -> Model | None:
@@ -345,26 +336,3 @@ def _without(model: Model, rule: str) -> Model | None:
     except LanguageError:
         return None
     return without if without.leaves == model.leaves else None
-
-
-def _ask(asked: _Asked, model: Model, layout: Layout, states: Words) -> None:
-    """Add the counts of one instance in all states to the ``RuleUse`` of each rule that changes the instance."""
-    here, there = _split(asked.step, layout, states)
-    without = [graph.FALSE if a is None else a.leads_on for _, a in asked.others]
-    elsewhere = [
-        graph.FALSE if a is None or asked.step is None else leads_elsewhere(a, asked.step, model.inputs)
-        for _, a in asked.others
-    ]
-    forbids = count(layout, without, there)
-    allows = count(layout, [graph.not_(taken) for taken in without], here)
-    changes = count(layout, [graph.and_(*both) for both in zip(without, elsewhere, strict=True)], here)
-    for number, (use, _) in enumerate(asked.others):
-        use.add([asked.action], forbids[number], allows[number], changes[number])
-
-
-def _split(step: Instance | None, layout: Layout, states: Words) -> tuple[Words, Words]:
-    """The states in which a step is enabled, and the states in which it is not."""
-    if step is None:
-        return states[:0], states
-    (possible,) = Evaluation(layout, [step.leads_on], Effort.QUICK)(states)
-    return states[possible], states[~possible]

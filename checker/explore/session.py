@@ -19,7 +19,7 @@ from highwater.checker.base.text import say
 from highwater.checker.engines.by_name import search
 from highwater.checker.explore import condition
 from highwater.checker.report.page.content import POSSIBLE, Choices, content
-from highwater.checker.report.page.run import ShownRun, said, taken
+from highwater.checker.report.page.run import ShownRun, taken
 from highwater.checker.scenarios.request import Overrides, Request, asked
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model import registry
@@ -399,10 +399,10 @@ class Answers:
         return {
             "name": name,
             "comparable": True,
-            "more": [said(other.model.instances[there[i]]) for i in there if i in could - can],
-            "less": [said(self.session.model.instances[here[i]]) for i in here if i in can - could],
+            "more": [other.model.instances[there[i]].sentence for i in there if i in could - can],
+            "less": [self.session.model.instances[here[i]].sentence for i in here if i in can - could],
             "otherwise": [
-                said(self.session.model.instances[here[i]])
+                self.session.model.instances[here[i]].sentence
                 for i in here
                 if i in both and self.session.after(state, here[i]) != other.after(state, there[i])
             ],

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from highwater.checker.base.text import at, say
+from highwater.checker.base.text import change, say
 from highwater.checker.report.counterexample import Counterexample, Step
 from highwater.model.language.drawing import Drawing, Lane, Message
 from highwater.model.language.protocol import Protocol
@@ -251,12 +251,11 @@ class SequenceChart:
         """
         own = "" if lane is None else self.lanes.own[lane]
         texts = []
-        for path, (before, after) in step.changes.items():
+        for path, values in step.changes.items():
             if not tells(self.lanes.drawing, path):
                 continue
-            inner = at(self.lanes.type, path)
-            name = path.removeprefix(f"{own}.") if own and path.startswith(own) else path
-            texts.append(f"{name} {say(inner, before)} → {say(inner, after)}")
+            text = change(self.lanes.type, path, values)
+            texts.append(text.removeprefix(f"{own}.") if own else text)
         return texts
 
 

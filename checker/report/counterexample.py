@@ -162,11 +162,8 @@ def _followed(model: Model, interpreter: Interpreter, violation: ViolatingRun) -
             raise BrokenRunError(
                 f"the run to a violation of {violation.property} takes {instance}, which is not enabled"
             )
-        sentence = instance.sentence if instance.action.says else str(instance)
-        changes = interpreter.changes(state, after)
-        steps.append(
-            Step(instance.action.name, dict(instance.parameters), sentence, changes, model.decode(after))
-        )
+        parameters, changes = dict(instance.parameters), interpreter.changes(state, after)
+        steps.append(Step(instance.action.name, parameters, instance.sentence, changes, model.decode(after)))
         state = after
         states.append(state)
     if violation.loop_start is not None:
@@ -530,7 +527,7 @@ class Abstract:
         if taken:
             found = max(taken, key=lambda i: sum(given.get(n) == v for n, v in i.parameters.items()))
             return AbstractStep(
-                found.action.name, dict(found.parameters), _sentence(found), changes, state, True
+                found.action.name, dict(found.parameters), found.sentence, changes, state, True
             )
         return AbstractStep(None, {}, "", changes, state, False, self._near(attempts, before, after))
 
@@ -560,7 +557,7 @@ class Abstract:
         return NearestAction(
             instance.action.name,
             dict(instance.parameters),
-            _sentence(instance),
+            instance.sentence,
             tuple(attempt.refused),
             differs,
         )
@@ -569,7 +566,3 @@ class Abstract:
         """The names of the fields in which two abstract states differ."""
         fields = self.implementation.fields.items()
         return {name for name, leaves in fields if any(before[i] != after[i] for i in leaves)}
-
-
-def _sentence(instance: Instance) -> str:
-    return instance.sentence if instance.action.says else str(instance)

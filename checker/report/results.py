@@ -294,37 +294,45 @@ class Result:
         """The warnings about vacuous actions and properties that the scenario does not expect."""
         return tuple(warning.text for warning in self.vacuous)
 
-    @cached_property
+    @property
     def broken(self) -> tuple[str, ...]:
         """The unexpected violations and unmet expectations, each as text."""
+        return tuple(self.unmet.values())
+
+    @cached_property
+    def unmet(self) -> dict[tuple[str, str], str]:
+        """The texts of ``broken`` by kind and name of the expectation.
+
+        The kinds are ``holds``, ``reached``, ``violated``, ``distinct_states``, ``depth``, ``impossible`` and
+        ``constant``. The name of an expected count is the number.
+        """
         found = {e.name for e in self.examples}
         expect = self.request.scenario.expectation
         decided = self.complete or (self.stopped_by == "violation" and not self.stop_at_first)
         if not self.request.as_written:
             missing = self.unreached if decided and self.request.narrowed_by == OPTION else ()
-            return (*(f"{n} is violated" for n in sorted(found)), *(f"{n} is not reached" for n in missing))
-        wrong = [f"{name} is violated, but expected to hold" for name in sorted(found - expect.violated)]
+            violated = {("holds", name): f"{name} is violated" for name in sorted(found)}
+            return violated | {("reached", name): f"{name} is not reached" for name in missing}
+        wrong = {
+            ("holds", name): f"{name} is violated, but expected to hold"
+            for name in sorted(found - expect.violated)
+        }
         if decided:
-            wrong += [f"{name} is not reached, but expected to be" for name in self.unreached]
-            missed = expect.violated & set(self.request.properties) - found
-            wrong += [f"{name} holds, but expected to be violated" for name in sorted(missed)]
+            for name in self.unreached:
+                wrong["reached", name] = f"{name} is not reached, but expected to be"
+            for name in sorted(expect.violated & set(self.request.properties) - found):
+                wrong["violated", name] = f"{name} holds, but expected to be violated"
         if self.complete and self.request.counts_expected:
             for key in ("distinct_states", "depth"):
                 expected, actual = getattr(expect, key), getattr(self, key)
                 if expected is not None and expected != actual:
-                    wrong.append(f"{key} is {actual:,}, but expected to be {expected:,}")
-        wrong += [text for name in sorted(expect.impossible) if (text := self.not_impossible(name))]
-        constant = sorted(expect.constant & set(self.request.properties))
-        wrong += [text for name in constant if (text := self.not_constant(name))]
-        return tuple(wrong)
-
-    def not_impossible(self, action: str) -> str | None:
-        """A text if an action was taken although it is expected to be impossible, else None."""
-        return f"{action} is taken, but expected to be impossible" if self.actions.get(action) else None
-
-    def not_constant(self, name: str) -> str | None:
-        """A text if a property is not constant although it is expected to be, else None."""
-        return None if name in self.constant else f"{name} is not constant, but expected to be"
+                    wrong[key, str(expected)] = f"{key} is {actual:,}, but expected to be {expected:,}"
+        for name in sorted(expect.impossible):
+            if self.actions.get(name):
+                wrong["impossible", name] = f"{name} is taken, but expected to be impossible"
+        for name in sorted(expect.constant & set(self.request.properties) - {*self.constant}):
+            wrong["constant", name] = f"{name} is not constant, but expected to be"
+        return wrong
 
     # --- JSON -----------------------------------------------------------------------------------------
 

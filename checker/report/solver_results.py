@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from highwater.checker.base.memory import peak_memory
 from highwater.checker.base.problems import Status
-from highwater.checker.base.text import at, lines, say
+from highwater.checker.base.text import change, lines
 from highwater.checker.engines.solver import induction
 from highwater.checker.engines.solver.bounded import BoundedResult, DepthDone
 from highwater.checker.engines.solver.difference import Differences, Witness, told
@@ -317,15 +317,12 @@ class ProofResult:
         for path, text in lines(type_, self.model.decode(failure.before)):
             yield f"      {path}  {text}"
         if failure.instance is not None:
-            instance = failure.instance
-            yield f"  Step: {instance.sentence if instance.action.says else instance}"
+            yield f"  Step: {failure.instance.sentence}"
         if failure.after is None:
             yield "  After it a value leaves its type."
         elif failure.instance is not None:
             changes = Interpreter(self.model).changes(failure.before, failure.after)
-            for path, (before, after) in changes.items():
-                inner = at(type_, path)
-                yield f"      {path}  {say(inner, before)} → {say(inner, after)}"
+            yield from (f"      {change(type_, path, values)}" for path, values in changes.items())
         if failure.excluded_by:
             yield f"  Excluded by what was not assumed: {', '.join(failure.excluded_by)}"
         elif failure.instance is not None:
@@ -379,9 +376,7 @@ class ProofResult:
         return {
             "before": decode(failure.before),
             "parameters": dict(failure.instance.parameters) if failure.instance else {},
-            "sentence": failure.instance.sentence
-            if failure.instance and failure.instance.action.says
-            else str(failure.instance or induction.INITIAL),
+            "sentence": failure.instance.sentence if failure.instance else induction.INITIAL,
             "after": None if failure.after is None else decode(failure.after),
             "excluded_by": list(failure.excluded_by),
         }

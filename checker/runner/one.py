@@ -8,8 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.simulation import Simulate, SimulationOptions, SimulationResult
@@ -23,9 +22,7 @@ from highwater.checker.scenarios.search import Progress, ProgressCallback, Searc
 from highwater.model.language import graph
 from highwater.model.language.model import Model, Property, confine
 from highwater.model.language.protocol import Invariant
-
-_FIRST_SECONDS = 0.4
-"""The seconds before progress is shown in a terminal."""
+from highwater.traces.reading import printable
 
 _PLAIN_FIRST, _PLAIN_SECONDS = 1.0, 5.0
 """The seconds before the first plain line of progress, and between two lines."""
@@ -34,8 +31,38 @@ _LIVE_SECONDS = 0.1
 """The seconds between two updates of a live line."""
 
 
+class LiveLine:
+    """A line of progress on standard error. In a terminal it is updated; elsewhere lines are printed now and then."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet, self._terminal = quiet, sys.stderr.isatty()
+        self._started = time.perf_counter()
+        self._next = 0.0 if self._terminal else _PLAIN_FIRST
+
+    def show(self, line: str) -> None:
+        """Show a line, unless the last one is too recent."""
+        seconds = time.perf_counter() - self._started
+        if self._quiet or seconds < self._next:
+            return
+        self._next = seconds + (_LIVE_SECONDS if self._terminal else _PLAIN_SECONDS)
+        if self._terminal:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"\r\033[K{printable(line, width)}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def __call__(self, done: str, under_way: str) -> None:
+        """Show what is done, the elapsed seconds, and what is running."""
+        self.show(f"{done}, {time.perf_counter() - self._started:.0f} s: {under_way}")
+
+    def end(self) -> None:
+        """Remove the line of progress from the terminal."""
+        if self._terminal and not self._quiet:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
 class ProgressReporter:
-    """Reports a search's progress on standard error. As a context manager it removes its live line at the end.
+    """Reports a search's progress on a live line. As a context manager it removes the line at the end.
 
     ``left`` is the word for the number ``Progress.queue`` in a line.
     """
@@ -44,50 +71,18 @@ class ProgressReporter:
         self.name = name
         self._left = left
         self._quiet = quiet
-        self._terminal = sys.stderr.isatty()
-        self._status: Any = None
-        self._lock = threading.Lock()  # of the live line
-        self._preparing: threading.Timer | None = None
-        self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
+        self._live = LiveLine(quiet=quiet)
         self._samples: tuple[tuple[float, int], tuple[float, int]] = ((0.0, 0), (0.0, 0))
 
     def __call__(self, progress: Progress) -> None:
         """Report the progress, if enough time has passed since the last report."""
-        if self._quiet:
-            return
-        if self._preparing is not None:
-            self._preparing.cancel()
-        line = f"{self.name}: {self._line(progress)}"
-        if not self._terminal:
-            if progress.seconds >= self._next:
-                self._next = progress.seconds + _PLAIN_SECONDS
-                print(line, file=sys.stderr, flush=True)
-        else:
-            self._live(line, begin=progress.seconds >= self._next)
-
-    def _live(self, line: str, *, begin: bool) -> None:
-        """Update the live line. With ``begin``, create it if there is none."""
-        with self._lock:
-            if self._status is not None:
-                self._status.update(line)
-            elif begin:
-                from rich.console import Console
-
-                self._status = Console(stderr=True, highlight=False).status(line)
-                self._status.start()
+        self._live.show(f"{self.name}: {self._line(progress)}")
 
     def say(self, line: str) -> None:
         """Remove the live line, and print a line that stays."""
-        if self._quiet:
-            return
-        self._take_away()
-        print(f"{self.name}: {line}", file=sys.stderr, flush=True)
-
-    def _take_away(self) -> None:
-        with self._lock:
-            if self._status is not None:
-                self._status.stop()
-                self._status = None
+        self._live.end()
+        if not self._quiet:
+            print(f"{self.name}: {line}", file=sys.stderr, flush=True)
 
     def _rate(self, progress: Progress) -> float:
         """The number of new states per second, over the last one or two seconds."""
@@ -109,48 +104,12 @@ class ProgressReporter:
         )
 
     def __enter__(self) -> ProgressReporter:
-        if self._terminal and not self._quiet:
-            # The engine reports no progress before the search: the model is traced and compiled first.
-            line = f"{self.name}: tracing and compiling"
-            self._preparing = threading.Timer(_FIRST_SECONDS, self._live, (line,), {"begin": True})
-            self._preparing.daemon = True
-            self._preparing.start()
+        # The engine reports no progress before the search: the model is traced and compiled first.
+        self._live.show(f"{self.name}: tracing and compiling")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, wrong: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._preparing is not None:
-            self._preparing.cancel()
-            self._preparing.join()
-        self._take_away()
-
-
-class LiveLine:
-    """A line of progress. In a terminal it is updated; elsewhere a line is printed every few seconds."""
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet, self._terminal = quiet, sys.stderr.isatty()
-        self._started = time.perf_counter()
-        self._next = _FIRST_SECONDS if self._terminal else _PLAIN_FIRST
-
-    def __call__(self, done: str, under_way: str) -> None:
-        """Show what is done, the elapsed seconds, and what is running, unless the last line is too recent."""
-        seconds = time.perf_counter() - self._started
-        if self._quiet or seconds < self._next:
-            return
-        self._next = seconds + (_LIVE_SECONDS if self._terminal else _PLAIN_SECONDS)
-        line = f"{done}, {seconds:.0f} s: {under_way}"
-        if self._terminal:
-            width = shutil.get_terminal_size().columns - 1
-            print(f"\r\033[K{line[:width]}", end="", file=sys.stderr, flush=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Remove the line of progress from the terminal."""
-        if self._terminal and not self._quiet:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+    def __exit__(self, *wrong: object) -> None:
+        self._live.end()
 
 
 class TogetherProgress:
@@ -295,7 +254,7 @@ def result_of(
     """
     if model is None:
         return kind(request, engine, found, stop_at_first=stop_at_first)
-    nothing = idle(model, request, found)
+    nothing = idle(model, request)
     for goal in request.goals:
         found.premises.pop(goal.name, None)
     runs = counterexample.follow_all(model, found.violations)

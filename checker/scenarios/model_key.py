@@ -142,8 +142,8 @@ class Sources:
         begin = [f"model.{name}", f"invariants.{name}", f"invariants.{name.split('.')[0]}.inductive"]
         return self._digest({*common, *self._imported(begin, set(every))})
 
-    def _of_engines(self) -> tuple[bytes, float]:
-        return self._digest({file for folder in _ENGINES for file in self._below(folder, _CODE)})
+    def _of_engines(self, *folders: str) -> tuple[bytes, float]:
+        return self._digest({file for folder in (*_ENGINES, *folders) for file in self._below(folder, _CODE)})
 
     def last_change(self) -> float:
         """The time of the last change of a file that was read; 0 if none was read."""
@@ -372,9 +372,12 @@ def model_key(model: Model, *options: object) -> str:
     return json.dumps([KEPT.model(model, *options), ordered])
 
 
-def engine_key() -> str:
-    """A digest of the engines, the language and their libraries, on which results of an unchanged model depend."""
-    return _sources().of_engines()[0].hex()[:20]
+def engine_key(*folders: str) -> str:
+    """A digest of the engines, the language and their libraries, on which results of an unchanged model depend.
+
+    ``folders`` have further code that the digest includes.
+    """
+    return _sources().of_engines(*folders)[0].hex()[:20]
 
 
 def result_key(model: Model, request: Request) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -97,6 +98,48 @@ def number(name: str, book: Rulebook, within: sources.Definitions, *, with_tests
         "gallery": sources.gallery(name, [e["name"] for e in scenarios]),
         "tests": sources.tests(name, words) if with_tests else [],
     }
+
+
+@dataclass(frozen=True)
+class RulePart:
+    """A part of the model that refers to a rule. Fields that the kind of part does not have are empty."""
+
+    name: str
+    protocols: str = ""
+    place: str = ""
+    text: str = ""
+
+
+def parts(entry: Entry) -> Iterator[tuple[str, list[RulePart]]]:
+    """The parts of the model in the full entry of a rule, by kind, without empty kinds."""
+    for kind, title in _KINDS.items():
+        if found := [_part(kind, e) for e in entry[kind]]:
+            yield title, found
+    for title, states in (("stated by", True), ("mentioned by", False)):
+        if found := [
+            RulePart(e["name"], place=e["place"]) for e in entry["functions"] if e["states"] is states
+        ]:
+            yield title, found
+    if found := [RulePart(f"{e['page']}#{e['name']}") for e in entry["gallery"]]:
+        yield "gallery", found
+
+
+_KINDS = {
+    "switches": "switches, for --rule NAME=off",
+    "actions": "actions",
+    "invariants": "invariants",
+    "step_properties": "properties of steps",
+    "liveness": "liveness",
+    "helpers": "in proofs and replay",
+    "scenarios": "scenarios",
+}
+
+
+def _part(kind: str, entry: Entry) -> RulePart:
+    if kind == "scenarios":
+        return RulePart(entry["name"], text=entry["title"])
+    text = "" if kind in ("actions", "helpers") else entry["meaning"]
+    return RulePart(entry["name"], ", ".join(entry.get("protocols", ())), entry["place"] or "", text)
 
 
 def _short(rule: NumberedRule, book: Rulebook) -> Entry:

@@ -150,31 +150,18 @@ def tests(number: str, words: Collection[str]) -> list[Entry]:
 
     Each file is listed once.
     """
+    if not (ROOT / "pyproject.toml").is_file():  # an installed package
+        return []
     found = []
-    paths = {word for word in words if not word.isidentifier()}  # names of scenarios
-    for path, text, tokens in _tests():
-        named = [number] if names_number(text, number) else []
-        named += sorted({*tokens.intersection(words), *(word for word in paths if _has(text, word))})
+    wanted = set(words)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        named = sorted(wanted.intersection(re.findall(r"(?<![\w/])[\w/-]+", text)))
+        if names_number(text, number):
+            named.insert(0, number)
         if named:
-            found.append({"name": path, "names": named})
+            found.append({"name": path.relative_to(ROOT).as_posix(), "names": named})
     return found
-
-
-def _has(text: str, word: str) -> bool:
-    return word in text and re.search(rf"(?<![\w/]){re.escape(word)}(?!\w)", text) is not None
-
-
-@cache
-def _tests() -> tuple[tuple[str, str, frozenset[str]], ...]:
-    """All test files: (path, text, words in the text). Empty for an installed package."""
-    folder = ROOT / "tests"
-    if not (ROOT / "pyproject.toml").is_file() or not folder.is_dir():
-        return ()
-    texts = {p: p.read_text(encoding="utf-8") for p in sorted(folder.rglob("test_*.py"))}
-    return tuple(
-        (p.relative_to(ROOT).as_posix(), text, frozenset(re.findall(r"(?<![\w/])\w+", text)))
-        for p, text in texts.items()
-    )
 
 
 Definitions = tuple[Definition, ...]

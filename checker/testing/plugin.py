@@ -125,38 +125,28 @@ class ScenarioFile(pytest.File):
             request = self.request
         except (InputError, LanguageError) as wrong:
             raise self.CollectError(str(wrong)) from None
-        expectation = request.scenario.expectation
-        violated = expectation.violated if request.as_written else frozenset()
-        for name in request.properties:
-            word = "violated" if name in violated else "holds"
-            yield self._item(f"{word}[{name}]", _violated if name in violated else _holds, name)
-        for name in request.scenario.expectation.reachable if request.as_written else ():
-            yield self._item(f"reached[{name}]", _reached, name)
-        yield from self._vacuous(request)
-        if request.counts_expected:
-            for key in ("distinct_states", "depth"):
-                expected = getattr(expectation, key)
-                if expected is not None:
-                    yield self._item(f"{key}[{expected}]", _count, key)
-
-    def _vacuous(self, request: Request) -> Iterable[ExpectationItem]:
-        """One item for each expected impossible action and each expected constant property."""
-        if request.as_written:
-            expectation = request.scenario.expectation
-            for name in sorted(expectation.impossible):
-                yield self._item(f"impossible[{name}]", _impossible, name)
-            for name in sorted(expectation.constant & set(request.properties)):
-                yield self._item(f"constant[{name}]", Result.not_constant, name)
-
-    def _item(self, name: str, judge: Judge, about: str) -> ExpectationItem:
-        item: ExpectationItem = ExpectationItem.from_parent(self, name=name, judge=judge, about=about)
-        if self.config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group(self.nodeid))
-        return item
+        for kind, name in _expectations(request):
+            item: ExpectationItem = ExpectationItem.from_parent(
+                self, name=f"{kind}[{name}]", kind=kind, about=name
+            )
+            if self.config.pluginmanager.hasplugin("xdist"):
+                item.add_marker(pytest.mark.xdist_group(self.nodeid))
+            yield item
 
 
-Judge = Callable[[Result, str], str | None]
-"""A function that returns the failure of a property or a count in a result, or None if it is as expected."""
+def _expectations(request: Request) -> Iterator[tuple[str, str]]:
+    """The kind and name of each expectation, as in ``Result.unmet``."""
+    expect = request.scenario.expectation
+    for name in request.properties:
+        yield "violated" if request.as_written and name in expect.violated else "holds", name
+    if request.as_written:
+        yield from (("reached", name) for name in expect.reachable)
+        yield from (("impossible", name) for name in sorted(expect.impossible))
+        yield from (("constant", name) for name in sorted(expect.constant & set(request.properties)))
+    if request.counts_expected:
+        for key in ("distinct_states", "depth"):
+            if (expected := getattr(expect, key)) is not None:
+                yield key, str(expected)
 
 
 class ExpectationItem(pytest.Item):
@@ -164,16 +154,16 @@ class ExpectationItem(pytest.Item):
 
     parent: ScenarioFile
 
-    def __init__(self, *, judge: Judge, about: str, **keywords: Any) -> None:
+    def __init__(self, *, kind: str, about: str, **keywords: Any) -> None:
         super().__init__(**keywords)
-        self.judge, self.about = judge, about
+        self.kind, self.about = kind, about
 
     def runtest(self) -> None:
         """Explore the scenario if no other item of the file has, and fail if the expectation is not met."""
         result = self.parent.explored
         for key in ("distinct_states", "depth"):
             self.user_properties.append((key, getattr(result, key)))
-        wrong = self.judge(result, self.about)
+        wrong = _wrong(result, self.kind, self.about)
         if wrong:
             lines = [f"{self.parent.nodeid}: {wrong}", *told(result, [self.about])]
             raise Broken("\n".join(lines))
@@ -189,46 +179,20 @@ class ExpectationItem(pytest.Item):
         return self.path, 0, self.name
 
 
-def _found(result: Result) -> set[str]:
-    return {example.name for example in result.examples}
-
-
-def _holds(result: Result, name: str) -> str | None:
-    if name in _found(result):
-        expected = ", but expected to hold" if result.request.as_written else ""
-        return f"{name} is violated{expected}"
-    if result.stopped_by in (None, "violation"):
-        return None
-    return f"{name} is undecided: not all states were explored"
-
-
-def _violated(result: Result, name: str) -> str | None:
-    if name in _found(result):
-        return None
-    if result.complete:
-        return f"{name} holds, but expected to be violated"
-    return f"no violation of {name} was found, but not all states were seen"
-
-
-def _reached(result: Result, name: str) -> str | None:
-    if result.reachable[name] is not None:
-        return None
-    if result.complete:
-        return f"{name} is not reached, but was expected to be"
-    return f"{name} was not reached, but not all states were seen"
-
-
-def _impossible(result: Result, name: str) -> str | None:
-    if name in result.ruled_out or result.complete:
-        return result.not_impossible(name)
-    return result.not_impossible(name) or f"{name} was not taken, but not all states were seen"
-
-
-def _count(result: Result, key: str) -> str | None:
-    expected, actual = getattr(result.request.scenario.expectation, key), getattr(result, key)
-    if not result.complete:
-        return f"{key} is undecided (expected {expected:,}): not all states were explored"
-    return None if expected == actual else f"{key} is {actual:,}, but expected to be {expected:,}"
+def _wrong(result: Result, kind: str, name: str) -> str | None:
+    """The text of an unmet or undecided expectation; None if the expectation is met."""
+    if (text := result.unmet.get((kind, name))) is not None:
+        return text
+    match kind:
+        case "holds":
+            met = result.reached_end
+        case "violated" | "reached":
+            met = any(run.name == name for run in result.runs)
+        case "impossible":
+            met = name in result.ruled_out
+        case _:
+            met = kind == "constant"
+    return None if met or result.complete else f"{kind}[{name}] is undecided: not all states were explored"
 
 
 # --- fixtures -----------------------------------------------------------------------------------------

@@ -8,10 +8,7 @@ engines do not change a key: ``--afresh`` repeats all searches and compares the 
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -19,7 +16,6 @@ from enum import Enum
 from functools import cached_property, lru_cache, wraps
 from hashlib import blake2b
 from pathlib import Path
-from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from highwater.checker.base.processes import answers, cores
@@ -57,11 +53,10 @@ class NotKeptError(LookupError):
 
 @dataclass
 class Answers:
-    """The cached answers (key to question and answer), the keys that were used, and the new answers."""
+    """The cached answers (key to question and answer), and the new answers."""
 
     kept: dict[str, tuple[str, Answer]]
     mode: Mode = Mode.KEPT_FIRST
-    used: set[str] = field(default_factory=set)
     new: dict[str, tuple[str, Answer]] = field(default_factory=dict)
 
     def to(self, key: str, asked: str, ask: Callable[[], Answer]) -> Answer:
@@ -69,7 +64,6 @@ class Answers:
 
         Raises NotKeptError in the mode ONLY_KEPT if the cache has no answer.
         """
-        self.used.add(key)
         if key in self.new:
             return self.new[key][1]
         if key in self.kept and not self._asks_again(key):
@@ -89,12 +83,9 @@ class Answers:
             asked for key, (asked, said) in self.new.items() if self.kept.get(key, (asked, said))[1] != said
         ]
 
-    def text(self, *, only_used: bool) -> str:
-        """The text of answers.json: one answer a line, sorted by question; with ``only_used`` only used answers."""
-        every = {
-            key: one for key, one in {**self.kept, **self.new}.items() if key in self.used or not only_used
-        }
-        rows = sorted((asked, key, said) for key, (asked, said) in every.items())
+    def text(self) -> str:
+        """The text of answers.json: one answer a line, sorted by question."""
+        rows = sorted((asked, key, said) for key, (asked, said) in {**self.kept, **self.new}.items())
         lines = [json.dumps([key, asked, said], ensure_ascii=False) for asked, key, said in rows]
         return "[\n" + ",\n".join(lines) + "\n]\n"
 
@@ -173,7 +164,7 @@ class Graph:
     @property
     def size(self) -> tuple[int, int, bool]:
         """The number of states, the number of steps, and True if the graph is complete."""
-        found = self._answer("graph", None, lambda: _size(self.explored))
+        found = answer("graph", [self.model], None, lambda: _size(self.explored))
         return found[0], found[1], found[2]
 
     def fair_run(self, prop: TracedLiveness) -> tuple[ViolatingRun | None, int]:
@@ -182,11 +173,8 @@ class Graph:
         ``prop`` need not be a property of the model.
         """
         about = [prop.name, KEPT.liveness(self.model, prop)]
-        run, premises = self._answer("fair run", about, lambda: self._run(prop))
+        run, premises = answer("fair run", [self.model], about, lambda: self._run(prop))
         return run and violation(self.model, run), premises
-
-    def _answer(self, what: str, about: object, ask: Callable[[], Answer]) -> Answer:
-        return answer(what, [self.model], about, ask)
 
     def _run(self, prop: TracedLiveness) -> Answer:
         found = violating_run(self.explored, prop)
@@ -195,25 +183,6 @@ class Graph:
 
 def _size(explored: Explored) -> Answer:
     return [len(explored.states), len(explored.targets), explored.complete]
-
-
-_AS_BEFORE: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
-"""Python 3.13 leaves empty lists out of a dump without this option."""
-
-
-def source(*modules: ModuleType) -> str:
-    """A digest of the code of modules that compute an answer, without comments, docstrings and imports."""
-    key = blake2b(digest_size=10)
-    for module in modules:
-        tree = ast.parse(inspect.getsource(module))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-                node.value.value = None  # a docstring
-            if not getattr(node, "type_params", True):
-                del node.type_params  # type: ignore[attr-defined]  # since Python 3.12
-        tree.body = [x for x in tree.body if not isinstance(x, ast.Import | ast.ImportFrom)]
-        key.update(ast.dump(tree, **_AS_BEFORE).encode())
-    return key.hexdigest()
 
 
 def searched(model: Model, options: SearchOptions) -> SearchResult:
@@ -267,13 +236,12 @@ def in_order(parts: Sequence[Part], tell: Callable[[Part], Told]) -> list[Told]:
     if ANSWERS.mode is Mode.ONLY_KEPT:
         return [tell(part) for part in parts]
 
-    def with_answers(part: Part) -> tuple[Told, set[str], dict[str, tuple[str, Any]]]:
-        return tell(part), ANSWERS.used, ANSWERS.new
+    def with_answers(part: Part) -> tuple[Told, dict[str, tuple[str, Any]]]:
+        return tell(part), ANSWERS.new
 
     found = {}
-    for part, (told, used, new) in answers(parts, with_answers, cores()):
+    for part, (told, new) in answers(parts, with_answers, cores()):
         found[part] = told
-        ANSWERS.used |= used
         ANSWERS.new |= new
     return [found[part] for part in parts]
 

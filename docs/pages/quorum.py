@@ -1,4 +1,4 @@
-"""The blocks of the pages about the metadata quorum: tables of rules, liveness, latency and votes."""
+"""The blocks of the pages about the metadata quorum: tables of rules, liveness and votes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from docs.pages.galleries import QUORUM as GALLERY
 from docs.pages.galleries import find
 from docs.pages.kept import once, search
 from docs.pages.markdown import Block, properties, row, rules, table
-from docs.pages.quorum_latency import latency_table
 from highwater.checker.base.text import settings
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.search import SearchOptions
@@ -155,7 +154,6 @@ def _rules(off: tuple[str, ...]) -> frozenset[str]:
 
 
 BLOCKS: dict[str, Block] = {
-    "latency": latency_table,
     "otherwise": lambda: settings(OTHERWISE),
     "limit": lambda: f"{LIMIT:,}",
     "properties": lambda: properties(INVARIANTS),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
 from docs.pages.markdown import Block, anchor, row, table
 from highwater.checker.scenarios import catalogue, listing
-from highwater.checker.scenarios.rulebook import find, sentence_entry
+from highwater.checker.scenarios.rulebook import RulePart, find, parts, sentence_entry
 from highwater.model.language.rulebook import FAITHFUL, LEFT_OUT, STATUSES, AuditedSentence, RuleFamily
 from highwater.model.rulebook import AUDIT, RULEBOOK
 
@@ -48,21 +48,23 @@ def _rule(entry: Entry) -> Iterator[str]:
         if sentence["status"] != FAITHFUL:
             yield from ("", f"**{sentence['status'].capitalize()}.** *{sentence['says']}* {sentence['how']}")
     yield from ("", _origin(entry), "")
-    yield from (f"- switch `{e['name']}` of {_protocols(e)}: {e['meaning']}" for e in entry["switches"])
-    yield from _row(
-        "stated by", [f"`{e['name']}` in `{_file(e)}`" for e in entry["functions"] if e["states"]]
-    )
-    yield from _row("actions", [f"`{e['name']}` of {_protocols(e)}" for e in entry["actions"]])
-    for kind in _ONE:
-        yield from (f"- {_ONE[kind]} `{e['name']}` of {_protocols(e)}: {e['meaning']}" for e in entry[kind])
-    yield from _row("in proofs and replay", [f"`{e['name']}`" for e in entry["helpers"]])
-    yield from _row("scenarios", [f"`{e['name']}`" for e in entry["scenarios"]])
-    yield from _row(
-        "gallery", [f"[{e['name']}]({e['page'].rpartition('/')[2]}#{e['name']})" for e in entry["gallery"]]
-    )
+    for title, found in parts(entry):
+        if title == "gallery":
+            yield f"- gallery: {', '.join(map(_link, found))}"
+        elif title != "mentioned by":
+            yield f"- {title}:"
+            yield from (f"    - {_part(part)}" for part in found)
 
 
-_ONE = {"invariants": "invariant", "step_properties": "property of steps", "liveness": "liveness"}
+def _link(part: RulePart) -> str:
+    page, _, name = part.name.rpartition("/")[2].partition("#")
+    return f"[{name}]({page}#{name})"
+
+
+def _part(part: RulePart) -> str:
+    protocols = f" of {part.protocols}" if part.protocols else ""
+    after = f": {part.text}" if part.text else f" in `{part.place.rpartition(':')[0]}`"
+    return f"`{part.name}`{protocols}{after}"
 
 
 def _origin(entry: Entry) -> str:
@@ -72,19 +74,6 @@ def _origin(entry: Entry) -> str:
     section = f", *{entry['section']}*" if entry["section"] else ""
     quote = f": “{entry['quote']}”" if entry["quote"] else ""
     return f"From {cited}{section}{quote}"
-
-
-def _row(title: str, texts: Sequence[str]) -> Iterator[str]:
-    if texts:
-        yield f"- {title}: {', '.join(texts)}"
-
-
-def _protocols(entry: Entry) -> str:
-    return ", ".join(f"`{p}`" for p in entry["protocols"])
-
-
-def _file(entry: Entry) -> str:
-    return str(entry["place"]).rpartition(":")[0]
 
 
 RULES: dict[str, Block] = {"families": _families, "rules": _rules}

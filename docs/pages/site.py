@@ -161,7 +161,7 @@ def main(arguments: list[str]) -> int:
         gather()
         PICTURE.write_text(picture(), encoding="utf-8")
     if answers.new:
-        kept.FILE.write_text(answers.text(only_used=False), encoding="utf-8")
+        kept.FILE.write_text(answers.text(), encoding="utf-8")
     for changed in answers.changed:
         print(f"answered otherwise than before: {changed}", file=sys.stderr)
     status = 0 if "--only-pages" in arguments else build()

@@ -1,11 +1,11 @@
 """Properties of the protocol ``replication`` and of its parts."""
 
-from highwater.invariants.replication import cluster, commits, sentences, steps
-from highwater.invariants.replication.liveness import LIVENESS
+from highwater.invariants.definitions import defined, goals
+from highwater.invariants.replication import cluster, commits, liveness, reachable, sentences, steps
 from highwater.invariants.replication.promise import keeps_the_promise
-from highwater.invariants.replication.reachable import REACHABLE
+from highwater.model.language import Invariant, Liveness, StepProperty
 
-INVARIANTS = (*cluster.INVARIANTS, *sentences.STATES)
-STEP_PROPERTIES = (keeps_the_promise, *steps.OF_EPOCHS, *commits.STEPS, *sentences.STEPS)
-
-__all__ = ["INVARIANTS", "LIVENESS", "REACHABLE", "STEP_PROPERTIES"]
+INVARIANTS = defined(Invariant, cluster, sentences)
+STEP_PROPERTIES = (keeps_the_promise, *steps.OF_EPOCHS, *defined(StepProperty, commits, sentences))
+LIVENESS = defined(Liveness, liveness)
+REACHABLE = goals(reachable)

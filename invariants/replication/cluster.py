@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from highwater.invariants import statements
 from highwater.invariants.replication.knowledge import CRASHES, spent
 from highwater.model.language import State, all_of, any_of, implies, invariant, least, size, total, where
@@ -23,45 +25,39 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
 
 
 @statements.leader_completeness.seen("P1")
-def leader_completeness(m: Replication, s: State) -> Truth:
+def leader_completeness(m: Replication, s: State) -> Iterator[Truth]:
     """Checks the log of the controller's current leader while that broker runs."""
-    return all_of(
-        statements.leader_completeness(
+    for b in m.broker:
+        yield statements.leader_completeness(
             s.partition.leader.is_(b) & m.is_up(s.brokers[b]) & ~s.committed.is_empty,
             _holds_committed(m, s, b),
         )
-        for b in m.broker
-    )
 
 
 @statements.electable_completeness.seen("P1")
-def electable_completeness(m: Replication, s: State) -> Truth:
+def electable_completeness(m: Replication, s: State) -> Iterator[Truth]:
     """Checks the log of each electable broker that runs under its registered epoch or has stopped cleanly.
 
     A broker that stopped cleanly stays electable when it returns. A crashed broker does not.
     """
-    return all_of(
-        statements.electable_completeness(
+    for b in m.broker:
+        yield statements.electable_completeness(
             electable(m.as_read(s)).has(b)
             & (m.is_up(s.brokers[b]) | (s.brokers[b].status == "STOPPED"))
             & (s.brokers[b].epoch == s.registrations[b].epoch)
             & ~s.committed.is_empty,
             _holds_committed(m, s, b),
         )
-        for b in m.broker
-    )
 
 
 @statements.committed_records_survive.seen("P1")
-def committed_records_survive(m: Replication, s: State) -> Truth:
+def committed_records_survive(m: Replication, s: State) -> Iterator[Truth]:
     """Checks the logs of all brokers, including those that are down."""
-    return all_of(
-        statements.committed_records_survive(
+    for o in m.offsets:
+        yield statements.committed_records_survive(
             s.committed.length > o,
             [log_rules.same_record(s.brokers[b].log, s.committed, o) for b in m.broker],
         )
-        for o in m.offsets
-    )
 
 
 @invariant("P1")
@@ -96,26 +92,24 @@ def logs_match_below_hwm(m: Replication, s: State) -> Truth:
 
 
 @statements.consumers_read_consistently.seen("B6")
-def consumers_read_consistently(m: Replication, s: State) -> Truth:
+def consumers_read_consistently(m: Replication, s: State) -> Iterator[Truth]:
     """Checks the records below the HWM of every broker that believes it leads. Two leaders' HWMs may differ."""
-    return all_of(
-        statements.consumers_read_consistently(
+    for b in m.broker:
+        yield statements.consumers_read_consistently(
             [m.leads(b, s.brokers[b]) & (s.brokers[b].hwm > o) for o in m.offsets],
             [log_rules.same_record(s.brokers[b].log, s.committed, o) for o in m.offsets],
         )
-        for b in m.broker
-    )
 
 
 @invariant("207.1, P1")
-def told_end_never_falls(m: Replication, s: State) -> Truth:
+def told_end_never_falls(m: Replication, s: State) -> Iterator[Truth]:
     """No leader gives consumers a smaller end of the log than an earlier leader gave.
 
     Only the current leader is checked, in its epoch: consumers that know this leader do not fetch from former ones.
     Other properties check for lost records.
     """
-    return all_of(
-        implies(
+    for b in m.broker:
+        yield implies(
             s.partition.leader.is_(b)
             & m.leads(b, s.brokers[b])
             & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch)
@@ -126,16 +120,13 @@ def told_end_never_falls(m: Replication, s: State) -> Truth:
                 for o in m.offsets
             ),
         )
-        for b in m.broker
-    )
 
 
 @invariant("B4")
-def hwm_within_log(m: Replication, s: State) -> Truth:
+def hwm_within_log(m: Replication, s: State) -> Iterator[Truth]:
     """No broker's HWM exceeds its log end offset."""
-    return all_of(
-        implies(s.brokers[b].hwm > 0, s.brokers[b].hwm <= s.brokers[b].log.length) for b in m.broker
-    )
+    for b in m.broker:
+        yield implies(s.brokers[b].hwm > 0, s.brokers[b].hwm <= s.brokers[b].log.length)
 
 
 @statements.one_leader_per_epoch.seen()
@@ -147,32 +138,28 @@ def one_leader_per_epoch(m: Replication, s: State) -> Truth:
 
 
 @invariant("841.5, B8")
-def told_leaders_lead(m: Replication, s: State) -> Truth:
+def told_leaders_lead(m: Replication, s: State) -> Iterator[Truth]:
     """A running broker leads if it knows the leader epoch in which the controller elected it."""
-    return all_of(
-        implies(
+    for b in m.broker:
+        yield implies(
             s.partition.leader.is_(b)
             & m.is_up(s.brokers[b])
             & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch),
             m.leads(b, s.brokers[b]),
         )
-        for b in m.broker
-    )
 
 
 @invariant("B8")
-def views_are_prefixes(m: Replication, s: State) -> Truth:
+def views_are_prefixes(m: Replication, s: State) -> Iterator[Truth]:
     """No broker's view is ahead of the controller; at the same partition epoch both have the same ISR."""
     p = s.partition
-    return all_of(
-        implies(
+    for b in m.broker:
+        yield implies(
             m.is_up(s.brokers[b]),
             (s.brokers[b].view.partition_epoch <= p.partition_epoch)
             & (s.brokers[b].view.leader_epoch <= p.leader_epoch)
             & ((s.brokers[b].view.partition_epoch != p.partition_epoch) | (s.brokers[b].view.isr == p.isr)),
         )
-        for b in m.broker
-    )
 
 
 @statements.isr_members_are_eligible.seen()
@@ -244,21 +231,19 @@ def elr_within_replicas(m: Replication, s: State) -> Truth:
 
 
 @invariant("966.1, 966.6")
-def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Truth:
+def replication_quorum_covers_election_quorum(m: Replication, s: State) -> Iterator[Truth]:
     """While the current leader's HWM may advance, the leader waits for all electable brokers.
 
     Otherwise a record could be committed that an electable broker lacks.
     """
-    return all_of(
-        implies(
+    for b in m.broker:
+        yield implies(
             s.partition.leader.is_(b)
             & m.leads(b, s.brokers[b])
             & (s.brokers[b].view.leader_epoch == s.partition.leader_epoch)
             & gate_is_open(size(s.brokers[b].view.isr), m.min_isr_in(s.brokers[b].view)),
             electable(m.as_read(s)) <= m.maximal_isr(s.brokers[b]),
         )
-        for b in m.broker
-    )
 
 
 @invariant("B6")
@@ -298,27 +283,3 @@ def recovery_quorum_has_min_isr_members(m: Replication, s: State) -> Truth:
     p = m.as_read(s)
     nobody = p.isr.is_empty & p.elr.is_empty & has_whole_elr(m, s)
     return implies(nobody, size(p.last_known_elr) >= m.min_isr(s))
-
-
-INVARIANTS = (
-    leader_completeness,
-    electable_completeness,
-    committed_records_survive,
-    acknowledged_records_survive,
-    logs_match_below_hwm,
-    consumers_read_consistently,
-    told_end_never_falls,
-    hwm_within_log,
-    one_leader_per_epoch,
-    told_leaders_lead,
-    views_are_prefixes,
-    isr_members_are_eligible,
-    isr_and_elr_are_disjoint,
-    elr_only_under_min_isr,
-    enough_are_electable,
-    isr_within_replicas,
-    elr_within_replicas,
-    replication_quorum_covers_election_quorum,
-    acknowledgement_means_min_isr_copies,
-    recovery_quorum_has_min_isr_members,
-)

@@ -7,6 +7,7 @@ the records that this replica had fetched. Every electable broker and every late
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from highwater.invariants.replication.histories import (
@@ -111,37 +112,34 @@ def _holds_committed(m: Replication, s: State, b: Number) -> Truth:
 
 
 @helper("B7, 966.1")
-def leaders_wait_for_the_electable(m: Replication, s: State) -> Truth:
+def leaders_wait_for_the_electable(m: Replication, s: State) -> Iterator[Truth]:
     """A leader that can commit waits for all electable brokers, or for a replica that has moved to a later epoch.
 
     In the second case the leader need not wait for an electable broker that has also moved to a later epoch. Such a
     broker has fetched in that epoch, and has then joined the ISR of that epoch's leader.
     """
-    waits = []
     for quorum in quorums(m, s):
         passed = somebody_has_passed(m, s, quorum)
         for b in m.broker:
             if int(b) == int(quorum.leader):
                 continue
             known = quorum.waits_for.has(b) | (passed & _has_passed(m, s, quorum, b))
-            waits.append(implies(quorum.commits & electable(m, s, b), known))
+            yield implies(quorum.commits & electable(m, s, b), known)
             later = m.leads(b, s.brokers[b]) & _has_passed(m, s, quorum, b)
-            waits.append(implies(quorum.commits & later, passed))
-        waits.append(implies(quorum.commits, quorum.waits_for.has(quorum.leader)))
-    return all_of(waits)
+            yield implies(quorum.commits & later, passed)
+        yield implies(quorum.commits, quorum.waits_for.has(quorum.leader))
 
 
 # --- the brokers that hold committed records ----------------------------------------------------------------
 
 
 @helper("B4, 966.6")
-def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
+def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Iterator[Truth]:
     """An electable broker holds every record that a leader can commit without a further fetch by that broker.
 
     The same holds for a later leader and, while no log is lost, for every broker that has fetched the record. An
     electable broker that truncates its log keeps these records, and so does a broker that has fetched them.
     """
-    held = []
     for quorum in quorums(m, s):
         log = s.brokers[quorum.leader].log
         for b in m.broker:
@@ -153,29 +151,26 @@ def the_electable_hold_what_can_be_committed(m: Replication, s: State) -> Truth:
                 copies = nothing_is_lost(m, s) & _fetched(m, s, quorum.leader, b, o)
                 elected = (electable(m, s, b) | copies) & is_whole(m, s, b)
                 able = can_commit(m, s, quorum, o, without=b)
-                held.append(implies(able & (later | elected), same_record(own, log, o)))
+                yield implies(able & (later | elected), same_record(own, log, o))
                 truncates = takes_answer(m, s, b) & s.fetch_responses[b].value.diverging
-                held.append(implies(able & elected & truncates, kept_by_answer(m, s, b) > o))
-    return all_of(held)
+                yield implies(able & elected & truncates, kept_by_answer(m, s, b) > o)
 
 
 @helper("B4")
-def the_electable_hold_what_is_committed(m: Replication, s: State) -> Truth:
+def the_electable_hold_what_is_committed(m: Replication, s: State) -> Iterator[Truth]:
     """An electable broker holds every committed record, and keeps them all when it truncates.
 
     Exception: once some crash has lost records, a broker that is down after a crash need not hold them.
     """
-    held = []
     for b in m.broker:
         there = electable(m, s, b) & is_whole(m, s, b)
-        held.append(implies(there, _holds_committed(m, s, b)))
+        yield implies(there, _holds_committed(m, s, b))
         truncates = takes_answer(m, s, b) & s.fetch_responses[b].value.diverging
-        held.append(implies(there & truncates, kept_by_answer(m, s, b) >= s.committed.length))
-    return all_of(held)
+        yield implies(there & truncates, kept_by_answer(m, s, b) >= s.committed.length)
 
 
 @helper("B4, B5")
-def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
+def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Iterator[Truth]:
     """A leader that can commit a record holds all committed records up to that record's offset.
 
     A leader holds all committed records in two cases:
@@ -183,57 +178,53 @@ def who_can_commit_holds_what_is_committed(m: Replication, s: State) -> Truth:
     - Some electable broker has not moved to a later epoch.
     In the current leader epoch, each committed record is before the leader's LESO, or the leader committed it.
     """
-    held = []
     for quorum in quorums(m, s):
         log = s.brokers[quorum.leader].log
         nobody = quorum.commits & ~somebody_has_passed(m, s, quorum)
-        held.append(implies(nobody, _holds_committed(m, s, quorum.leader)))
+        yield implies(nobody, _holds_committed(m, s, quorum.leader))
         for o in m.offsets:
             before = all_of(
                 (s.committed.length <= x) | same_record(log, s.committed, x) for x in range(o + 1)
             )
-            held.append(implies(can_commit(m, s, quorum, o), before))
+            yield implies(can_commit(m, s, quorum, o), before)
     for b in m.broker:
         broker = s.brokers[b]
         leads = m.leads(b, broker)
         behind = any_of(
             electable(m, s, x) & is_whole(m, s, x) & (reached(m, s, x) <= _epoch(s, b)) for x in m.broker
         )
-        held.append(implies(leads & behind, _holds_committed(m, s, b)))
+        yield implies(leads & behind, _holds_committed(m, s, b))
         for o in m.offsets:
             own = leads & (_epoch(s, b) == s.partition.leader_epoch) & (broker.leso <= o)
-            held.append(implies(own & (s.committed.length > o), broker.hwm > o))
-    return all_of(held)
+            yield implies(own & (s.committed.length > o), broker.hwm > o)
 
 
 @helper("B4")
-def hwms_are_of_what_is_committed(m: Replication, s: State) -> Truth:
+def hwms_are_of_what_is_committed(m: Replication, s: State) -> Iterator[Truth]:
     """Every record below a broker's HWM is committed.
 
     The same holds for the HWM that the broker will have after it has handled the fetch response in flight.
     """
-    held = []
     for b in m.broker:
         broker, answer = s.brokers[b], s.fetch_responses[b].value
         takes = takes_answer(m, s, b) & ~answer.diverging
-        held.append(begins_with(m, broker.log, s.committed, broker.hwm))
+        yield begins_with(m, broker.log, s.committed, broker.hwm)
         for o in m.offsets:
             below = takes & (answer.hwm > o)
-            held.append(implies(below & (broker.log.length > o), same_record(broker.log, s.committed, o)))
+            yield implies(below & (broker.log.length > o), same_record(broker.log, s.committed, o))
             appends = below & (broker.log.length == o) & answer.record.is_some
             same = (s.committed.length > o) & (s.committed.at(o) == answer.record.value)
-            held.append(implies(appends, same))
-    return all_of(held)
+            yield implies(appends, same)
 
 
 @helper("B4, B6")
-def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Truth:
+def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State) -> Iterator[Truth]:
     """While no log is lost, every replica that a leader waits for holds the records below the leader's HWM.
 
     The replica keeps these records, because it truncates only to the log of another leader that holds them, too. The
     other leader has a later epoch, or an earlier one that some replica in the maximal ISR has not moved beyond.
     """
-    held, whole = [], nothing_is_lost(m, s)
+    whole = nothing_is_lost(m, s)
     for leader in m.broker:
         broker = s.brokers[leader]
         for b in m.broker:
@@ -250,50 +241,30 @@ def replicas_that_are_waited_for_hold_what_is_committed(m: Replication, s: State
             for o in m.offsets:
                 below = whole & m.leads(leader, broker) & (broker.hwm > o)
                 copies = below & (waits | _fetched(m, s, leader, b, o))
-                held.append(implies(copies | (below & (later | earlier)), same_record(own, broker.log, o)))
-                held.append(implies(copies & truncates, kept_by_answer(m, s, b) > o))
-    return all_of(held)
+                yield implies(copies | (below & (later | earlier)), same_record(own, broker.log, o))
+                yield implies(copies & truncates, kept_by_answer(m, s, b) > o)
 
 
 @helper("B6")
-def acknowledged_is_committed(m: Replication, s: State) -> Truth:
+def acknowledged_is_committed(m: Replication, s: State) -> Iterator[Truth]:
     """Records acknowledged to acks=all producers are committed."""
-    return all_of(
-        implies(
+    for v in m.value:
+        yield implies(
             s.writes[v] == "ACKNOWLEDGED",
             any_of((s.committed.length > o) & (s.committed.at(o).value == v) for o in m.offsets),
         )
-        for v in m.value
-    )
 
 
 @step_property("B4")
-def a_leaders_hwm_and_log_never_shrink(m: Replication, before: State, after: State) -> Truth:
+def a_leaders_hwm_and_log_never_shrink(m: Replication, before: State, after: State) -> Iterator[Truth]:
     """While a broker leads in one epoch, its HWM does not decrease and its log keeps its records."""
-    kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
         leads = m.leads(b, old) & m.leads(b, new) & (old.view.leader_epoch == new.view.leader_epoch)
-        kept.append(implies(leads, (old.hwm <= new.hwm) & begins_with(m, new.log, old.log, old.log.length)))
-    return all_of(kept)
+        yield implies(leads, (old.hwm <= new.hwm) & begins_with(m, new.log, old.log, old.log.length))
 
 
 @step_property("B6")
 def what_is_committed_stays(m: Replication, before: State, after: State) -> Truth:
     """Committed records do not change; records can only be added."""
     return begins_with(m, after.committed, before.committed, before.committed.length)
-
-
-STEPS = (a_leaders_hwm_and_log_never_shrink, what_is_committed_stays)
-"""Step properties of logs and committed records."""
-
-COMMITS = (
-    leaders_wait_for_the_electable,
-    the_electable_hold_what_can_be_committed,
-    the_electable_hold_what_is_committed,
-    who_can_commit_holds_what_is_committed,
-    hwms_are_of_what_is_committed,
-    replicas_that_are_waited_for_hold_what_is_committed,
-    acknowledged_is_committed,
-)
-"""Helper invariants about committed records and records that can be committed."""

@@ -8,10 +8,15 @@ assumes that the leader proposes every possible ISR infinitely often. ``liveness
 from __future__ import annotations
 
 from highwater.invariants import statements
-from highwater.invariants.replication.steps import STEP_PROPERTIES, favours_availability, is_requested
+from highwater.invariants.definitions import defined, goals
+from highwater.invariants.replication import steps
+from highwater.invariants.replication.steps import favours_availability, is_requested
 from highwater.model.language import (
     Bool,
+    Invariant,
+    Liveness,
     State,
+    StepProperty,
     all_of,
     always_eventually,
     any_of,
@@ -245,29 +250,6 @@ def elr_members_are_indexed(m: Controller, s: State) -> Truth:
     return all_of(implies(s.partition.elr.has(b), s.elr_entries[b] > 0) for b in m.t.broker)
 
 
-INVARIANTS = (
-    isr_within_replicas,
-    leader_in_isr,
-    leader_is_active,
-    isr_members_are_eligible,
-    isr_and_elr_are_disjoint,
-    elr_only_under_min_isr,
-    elr_within_replicas,
-    electable_completeness,
-    enough_are_electable,
-    last_known_elr_only_under_min_isr,
-    last_known_leader_only_without_leader,
-    last_known_leader_is_a_broker,
-    reassignment_within_replicas,
-    leader_epoch_behind_partition_epoch,
-    recovering_leader_is_alone,
-    leader_completeness,
-    every_broker_comes_back,
-    the_controller_goes_on,
-    leaders_change_for_a_reason,
-    elr_members_are_indexed,
-)
-
 EXPLORED = (
     leader_completeness,
     the_controller_goes_on,
@@ -344,15 +326,6 @@ def reassignments_of_healthy_replicas_complete(m: Controller, s: State) -> Truth
     """If every replica's broker is active and its log directory online, a reassignment eventually ends."""
     partition = s.partition
     return implies(_healthy(m, s), partition.adding.is_empty & partition.removing.is_empty)
-
-
-LIVENESS = (
-    electable_replicas_come_to_lead,
-    partitions_are_led,
-    preferred_replicas_lead,
-    healthy_replicas_come_to_be_in_the_isr,
-    reassignments_of_healthy_replicas_complete,
-)
 
 
 # --- reachability goals ---------------------------------------------------------------------------------------
@@ -456,20 +429,7 @@ def an_assignment_advances_the_partition_epoch(m: Controller, before: State, aft
     return (p.partition_epoch != then.partition_epoch) & same
 
 
-REACHABLE = (
-    a_reassignment_completes_before_all_catch_up,
-    a_reassignment_that_only_removes_is_cancelled,
-    a_replica_is_elected_uncleanly_by_request,
-    the_controller_elects_uncleanly_by_itself,
-    an_aggressive_recovery_ignores_the_elr,
-    the_strategy_becomes_aggressive,
-    an_operator_designates_a_leader,
-    a_balanced_request_elects_a_leader,
-    an_aggressive_request_ignores_a_complete_log,
-    a_last_known_member_is_complete,
-    a_log_directory_fails,
-    an_assignment_advances_the_partition_epoch,
-)
-
-
-__all__ = ["EXPLORED", "INVARIANTS", "LIVENESS", "REACHABLE", "STEP_PROPERTIES"]
+INVARIANTS = defined(Invariant, __name__)
+STEP_PROPERTIES = defined(StepProperty, steps)
+LIVENESS = defined(Liveness, __name__)
+REACHABLE = goals(__name__)

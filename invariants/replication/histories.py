@@ -7,6 +7,8 @@ epoch has a prefix of the leader's log.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from highwater.invariants.replication.knowledge import acceptable, helper, is_unaware_leader, reached
 from highwater.model.language import State, all_of, any_of, implies, least, where
 from highwater.model.language.values import Number, SeqValue, Truth
@@ -61,17 +63,15 @@ def begins_with(m: Replication, log: SeqValue, other: SeqValue, length: Number) 
 
 
 @helper("B1, B2")
-def epochs_in_logs_ascend(m: Replication, s: State) -> Truth:
+def epochs_in_logs_ascend(m: Replication, s: State) -> Iterator[Truth]:
     """Leader epochs do not decrease along a broker's log, and do not exceed the broker's own leader epoch."""
-    kept = []
     for b in m.broker:
         log = history(m, s, b)
         for o in m.offsets:
             there = log.length > o
-            kept.append(implies(there, log.at(o).epoch <= reached(m, s, b)))
+            yield implies(there, log.at(o).epoch <= reached(m, s, b))
             if o:
-                kept.append(implies(there, log.at(o - 1).epoch <= log.at(o).epoch))
-    return all_of(kept)
+                yield implies(there, log.at(o - 1).epoch <= log.at(o).epoch)
 
 
 @helper("B3")
@@ -95,24 +95,23 @@ def histories_match(m: Replication, s: State) -> Truth:
 
 
 @helper("B1")
-def records_are_their_leaders(m: Replication, s: State) -> Truth:
+def records_are_their_leaders(m: Replication, s: State) -> Iterator[Truth]:
     """While the leader of an epoch leads in that epoch, its log holds every record of the epoch.
 
     A leader that does not know of its election has written nothing in its epoch.
     """
-    held, p = [], s.partition
+    p = s.partition
     for b in m.broker:
         log = history(m, s, b)
         for o in m.offsets:
             there = log.length > o
             written = there & (log.at(o).epoch == p.leader_epoch)
-            held.append(implies(written, p.leader.is_some))
+            yield implies(written, p.leader.is_some)
             for x in m.broker:
                 broker = s.brokers[x]
                 leads = m.leads(x, broker) & (broker.view.leader_epoch == log.at(o).epoch)
-                held.append(implies(there & leads, same_record(log, broker.log, o)))
-                held.append(~(written & is_unaware_leader(m, s, x)))
-    return all_of(held)
+                yield implies(there & leads, same_record(log, broker.log, o))
+                yield ~(written & is_unaware_leader(m, s, x))
 
 
 @helper("B5")
@@ -133,22 +132,21 @@ def a_leaders_epoch_starts_at_its_start_offset(m: Replication, s: State) -> Trut
 
 
 @helper("B2, 903.1")
-def fetches_tell_the_log(m: Replication, s: State) -> Truth:
+def fetches_tell_the_log(m: Replication, s: State) -> Iterator[Truth]:
     """A fetch in flight has the LEO of its sender, and the epoch of the sender's last record, as both were at sending.
 
     Unless the sender has crashed, its log still has that record. While the sender is in the fetch's leader epoch, its
     log has not grown since. If that record has the fetch's leader epoch, the leader of this epoch also has the record
     while it leads. A response that a follower can use starts at the end of the follower's log.
     """
-    told = []
     for f in m.broker:
         broker, fetch = s.brokers[f], s.fetch_requests[f].value
         same = (fetch.broker_epoch == broker.epoch) | electable(m, s, f) | nothing_is_lost(m, s)
         log, there = broker.log, s.fetch_requests[f].is_some & same
         last = (fetch.offset == 0) | (log_rules.epoch_before(log, fetch.offset) == fetch.last_epoch.value)
-        told.append(implies(there & is_whole(m, s, f), (fetch.offset <= log.length) & last))
+        yield implies(there & is_whole(m, s, f), (fetch.offset <= log.length) & last)
         here = is_whole(m, s, f) & (fetch.leader_epoch == reached(m, s, f))
-        told.append(implies(there & here, fetch.offset == log.length))
+        yield implies(there & here, fetch.offset == log.length)
         for x in m.broker:
             leader = s.brokers[x]
             leads = m.leads(x, leader) & (leader.view.leader_epoch == fetch.leader_epoch)
@@ -156,21 +154,19 @@ def fetches_tell_the_log(m: Replication, s: State) -> Truth:
             has = (fetch.offset <= leader.log.length) & (
                 log_rules.epoch_before(leader.log, fetch.offset) == fetch.leader_epoch
             )
-            told.append(implies(copied & leads, has))
+            yield implies(copied & leads, has)
             current = fetch.leader_epoch == s.partition.leader_epoch
-            told.append(~(copied & current & is_unaware_leader(m, s, x)))
-        told.append(implies(takes_answer(m, s, f), s.fetch_responses[f].value.offset == log.length))
-    return all_of(told)
+            yield ~(copied & current & is_unaware_leader(m, s, x))
+        yield implies(takes_answer(m, s, f), s.fetch_responses[f].value.offset == log.length)
 
 
 @helper("B3, B4")
-def a_follower_has_what_it_fetched(m: Replication, s: State) -> Truth:
+def a_follower_has_what_it_fetched(m: Replication, s: State) -> Iterator[Truth]:
     """The log of a follower that has fetched in the leader's epoch is a prefix of the leader's log.
 
     The follower's log reaches the offset of the last fetch that the leader knows, and is not truncated again in this
     epoch. This applies to the incarnation that fetched, and to an ISR member that stopped cleanly.
     """
-    held = []
     for leader in m.broker:
         broker = s.brokers[leader]
         for f in m.broker:
@@ -181,27 +177,12 @@ def a_follower_has_what_it_fetched(m: Replication, s: State) -> Truth:
             here = m.leads(leader, broker) & is_whole(m, s, f) & (reached(m, s, f) == epoch)
             same = (state.broker_epoch == s.registrations[f].epoch) | electable(m, s, f)
             fetched = here & state.leo.is_some & (same | nothing_is_lost(m, s))
-            held.append(implies(state.leo.is_some, state.leo.value <= broker.log.length))
-            held.append(
-                implies(
-                    fetched,
-                    (state.leo.value <= s.brokers[f].log.length)
-                    & begins_with(m, log, broker.log, log.length),
-                )
+            yield implies(state.leo.is_some, state.leo.value <= broker.log.length)
+            yield implies(
+                fetched,
+                (state.leo.value <= s.brokers[f].log.length) & begins_with(m, log, broker.log, log.length),
             )
             answer = s.fetch_responses[f].value
-            held.append(~(fetched & takes_answer(m, s, f) & answer.diverging))
+            yield ~(fetched & takes_answer(m, s, f) & answer.diverging)
             answered = here & takes_answer(m, s, f) & ~answer.diverging
-            held.append(implies(answered, begins_with(m, log, broker.log, log.length)))
-    return all_of(held)
-
-
-HISTORIES = (
-    epochs_in_logs_ascend,
-    histories_match,
-    records_are_their_leaders,
-    a_leaders_epoch_starts_at_its_start_offset,
-    fetches_tell_the_log,
-    a_follower_has_what_it_fetched,
-)
-"""Helper invariants about logs."""
+            yield implies(answered, begins_with(m, log, broker.log, log.length))

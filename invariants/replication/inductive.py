@@ -7,6 +7,9 @@ invariant excludes such states. No helper is assumed: helpers are proved togethe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from highwater.invariants.definitions import defined
 from highwater.invariants.replication import commits, histories, knowledge, promise
 from highwater.model.language import Invariant, State, all_of, implies, invariant, size
 from highwater.model.language.step_properties import StepProperty
@@ -47,33 +50,26 @@ def a_reassignment_has_two_ends(m: Controller, s: State) -> Truth:
 
 
 @invariant("966.4, 966.10, 966.11")
-def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Truth:
+def nobody_is_remembered_without_the_rules(m: Controller, s: State) -> Iterator[Truth]:
     """ELR, last known ELR and last known leader are empty if the rules that maintain them are off.
 
     They are empty in the initial state, and no other rule adds a member.
     """
     p = s.partition
-    return all_of(
-        nobody
-        for rule, nobody in (
-            ("eligible_leader_replicas", p.elr.is_empty),
-            ("last_known_elr", p.last_known_elr.is_empty),
-            ("last_known_leader", p.last_known_leader.is_none),
-        )
-        if not m.on(rule)
-    )
+    for rule, nobody in (
+        ("eligible_leader_replicas", p.elr.is_empty),
+        ("last_known_elr", p.last_known_elr.is_empty),
+        ("last_known_leader", p.last_known_leader.is_none),
+    ):
+        if not m.on(rule):
+            yield (nobody)
 
 
-HELPERS: dict[str, tuple[Invariant, ...]] = {
-    Controller.name: (
-        brokers_are_registered,
-        somebody_leads_the_isr,
-        a_reassignment_has_two_ends,
-        nobody_is_remembered_without_the_rules,
-    ),
-    Replication.name: (*knowledge.KNOWLEDGE, *histories.HISTORIES, *commits.COMMITS, *promise.RECORDS),
+HELPERS = {
+    Controller.name: defined(Invariant, __name__),
+    Replication.name: defined(Invariant, knowledge, histories, commits, promise),
 }
 """The helper invariants of each protocol, proved together with its own invariants."""
 
-HELPER_STEPS: dict[str, tuple[StepProperty, ...]] = {Replication.name: knowledge.STEPS}
+HELPER_STEPS = {Replication.name: defined(StepProperty, knowledge)}
 """The step properties of each protocol that only proofs check."""

@@ -135,17 +135,3 @@ def electable_replicas_lead(m: Replication, s: State) -> Truth:
     alive = any_of(electable.has(b) & (s.brokers[b].status == "RUNNING") for b in m.broker)
     led = any_of(partition.leader.is_(b) & m.is_up(s.brokers[b]) for b in m.broker)
     return implies(alive, led)
-
-
-LIVENESS = (
-    brokers_run,
-    running_brokers_are_unfenced,
-    metadata_views_converge,
-    proposals_are_settled,
-    proposals_come_to_rest,
-    writes_are_answered,
-    hwm_comes_to_cover_what_is_committed,
-    acknowledged_writes_reach_all_replicas,
-    reassignments_complete,
-    electable_replicas_lead,
-)

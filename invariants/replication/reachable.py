@@ -307,17 +307,6 @@ def a_fetch_of_a_former_incarnation_is_refused(m: Replication, before: State, af
     return _is_refused(m, before, after, is_former)
 
 
-@reachable("B2, 966.9")
-def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: State) -> Truth:
-    """A leader refuses a fetch of its own leader epoch from a broker that is not a replica in the leader's metadata."""
-
-    def is_new(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
-        leads = m.leads(fetch.leader, broker) & (fetch.leader_epoch == broker.view.leader_epoch)
-        return leads & ~broker.view.replicas.has(f)
-
-    return _is_refused(m, before, after, is_new)
-
-
 @reachable("K2")
 def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after: State) -> Truth:
     """A leader updates a replica's fetch state from a fetch that was sent before the replica registered again."""
@@ -332,30 +321,12 @@ def a_fetch_of_a_former_incarnation_counts(m: Replication, before: State, after:
     return any_of(counts(f) for f in m.broker)
 
 
-REACHABLE = (
-    a_follower_at_the_hwm_is_proposed,
-    a_member_that_has_fetched_lags,
-    a_member_that_never_fetched_lags,
-    a_member_lags_while_the_log_is_empty,
-    two_members_lag_together,
-    two_followers_join_together,
-    a_recovery_elects_over_a_fenced_longer_log,
-    a_later_isr_member_is_elected,
-    a_recovery_elects_over_a_longer_log,
-    a_recovery_elects_before_all_answer,
-    a_recovery_elects_before_the_remembered_answer,
-    a_failover_forgets_the_first_answers,
-    a_controlled_shutdown_is_granted,
-    a_follower_fetches_while_shutting_down,
-    a_record_is_appended_under_min_isr,
-    a_proposal_arrives_late,
-    a_proposal_ends_by_known_metadata,
-    a_fetch_arrives_late,
-    a_fetch_of_this_incarnation_is_given_up,
-    a_broker_that_is_down_refuses_a_fetch,
-    a_fetch_of_a_former_epoch_is_refused,
-    a_fetch_of_a_later_epoch_is_refused,
-    a_fetch_of_a_former_incarnation_is_refused,
-    a_fetch_of_a_former_incarnation_counts,
-    a_fetch_of_a_new_replica_is_refused,
-)
+@reachable("B2, 966.9")
+def a_fetch_of_a_new_replica_is_refused(m: Replication, before: State, after: State) -> Truth:
+    """A leader refuses a fetch of its own leader epoch from a broker that is not a replica in the leader's metadata."""
+
+    def is_new(f: Number, fetch: StructValue, broker: StructValue) -> Truth:
+        leads = m.leads(fetch.leader, broker) & (fetch.leader_epoch == broker.view.leader_epoch)
+        return leads & ~broker.view.replicas.has(f)
+
+    return _is_refused(m, before, after, is_new)

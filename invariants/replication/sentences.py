@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from highwater.model.language import State, all_of, any_of, implies, invariant, size, where
 from highwater.model.language.step_properties import step_property
 from highwater.model.language.values import Number, Truth, as_bool
@@ -24,13 +26,12 @@ def _is_requested(before: State, after: State) -> Truth:
 
 
 @invariant("B4, 966.1, 966.2")
-def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
+def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Iterator[Truth]:
     """If the committed ISR is large enough, the HWM is at least the smallest LEO that the leader must wait for.
 
     An ISR is large enough if it has min.insync.replicas members or contains every replica. The leader waits for the
     maximal ISR and, with K3, for caught-up replicas outside the ISR.
     """
-    held = []
     for b in m.broker:
         broker = s.brokers[b]
         view = broker.view
@@ -40,43 +41,37 @@ def hwm_reaches_what_the_isr_has(m: Replication, s: State) -> Truth:
             known = broker.followers[f]
             awaited = m.maximal_isr(broker).has(f) | known.caught_up
             behind.append(awaited & (f != b) & ~(known.leo.is_some & (known.leo.value > broker.hwm)))
-        held.append(implies(m.leads(b, broker) & enough, any_of(behind)))
-    return all_of(held)
+        yield implies(m.leads(b, broker) & enough, any_of(behind))
 
 
 @invariant("B6", needs="waiting_producers")
-def producers_wait_for_leaders_only(m: Replication, s: State) -> Truth:
+def producers_wait_for_leaders_only(m: Replication, s: State) -> Iterator[Truth]:
     """A producer waits only at a broker that leads.
 
     The wait ends when the broker crashes, stops or becomes a follower.
     """
-    return all_of(
-        implies(s.waiting[v].is_some & (s.waiting[v].value.leader == b), m.leads(b, s.brokers[b]))
-        for b in m.broker
-        for v in m.value
-    )
+    for b in m.broker:
+        for v in m.value:
+            yield implies(s.waiting[v].is_some & (s.waiting[v].value.leader == b), m.leads(b, s.brokers[b]))
 
 
 @invariant("966.9, B8", needs="reassignments")
-def former_replicas_keep_no_log(m: Replication, s: State) -> Truth:
+def former_replicas_keep_no_log(m: Replication, s: State) -> Iterator[Truth]:
     """A broker that knows it is not a replica has no log, even if it learns this on restart."""
-    return all_of(
-        implies(m.is_up(s.brokers[b]) & ~s.brokers[b].view.replicas.has(b), s.brokers[b].log.is_empty)
-        for b in m.broker
-    )
+    for b in m.broker:
+        yield implies(m.is_up(s.brokers[b]) & ~s.brokers[b].view.replicas.has(b), s.brokers[b].log.is_empty)
 
 
 # --- steps ----------------------------------------------------------------------------------------------------
 
 
 @step_property("B3", rule="divergence_check")
-def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: State) -> Truth:
+def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: State) -> Iterator[Truth]:
     """A follower truncates to an offset at which its log and the leader's can agree, and no further than necessary.
 
     The last record that the follower keeps has at most the epoch in the response. The leader's log has none of the
     truncated records.
     """
-    kept = []
     for f in m.broker:
         old, new, answer = before.brokers[f], after.brokers[f], before.fetch_responses[f]
         taken = _same_process(m, before, after, f) & answer.is_some & after.fetch_responses[f].is_none
@@ -85,37 +80,23 @@ def truncation_ends_where_both_logs_agree(m: Replication, before: State, after: 
             m.follows(f, old) & (got.leader_epoch == old.view.leader_epoch) & (got.offset == old.log.length)
         )
         agreed = new.log.is_empty | (got.epoch.is_some & (new.log.last.epoch <= got.epoch.value))
-        kept.append(implies(taken & asked & got.diverging, agreed & (new.log.length < old.log.length)))
+        yield implies(taken & asked & got.diverging, agreed & (new.log.length < old.log.length))
         for leader in m.broker:
             now = before.brokers[leader]
             serves = m.leads(leader, now) & (now.view.leader_epoch == old.view.leader_epoch)
             for o in m.offsets:
                 removed = taken & asked & serves & (old.log.length > o) & (new.log.length <= o)
-                kept.append(implies(removed, ~logs.same_record(old.log, now.log, o)))
-    return all_of(kept)
-
-
-@step_property("B2, K17", rule="fetch_response_epoch_check")
-def answers_of_other_epochs_change_no_log(m: Replication, before: State, after: State) -> Truth:
-    """A follower uses a fetch response only in the leader epoch in which it fetched."""
-    kept = []
-    for f in m.broker:
-        old, answer = before.brokers[f], before.fetch_responses[f]
-        taken = _same_process(m, before, after, f) & answer.is_some & after.fetch_responses[f].is_none
-        changed = (old.log != after.brokers[f].log) | (old.hwm != after.brokers[f].hwm)
-        replayed = old.view != after.brokers[f].view
-        current = answer.value.leader_epoch == old.view.leader_epoch
-        kept.append(implies(taken & changed, current | replayed))
-    return all_of(kept)
+                yield implies(removed, ~logs.same_record(old.log, now.log, o))
 
 
 @step_property("K2", rule="stale_fetch_check")
-def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State, after: State) -> Truth:
+def leaders_count_no_fetch_of_a_former_incarnation(
+    m: Replication, before: State, after: State
+) -> Iterator[Truth]:
     """A leader ignores a fetch with a lower broker epoch than the leader's metadata has for the follower.
 
     The property excludes the fetches of ``old_fetcher``, which have no broker epoch (version 14).
     """
-    kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
         leads_on = m.leads(b, old) & m.leads(b, new) & (old.view == new.view)
@@ -124,29 +105,16 @@ def leaders_count_no_fetch_of_a_former_incarnation(m: Replication, before: State
             counted = (was.leo != known.leo) | (was.broker_epoch != known.broker_epoch)
             current = known.broker_epoch >= old.view.epochs[f]
             if int(f) != m.p.old_fetcher:
-                kept.append(implies(leads_on & counted & known.leo.is_some, current))
-    return all_of(kept)
-
-
-@step_property("B5", rule="re_election_forgets_fetches")
-def new_leader_epochs_know_no_fetch(m: Replication, before: State, after: State) -> Truth:
-    """A leader starts a new leader epoch without fetch state: followers may have truncated since they fetched."""
-    kept = []
-    for b in m.broker:
-        old, new = before.brokers[b], after.brokers[b]
-        begins = m.leads(b, new) & (~m.leads(b, old) | (old.view.leader_epoch != new.view.leader_epoch))
-        kept.append(implies(begins, all_of(new.followers[f].leo.is_none for f in m.broker)))
-    return all_of(kept)
+                yield implies(leads_on & counted & known.leo.is_some, current)
 
 
 @step_property("966.5, 966.12, 966.18", rule="unclean_registration")
-def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after: State) -> Truth:
+def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after: State) -> Iterator[Truth]:
     """A broker that registers after an unclean shutdown leaves ISR and ELR; only the last ISR member can stay in ISR.
 
     A shutdown is clean if the CleanShutdownFile has the registered broker epoch, and the metadata version supports the
     ELR (966.12).
     """
-    kept = []
     for b in m.broker:
         old, new = before.registrations[b], after.registrations[b]
         file = before.brokers[b]
@@ -154,12 +122,11 @@ def unclean_registrations_leave_isr_and_elr(m: Replication, before: State, after
         clean = (file.status == "STOPPED") & (file.epoch == old.epoch) & level
         last = before.partition.isr == m.t.brokers.zero().with_(b)
         out = ~after.partition.elr.has(b) & (last | ~after.partition.isr.has(b))
-        kept.append(implies((old.epoch != new.epoch) & ~clean, out))
-    return all_of(kept)
+        yield implies((old.epoch != new.epoch) & ~clean, out)
 
 
 @step_property("966.14", rule="unclean_recovery", needs="recovery")
-def recovery_elects_the_best_log(m: Replication, before: State, after: State) -> Truth:
+def recovery_elects_the_best_log(m: Replication, before: State, after: State) -> Iterator[Truth]:
     """A recovery elects a leader whose log is at least as good as every log that the recovery compares or waits for.
 
     A better log ends in a later leader epoch or, with equal epochs, is longer. Balanced waits for the last known ELR,
@@ -181,7 +148,6 @@ def recovery_elects_the_best_log(m: Replication, before: State, after: State) ->
         now = answer.is_some & (answer.value.leader_epoch == before.partition.leader_epoch)
         return runs(b) & where(asked, balanced & awaited, now | (balanced & awaited))
 
-    kept = []
     for b in m.broker:
         elected = recovered & before.partition.leader.is_none & after.partition.leader.is_(b)
         own = before.brokers[b].log
@@ -195,37 +161,32 @@ def recovery_elects_the_best_log(m: Replication, before: State, after: State) ->
                     & (log.last.epoch == own.last.epoch)
                     & (log.length > own.length)
                 )
-                kept.append(implies(elected & runs(b) & compared(r), ~(later | longer)))
-    return all_of(kept)
+                yield implies(elected & runs(b) & compared(r), ~(later | longer))
 
 
 @step_property("966.1, 966.18", rule="hwm_needs_min_isr")
-def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) -> Truth:
+def hwm_advances_with_min_isr_only(m: Replication, before: State, after: State) -> Iterator[Truth]:
     """A leader's HWM advances only while the committed ISR has at least min ISR members, with or without the ELR.
 
     A broker of an older version (``ungated_broker``) has no such rule.
     """
-    kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
         leads_on = m.leads(b, old) & m.leads(b, new) & (old.view.leader_epoch == new.view.leader_epoch)
         enough = (size(new.view.isr) >= new.view.min_isr) | (new.view.replicas <= new.view.isr)
         if int(b) != m.p.ungated_broker:
-            kept.append(implies(leads_on & (new.hwm > old.hwm), enough))
-    return all_of(kept)
+            yield implies(leads_on & (new.hwm > old.hwm), enough)
 
 
 @step_property("B6")
-def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) -> Truth:
+def acks_all_writes_need_min_isr(m: Replication, before: State, after: State) -> Iterator[Truth]:
     """A leader appends an acks=all record only if its ISR has at least min ISR members; otherwise it refuses."""
-    kept = []
     for b in m.broker:
         view = before.brokers[b].view
         enough = (size(view.isr) >= view.min_isr) | (view.replicas <= view.isr)
         appended = after.brokers[b].log.length > before.brokers[b].log.length
         accepted = [(before.writes[v] == "UNUSED") & (after.writes[v] == "PENDING") for v in m.value]
-        kept.append(implies(any_of(accepted) & appended, enough))
-    return all_of(kept)
+        yield implies(any_of(accepted) & appended, enough)
 
 
 @step_property("966.17", needs="elections")
@@ -256,26 +217,23 @@ def remembered_only_while_due(m: Replication, before: State, after: State) -> Tr
 
 
 @step_property("B7, 903.3")
-def proposals_stand_as_they_were_made(m: Replication, before: State, after: State) -> Truth:
+def proposals_stand_as_they_were_made(m: Replication, before: State, after: State) -> Iterator[Truth]:
     """While a leader's proposal is pending, neither the proposed ISR nor the broker epochs in the proposal change."""
-    kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
         alike = old.proposed == new.proposed
         if m.proposals_keep_epochs:
             alike &= old.proposed_epochs == new.proposed_epochs
-        kept.append(implies(old.proposed.is_some & new.proposed.is_some, alike))
-    return all_of(kept)
+        yield implies(old.proposed.is_some & new.proposed.is_some, alike)
 
 
 @step_property("B8, 966.9", rule="divergence_check")
-def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: State) -> Truth:
+def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: State) -> Iterator[Truth]:
     """A replica that replays metadata keeps its log and HWM; a broker that is no longer a replica loses both.
 
     Exception: a leader's HWM may advance. A new follower does not truncate yet: its fetches find missing and surplus
     records (B3).
     """
-    kept = []
     for b in m.broker:
         old, new = before.brokers[b], after.brokers[b]
         answered = before.alter_responses[b].is_some & after.alter_responses[b].is_none
@@ -284,12 +242,13 @@ def metadata_leaves_replicas_their_logs(m: Replication, before: State, after: St
         same = (new.log == old.log) & (new.flushed == old.flushed)
         hwm = where(m.leads(b, new), new.hwm >= old.hwm, new.hwm == old.hwm)
         nothing = new.log.is_empty & (new.flushed == 0) & (new.hwm == 0)
-        kept.append(implies(replays, where(stays, same & hwm, nothing)))
-    return all_of(kept)
+        yield implies(replays, where(stays, same & hwm, nothing))
 
 
 @step_property("966.4", rule="eligible_leader_replicas")
-def members_that_leave_under_min_isr_stay_eligible(m: Replication, before: State, after: State) -> Truth:
+def members_that_leave_under_min_isr_stay_eligible(
+    m: Replication, before: State, after: State
+) -> Iterator[Truth]:
     """If the ISR is under min ISR after a member leaves, the member enters the ELR, and ELR members stay in it.
 
     While the ISR is under min ISR, no record is committed, so these members hold all committed records. Exceptions: the
@@ -301,14 +260,12 @@ def members_that_leave_under_min_isr_stay_eligible(m: Replication, before: State
     under = under & features.has_elr(m, before)
     chosen = _is_requested(before, after) & then.leader.is_some & (p.leader != then.leader)
     under = under & ~(chosen & any_of(then.leader.is_(b) & ~electable(p).has(b) for b in m.broker))
-    kept = []
     for b in m.broker:
         same = before.registrations[b].epoch == after.registrations[b].epoch
         left = (p.isr != then.isr) & gone.has(b) & under & same & then.replicas.has(b)
-        kept.append(implies(left, then.elr.has(b)))
+        yield implies(left, then.elr.has(b))
         stays = p.elr.has(b) & under & same & then.replicas.has(b) & ~then.isr.has(b)
-        kept.append(implies((p.elr != then.elr) & stays, then.elr.has(b)))
-    return all_of(kept)
+        yield implies((p.elr != then.elr) & stays, then.elr.has(b))
 
 
 @step_property("966.13")
@@ -321,56 +278,31 @@ def partitions_with_active_isr_members_are_led(m: Replication, before: State, af
 
 
 @step_property("966.10, 966.11, 704.1, 704.2", rule="last_known_leader")
-def last_known_leaders_led_last(m: Replication, before: State, after: State) -> Truth:
+def last_known_leaders_led_last(m: Replication, before: State, after: State) -> Iterator[Truth]:
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
     The last known ELR gains only ELR members whose brokers register. A leader becomes RECOVERING only if it was elected
     from outside ISR and ELR. A step that changes the partition epoch also changes another field of the partition.
     """
     p, then = before.partition, after.partition
-    kept = []
     if m.ever_on("last_known_leader_kept") and not features.changes(m):
         emptied = (p.isr != then.isr) & then.isr.is_empty & p.leader.is_some
         last = any_of(p.leader.is_(b) & then.last_known_leader.is_(b) for b in m.broker)
-        kept.append(implies(emptied, last))
+        yield implies(emptied, last)
         changed = p.last_known_leader != then.last_known_leader
-        kept.append(implies(changed, emptied | (then.leader.is_some & then.last_known_leader.is_none)))
-        kept.append(implies((p.leader != then.leader) & then.leader.is_some, then.last_known_leader.is_none))
+        yield implies(changed, emptied | (then.leader.is_some & then.last_known_leader.is_none))
+        yield implies((p.leader != then.leader) & then.leader.is_some, then.last_known_leader.is_none)
         gained = then.last_known_elr - p.last_known_elr
         for b in m.broker:
             registers = before.registrations[b].epoch != after.registrations[b].epoch
-            kept.append(implies(gained.has(b), p.elr.has(b) & registers))
+            yield implies(gained.has(b), p.elr.has(b) & registers)
     recovering = LeaderRecoveryState.RECOVERING
     begins = (p.leader_recovery_state != then.leader_recovery_state) & (
         then.leader_recovery_state == recovering
     )
     unclean = any_of(then.leader.is_(b) & ~electable(p).has(b) for b in m.broker)
-    kept.append(implies(begins, unclean))
+    yield implies(begins, unclean)
     same = all_of(
         getattr(p, name) == getattr(then, name) for name in p.type.fields if name != "partition_epoch"
     )
-    kept.append(implies(p.partition_epoch != then.partition_epoch, ~same))
-    return all_of(kept)
-
-
-STATES = (hwm_reaches_what_the_isr_has, producers_wait_for_leaders_only, former_replicas_keep_no_log)
-"""The invariants of this module."""
-
-STEPS = (
-    truncation_ends_where_both_logs_agree,
-    answers_of_other_epochs_change_no_log,
-    leaders_count_no_fetch_of_a_former_incarnation,
-    new_leader_epochs_know_no_fetch,
-    unclean_registrations_leave_isr_and_elr,
-    recovery_elects_the_best_log,
-    hwm_advances_with_min_isr_only,
-    acks_all_writes_need_min_isr,
-    requested_elections_replace_no_leader,
-    remembered_only_while_due,
-    proposals_stand_as_they_were_made,
-    metadata_leaves_replicas_their_logs,
-    members_that_leave_under_min_isr_stay_eligible,
-    partitions_with_active_isr_members_are_led,
-    last_known_leaders_led_last,
-)
-"""The step properties of this module."""
+    yield implies(p.partition_epoch != then.partition_epoch, ~same)

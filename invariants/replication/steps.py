@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from highwater.model.language import Number, State, all_of, any_of, implies, least, size
 from highwater.model.language.containers import members_of
 from highwater.model.language.step_properties import step_property
@@ -60,13 +62,6 @@ def leader_change_ends_the_leader_epoch(m: Controller, before: State, after: Sta
 
 
 @step_property("B8")
-def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
-    """If a replica leaves the partition, the leader epoch ends, so that the replica's later fetches are refused."""
-    gone = m.assigned(before.partition) - m.assigned(after.partition)
-    return implies(~gone.is_empty, after.partition.leader_epoch == before.partition.leader_epoch + 1)
-
-
-@step_property("B8")
 def partition_change_is_counted(m: Controller, before: State, after: State) -> Truth:
     """A change of a partition increases its partition epoch by one; no step increases it by more.
 
@@ -91,6 +86,33 @@ def elr_changes_keep_the_leader_epoch(m: Controller, before: State, after: State
     return implies(alone & (old.elr != new.elr), counted)
 
 
+@step_property("966.11", rule="last_known_leader_kept")
+def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
+    """A partition that stays without a leader keeps its last known leader.
+
+    A step may clear it only if ELR and last known ELR are then empty, too.
+    """
+    old, new = before.partition, after.partition
+    nobody = old.leader.is_none & new.leader.is_none
+    cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
+    stays = new.last_known_leader == old.last_known_leader
+    return implies(old.last_known_leader.is_some & nobody, stays | cleared)
+
+
+@step_property("966.9", rule="reassignment_needs_min_isr")
+def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
+    """After a reassignment that removed replicas, the ISR has min.insync.replicas members or every replica.
+
+    The replicas that the reassignment added, and did not remove again, are in the ISR, too.
+    """
+    old, new = before.partition, after.partition
+    was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
+    ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
+    completed = ended & (left == was - old.removing)
+    enough = (size(new.isr) >= after.min_insync_replicas) | (left <= new.isr)
+    return implies(completed & ~old.removing.is_empty, enough & (left & old.adding <= new.isr))
+
+
 @step_property("B8")
 def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Truth:
     """A broker epoch never decreases. It increases only when the broker registers, which leaves the broker fenced."""
@@ -99,6 +121,13 @@ def broker_epochs_never_fall(m: Controller, before: State, after: State) -> Trut
         | ((after.registrations[b].epoch > before.registrations[b].epoch) & after.registrations[b].fenced)
         for b in m.broker
     )
+
+
+@step_property("B8")
+def removed_replica_ends_the_leader_epoch(m: Controller, before: State, after: State) -> Truth:
+    """If a replica leaves the partition, the leader epoch ends, so that the replica's later fetches are refused."""
+    gone = m.assigned(before.partition) - m.assigned(after.partition)
+    return implies(~gone.is_empty, after.partition.leader_epoch == before.partition.leader_epoch + 1)
 
 
 @step_property("841.2, 903.4")
@@ -120,33 +149,6 @@ def only_elr_members_join_the_last_known_elr(m: Controller, before: State, after
     """Only ELR members join the last known ELR."""
     joining = after.partition.last_known_elr - before.partition.last_known_elr
     return implies(~joining.is_empty, joining <= before.partition.elr)
-
-
-@step_property("966.9", rule="reassignment_needs_min_isr")
-def completed_reassignments_leave_min_isr_members(m: Controller, before: State, after: State) -> Truth:
-    """After a reassignment that removed replicas, the ISR has min.insync.replicas members or every replica.
-
-    The replicas that the reassignment added, and did not remove again, are in the ISR, too.
-    """
-    old, new = before.partition, after.partition
-    was, left = members_of(old.replicas, m.t.brokers), members_of(new.replicas, m.t.brokers)
-    ended = ~(old.adding | old.removing).is_empty & (new.adding | new.removing).is_empty
-    completed = ended & (left == was - old.removing)
-    enough = (size(new.isr) >= after.min_insync_replicas) | (left <= new.isr)
-    return implies(completed & ~old.removing.is_empty, enough & (left & old.adding <= new.isr))
-
-
-@step_property("966.11", rule="last_known_leader_kept")
-def last_known_leader_stays_until_an_election(m: Controller, before: State, after: State) -> Truth:
-    """A partition that stays without a leader keeps its last known leader.
-
-    A step may clear it only if ELR and last known ELR are then empty, too.
-    """
-    old, new = before.partition, after.partition
-    nobody = old.leader.is_none & new.leader.is_none
-    cleared = new.elr.is_empty & new.last_known_elr.is_empty & new.last_known_leader.is_none
-    stays = new.last_known_leader == old.last_known_leader
-    return implies(old.last_known_leader.is_some & nobody, stays | cleared)
 
 
 @step_property("966.10, 966.14")
@@ -258,7 +260,7 @@ def designated_replicas_lead(m: Controller, before: State, after: State) -> Trut
 
 
 @step_property("966.13, 966.14, 966.17", rule="unclean_recovery", needs="recovery_requests")
-def recoveries_elect_complete_replicas(m: Controller, before: State, after: State) -> Truth:
+def recoveries_elect_complete_replicas(m: Controller, before: State, after: State) -> Iterator[Truth]:
     """A Balanced recovery, also on request, loses no committed record that a member of ELR or last known ELR has.
 
     This includes fenced members. LONGEST_LOG_AGGRESSIVE loses no committed record that a live replica has. The request
@@ -272,13 +274,10 @@ def recoveries_elect_complete_replicas(m: Controller, before: State, after: Stat
     balanced = by_log | (by_itself & ~favours_availability(m, before))
     remembered = (old.elr | old.last_known_elr) & complete
     there = m.assigned(old) & m.active(before) & complete
-    kept = [
-        implies(balanced, complete.has(leader) | remembered.is_empty),
-        implies(by_any_log, complete.has(leader) | there.is_empty),
-        implies(by_log | by_any_log, old.leader.is_none),
-        implies(by_log, old.last_known_elr.has(leader)),
-    ]
-    return all_of(kept)
+    yield implies(balanced, complete.has(leader) | remembered.is_empty)
+    yield implies(by_any_log, complete.has(leader) | there.is_empty)
+    yield implies(by_log | by_any_log, old.leader.is_none)
+    yield implies(by_log, old.last_known_elr.has(leader))
 
 
 @step_property("966.15, 966.16")
@@ -316,7 +315,7 @@ def leaders_from_outside_are_allowed(m: Controller, before: State, after: State)
 
 
 @step_property("966.4, K10", rule="eligible_leader_replicas")
-def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after: State) -> Truth:
+def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after: State) -> Iterator[Truth]:
     """If the ISR is under min ISR after a member leaves, the member enters the ELR, except when its broker registers.
 
     If the ISR has at least min ISR members, the ELR is empty. A member leaves the ELR only when it joins the ISR, when
@@ -332,15 +331,14 @@ def members_that_leave_the_isr_stay_eligible(m: Controller, before: State, after
     settled = (before.min_insync_replicas == after.min_insync_replicas) & ~uncleanly
     staying = m.assigned(then) - registered
     left = (p.isr - then.isr) & staying
-    kept = [implies(on & under & settled, left <= then.elr)]
+    yield implies(on & under & settled, left <= then.elr)
     if not (m.p.directories and m.on("assignment_empties_elr")):
         gone = (p.elr - electable(then)) & staying
-        kept.append(implies(on & under & settled & ~_cleared(m, before, after), gone.is_empty))
+        yield implies(on & under & settled & ~_cleared(m, before, after), gone.is_empty)
     reached = (size(then.isr) >= was) & (size(then.isr) >= now) & (p.isr != then.isr)
     if not m.on("elr_follows_election"):
         reached = reached & (p.leader == then.leader)
-    kept.append(implies(on & reached, then.elr.is_empty))
-    return all_of(kept)
+    yield implies(on & reached, then.elr.is_empty)
 
 
 @step_property("B8, 858.1")
@@ -364,7 +362,7 @@ def min_isr_changes_clear_the_elr(m: Controller, before: State, after: State) ->
 
 
 @step_property("966.9")
-def reassignments_complete_when_they_can(m: Controller, before: State, after: State) -> Truth:
+def reassignments_complete_when_they_can(m: Controller, before: State, after: State) -> Iterator[Truth]:
     """A reassignment completes in the first step in which all added replicas and enough members are in the ISR.
 
     The removed replicas then leave the replica list, the ISR and the ELR. Only an operator changes the target.
@@ -376,18 +374,15 @@ def reassignments_complete_when_they_can(m: Controller, before: State, after: St
     completed = (new == old - p.removing) & ((p.adding - p.removing) <= then.isr) & then.adding.is_empty
     fewer = least(m.controllers_min_isr(before), then.replicas.length)
     by_itself = (p.replicas != then.replicas) & ended & (new == old - p.removing) & (new != old - p.adding)
-    kept = [
-        implies(by_itself, completed & (size(then.isr) >= fewer)),
-        implies(p.replicas != then.replicas, (then.isr <= new) & (then.elr <= new)),
-        implies((p != then) & ~goes.is_empty, goes <= new),
-    ]
+    yield implies(by_itself, completed & (size(then.isr) >= fewer))
+    yield implies(p.replicas != then.replicas, (then.isr <= new) & (then.elr <= new))
+    yield implies((p != then) & ~goes.is_empty, goes <= new)
     left, staying = then.isr - then.removing, new - then.removing
     able = ((then.adding - then.removing) <= left) & ~left.is_empty
     able = able & (size(left) >= least(m.controllers_min_isr(after), size(staying)))
     goes_on = (p.isr != then.isr) & (p.replicas == then.replicas) & ~goes.is_empty
     by_proposal = (p.leader == then.leader) & then.leader.is_some
-    kept.append(implies(goes_on & by_proposal, ~able))
-    return all_of(kept)
+    yield implies(goes_on & by_proposal, ~able)
 
 
 @step_property("966.9", rule="reassignment_needs_min_isr")
@@ -407,28 +402,26 @@ def cancelled_reassignments_leave_min_isr_members(m: Controller, before: State, 
 
 
 @step_property("966.11, 966.15, 704.1, 704.2")
-def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Truth:
+def partitions_remember_their_last_leader(m: Controller, before: State, after: State) -> Iterator[Truth]:
     """The last known leader is the broker that led when the ISR became empty, until another leader is elected.
 
     A leader becomes RECOVERING if and only if it was elected from outside ISR and ELR. After such an election the ELR
     is empty, unless the strategy is Aggressive or unclean election is enabled.
     """
     p, then = before.partition, after.partition
-    kept = []
     if m.on("last_known_leader_kept") and m.on("last_known_leader"):
         emptied = (p.isr != then.isr) & then.isr.is_empty & p.leader.is_some
         last = then.last_known_leader.is_some & p.leader.is_(then.last_known_leader.value)
-        kept.append(implies(emptied, last))
+        yield implies(emptied, last)
         changed = p.last_known_leader != then.last_known_leader
-        kept.append(implies(changed, emptied | (then.leader.is_some & then.last_known_leader.is_none)))
+        yield implies(changed, emptied | (then.leader.is_some & then.last_known_leader.is_none))
     unclean = _uncleanly(m, before, after)
     recovering = then.leader_recovery_state == LeaderRecoveryState.RECOVERING
     begins = (p.leader_recovery_state != then.leader_recovery_state) & recovering
-    kept.append(implies(begins, unclean))
+    yield implies(begins, unclean)
     if m.on("unclean_election_recovers"):
-        kept.append(implies(unclean, recovering))
-    kept.append(implies(unclean & ~favours_availability(m, before), then.elr.is_empty))
-    return all_of(kept)
+        yield implies(unclean, recovering)
+    yield implies(unclean & ~favours_availability(m, before), then.elr.is_empty)
 
 
 OF_EPOCHS = (
@@ -441,25 +434,3 @@ OF_EPOCHS = (
     broker_epochs_never_fall,
 )
 """The properties that the message-level protocol checks as well."""
-
-STEP_PROPERTIES = (
-    *OF_EPOCHS,
-    removed_replica_ends_the_leader_epoch,
-    only_active_brokers_join_the_isr,
-    only_isr_members_join_the_elr,
-    only_elr_members_join_the_last_known_elr,
-    recovery_quorum_keeps_min_isr_members,
-    electable_replicas_are_elected_first,
-    last_known_leaders_lead_once_active,
-    strategy_none_recovers_no_replica,
-    designated_replicas_lead,
-    recoveries_elect_complete_replicas,
-    unclean_elections_do_not_wait,
-    leaders_from_outside_are_allowed,
-    members_that_leave_the_isr_stay_eligible,
-    active_leaders_stay_in_the_isr,
-    min_isr_changes_clear_the_elr,
-    reassignments_complete_when_they_can,
-    cancelled_reassignments_leave_min_isr_members,
-    partitions_remember_their_last_leader,
-)

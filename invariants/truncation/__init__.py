@@ -2,75 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from highwater.model.language import State, all_of, any_of, implies, invariant, reachable, step_property
+from highwater.invariants.definitions import defined, goals
+from highwater.model.language import (
+    Invariant,
+    State,
+    StepProperty,
+    all_of,
+    any_of,
+    implies,
+    invariant,
+    reachable,
+    step_property,
+)
 from highwater.model.language.values import Number, Truth
 from highwater.model.truncation import Truncation
 
 
 @invariant("B4")
-def weak_isr(m: Truncation, s: State) -> Truth:
+def weak_isr(m: Truncation, s: State) -> Iterator[Truth]:
     """For each replica that believes it leads, all members of its own ISR hold every record below its HWM.
 
     The property is weak because leaders are elected from the controller's ISR, which may differ from the leader's.
     """
-    return all_of(
-        implies(
-            m.presumes_leadership(s, leader)
-            & s.replicas[leader].isr.has(replica)
-            & (s.replicas[leader].hwm > 0),
-            m.holds_below_hwm(s, leader, replica),
-        )
-        for leader in m.replica
-        for replica in m.replica
-    )
+    for leader in m.replica:
+        for replica in m.replica:
+            yield implies(
+                m.presumes_leadership(s, leader)
+                & s.replicas[leader].isr.has(replica)
+                & (s.replicas[leader].hwm > 0),
+                m.holds_below_hwm(s, leader, replica),
+            )
 
 
 @invariant("B4")
-def strong_isr(m: Truncation, s: State) -> Truth:
+def strong_isr(m: Truncation, s: State) -> Iterator[Truth]:
     """For each replica that believes it leads, all members of the controller's ISR hold every record below its HWM.
 
     Each of these members can be elected. A record that one of them lacks can be lost after a consumer has read it.
     """
-    return all_of(
-        implies(
-            m.presumes_leadership(s, leader) & s.quorum.isr.has(replica) & (s.replicas[leader].hwm > 0),
-            m.holds_below_hwm(s, leader, replica),
-        )
-        for leader in m.replica
-        for replica in m.replica
-    )
-
-
-INVARIANTS = (weak_isr, strong_isr)
+    for leader in m.replica:
+        for replica in m.replica:
+            yield implies(
+                m.presumes_leadership(s, leader) & s.quorum.isr.has(replica) & (s.replicas[leader].hwm > 0),
+                m.holds_below_hwm(s, leader, replica),
+            )
 
 
 # --- steps ----------------------------------------------------------------------------------------------------
 
 
 @step_property("B3, B4")
-def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> Truth:
+def hwms_stay_within_their_logs(m: Truncation, before: State, after: State) -> Iterator[Truth]:
     """After a replica truncates its log, or starts to follow, its HWM is not past its log end.
 
     A replica with an HWM past its log would promise consumers records that it does not have.
     """
-    kept = []
     for r in m.replica:
         old, new = before.replicas[r], after.replicas[r]
         begins = (old.leader_epoch != new.leader_epoch) & ~m.presumes_leadership(after, r)
         truncated = after.logs[r].length < before.logs[r].length
-        kept.append(implies(begins | truncated, new.hwm <= after.logs[r].length))
-    return all_of(kept)
+        yield implies(begins | truncated, new.hwm <= after.logs[r].length)
 
 
 @step_property("101.1", rule="leader_epoch_lookup")
-def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Truth:
+def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after: State) -> Iterator[Truth]:
     """A new follower truncates below its HWM only if its leader has a record of the follower's last epoch or later.
 
     If the leader knows no end offset of the follower's last epoch, the follower keeps every record below its HWM.
     """
-    kept = []
     for r in m.replica:
         old, new = before.replicas[r], after.replicas[r]
         cut = (old.leader_epoch != new.leader_epoch) & (after.logs[r].length < old.hwm)
@@ -79,8 +80,7 @@ def hwms_stay_where_the_leader_knows_no_end(m: Truncation, before: State, after:
             new.leader.is_(x) & ~before.logs[x].is_empty & (before.logs[x].last.epoch >= last)
             for x in m.replica
         )
-        kept.append(implies(cut, knows))
-    return all_of(kept)
+        yield implies(cut, knows)
 
 
 @step_property("B5, 320.4")
@@ -116,30 +116,6 @@ def caught_up_replicas_stay_in_the_isr(m: Truncation, before: State, after: Stat
             current = m.is_true_leader(before, x) & m.follows_in_epoch(before, r, x) & has_all
             stays.append(~(gone.has(r) & current))
     return implies((before.quorum.isr != after.quorum.isr) & same_epoch, all_of(stays))
-
-
-@step_property("B4, 320.3", rule="fenced_high_watermark")
-def hwms_wait_for_the_isr(m: Truncation, before: State, after: State) -> Truth:
-    """A leader's HWM advances only if all its ISR members follow in its epoch, with logs that reach the new HWM."""
-    kept = []
-    for x in m.replica:
-        old, new = before.replicas[x], after.replicas[x]
-        further = (old.hwm != new.hwm) & (old.hwm < new.hwm) & m.presumes_leadership(after, x)
-        there = [
-            ~old.isr.has(r) | (m.follows_in_epoch(before, r, x) & (before.logs[r].length >= new.hwm))
-            for r in m.replica
-        ]
-        kept.append(implies(further, m.presumes_leadership(before, x) & all_of(there)))
-    return all_of(kept)
-
-
-STEP_PROPERTIES = (
-    hwms_stay_within_their_logs,
-    hwms_stay_where_the_leader_knows_no_end,
-    replicas_join_the_isr_caught_up,
-    caught_up_replicas_stay_in_the_isr,
-    hwms_wait_for_the_isr,
-)
 
 
 # --- goals ----------------------------------------------------------------------------------------------------
@@ -270,20 +246,6 @@ def a_fetch_truncates_a_longer_log(m: Truncation, before: State, after: State) -
     )
 
 
-REACHABLE = (
-    a_replica_joins_at_the_hwm,
-    a_replica_joins_below_the_log_end,
-    a_replica_joins_once_all_is_committed,
-    a_follower_is_removed,
-    a_replica_with_all_records_is_removed,
-    the_hwm_passes_the_end_of_another_log,
-    the_hwm_moves_before_all_follow,
-    the_hwm_reaches_the_log_end,
-    the_controller_removes_a_follower,
-    an_empty_log_follows_the_first_record,
-    a_fetch_truncates_an_equally_long_log,
-    a_fetch_truncates_a_longer_log,
-)
-
-
-__all__ = ["INVARIANTS", "REACHABLE", "STEP_PROPERTIES"]
+INVARIANTS = defined(Invariant, __name__)
+STEP_PROPERTIES = defined(StepProperty, __name__)
+REACHABLE = goals(__name__)

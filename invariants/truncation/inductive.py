@@ -10,11 +10,12 @@ The helper invariants hold only under the rules of KIP-320.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from highwater.invariants import statements
+from highwater.invariants.definitions import defined
 from highwater.model.language import Invariant, State, all_of, any_of, implies, invariant
-from highwater.model.language.step_properties import StepProperty
 from highwater.model.language.values import Number, SetValue, Truth, as_bool
 from highwater.model.truncation import Truncation
 
@@ -98,97 +99,86 @@ def _leads(m: Truncation, s: State, replica: Number, epoch: int) -> Truth:
 
 
 @invariant("B8", rule=RULE)
-def requests_are_the_controllers(m: Truncation, s: State) -> Truth:
+def requests_are_the_controllers(m: Truncation, s: State) -> Iterator[Truth]:
     """In each request of the controller the leader is in the ISR; the last request names the controller's leader.
 
     Until that leader takes the request, the request also has the controller's current ISR. From then on the leader's
     own ISR equals the controller's.
     """
     q, last = s.quorum, s.quorum.leader_epoch
-    in_isr = [implies(q.leader.is_some, q.isr.has(q.leader.value))]
+    yield implies(q.leader.is_some, q.isr.has(q.leader.value))
     for epoch in m.epoch:
         request = s.requests[epoch]
-        in_isr.append(implies(request.leader.is_some, request.isr.has(request.leader.value)))
-        in_isr.append(implies(last.is_(epoch), request.leader == q.leader))
+        yield implies(request.leader.is_some, request.isr.has(request.leader.value))
+        yield implies(last.is_(epoch), request.leader == q.leader)
         taken = any_of(q.leader.is_(r) & s.replicas[r].leader_epoch.is_(epoch) for r in m.replica)
-        in_isr.append(implies(last.is_(epoch) & ~taken, request.isr == q.isr))
-    told = all_of(
-        implies(
-            q.leader.is_(r) & last.is_some & (s.replicas[r].leader_epoch == last), s.replicas[r].isr == q.isr
-        )
-        for r in m.replica
-    )
-    return all_of(in_isr) & told & implies(last.is_none, q.leader.is_none)
+        yield implies(last.is_(epoch) & ~taken, request.isr == q.isr)
+    for r in m.replica:
+        leads = q.leader.is_(r) & last.is_some & (s.replicas[r].leader_epoch == last)
+        yield implies(leads, s.replicas[r].isr == q.isr)
+    yield implies(last.is_none, q.leader.is_none)
 
 
 @invariant("B8", rule=RULE)
-def replicas_go_by_requests(m: Truncation, s: State) -> Truth:
+def replicas_go_by_requests(m: Truncation, s: State) -> Iterator[Truth]:
     """A replica's leader is the broker that the controller's request for the replica's epoch names.
 
     That leader has reached the epoch.
     A replica without an epoch has no leader, no records and no HWM.
     """
-    known = []
     for r in m.replica:
         me = s.replicas[r]
         nothing = me.leader.is_none & s.logs[r].is_empty & (me.hwm == 0)
-        known.append(implies(me.leader_epoch.is_none, nothing))
+        yield implies(me.leader_epoch.is_none, nothing)
         for epoch in m.epoch:
             request = s.requests[epoch]
             reached = any_of(request.leader.is_(x) & _has_reached(s, x, int(epoch)) for x in m.replica)
             told = _sent(s, int(epoch)) & me.leader.is_some & (me.leader == request.leader) & reached
-            known.append(implies(me.leader_epoch.is_(epoch), told))
-    return all_of(known)
+            yield implies(me.leader_epoch.is_(epoch), told)
 
 
 # --- records ------------------------------------------------------------------------------------------------
 
 
 @invariant("B1", rule=RULE)
-def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Truth:
+def epochs_in_logs_are_monotone(m: Truncation, s: State) -> Iterator[Truth]:
     """Leader epochs do not decrease along a log, and do not exceed the leader epoch of the log's replica.
 
     Each record's id is below ``next_record_id``, so a leader has assigned it.
     """
-    kept = []
     for r in m.replica:
         log = s.logs[r]
         for o in range(m.p.log_size):
             there = log.length > o
-            kept.append(implies(there, log[o].id < s.next_record_id))
+            yield implies(there, log[o].id < s.next_record_id)
             own = s.replicas[r].leader_epoch
-            kept.append(implies(there, own.is_some & (log[o].epoch <= own.value)))
+            yield implies(there, own.is_some & (log[o].epoch <= own.value))
             if o:
-                kept.append(implies(there, log[o - 1].epoch <= log[o].epoch))
-    return all_of(kept)
+                yield implies(there, log[o - 1].epoch <= log[o].epoch)
 
 
 @statements.logs_match.seen(rule=RULE)
-def logs_match(m: Truncation, s: State) -> Truth:
+def logs_match(m: Truncation, s: State) -> Iterator[Truth]:
     """Log matching: two logs that share a record share all records before it."""
-    return all_of(
-        statements.logs_match([_same(m, s, a, b, o) for o in range(m.p.log_size)])
-        for a in m.replica
-        for b in m.replica
-        if int(a) < int(b)
-    )
+    for a in m.replica:
+        for b in m.replica:
+            if int(a) < int(b):
+                yield statements.logs_match([_same(m, s, a, b, o) for o in range(m.p.log_size)])
 
 
 @invariant("B1", rule=RULE)
-def an_epochs_records_are_its_leaders(m: Truncation, s: State) -> Truth:
+def an_epochs_records_are_its_leaders(m: Truncation, s: State) -> Iterator[Truth]:
     """The leader of a record's epoch has reached that epoch; while it leads in the epoch, its log has the record."""
-    held = []
     for r in m.replica:
         for o in range(m.p.log_size):
             for epoch in m.epoch:
                 written = (s.logs[r].length > o) & (s.logs[r][o].epoch == epoch)
                 leader = s.requests[epoch].leader
                 reached = any_of(leader.is_(x) & _has_reached(s, x, int(epoch)) for x in m.replica)
-                held.append(implies(written, _sent(s, int(epoch)) & reached))
+                yield implies(written, _sent(s, int(epoch)) & reached)
                 for x in m.replica:
                     leads = leader.is_(x) & s.replicas[x].leader_epoch.is_(epoch)
-                    held.append(implies(written & leads, _same(m, s, r, x, o)))
-    return all_of(held)
+                    yield implies(written & leads, _same(m, s, r, x, o))
 
 
 @invariant("B2, B3", rule=RULE)
@@ -228,13 +218,12 @@ def hwm_is_within_the_log(m: Truncation, s: State) -> Truth:
 
 
 @invariant("B7, B8", rule=RULE)
-def later_isrs_are_within(m: Truncation, s: State) -> Truth:
+def later_isrs_are_within(m: Truncation, s: State) -> Iterator[Truth]:
     """While no member of an ISR has reached a later epoch, the ISR includes every later ISR.
 
     This applies to a leader's own ISR, and to the first ISR of an epoch until the epoch's leader has taken it. Only the
     leader of the last epoch adds members, and that leader is a member of the earlier ISR.
     """
-    within = []
     for epoch in m.epoch:
         e = int(epoch)
 
@@ -243,67 +232,46 @@ def later_isrs_are_within(m: Truncation, s: State) -> Truth:
         request = s.requests[epoch]
         passed = any_of(request.isr.has(r) & _has_reached(s, r, e + 1) for r in m.replica)
         taken = any_of(request.leader.is_(r) & _has_reached(s, r, e) for r in m.replica)
-        within += [implies(_sent(s, e) & ~passed & ~taken & sent, isr <= request.isr) for sent, isr in later]
+        yield from (implies(_sent(s, e) & ~passed & ~taken & sent, isr <= request.isr) for sent, isr in later)
         for leader in m.replica:
             me = s.replicas[leader]
             passed = any_of(me.isr.has(r) & _has_reached(s, r, e + 1) for r in m.replica)
             leads = _leads(m, s, leader, e) & ~passed
-            within += [implies(leads & sent, isr <= me.isr) for sent, isr in later]
-    return all_of(within)
+            yield from (implies(leads & sent, isr <= me.isr) for sent, isr in later)
 
 
 # --- commits ------------------------------------------------------------------------------------------------
 
 
 @invariant("B4", rule=RULE)
-def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Truth:
+def isr_members_hold_what_is_committed(m: Truncation, s: State) -> Iterator[Truth]:
     """The members of every current ISR hold every record that was committed in an epoch before the ISR's epoch.
 
     The ISRs are the controller's, the first ISR of each epoch, and the ISRs of leaders.
     """
-    held = []
     for isr in _isrs(m, s):
-        held += [implies(isr.there & isr.members.has(r), isr.holds(m, s, r)) for r in m.replica]
+        yield from (implies(isr.there & isr.members.has(r), isr.holds(m, s, r)) for r in m.replica)
         for e in range(min(isr.epoch, m.p.max_leader_epoch + 1)):
             known = isr.there & _sent(s, e) & isr.nothing_committed_from(m, s, e)
-            held += [implies(known & s.requests[e].isr.has(r), isr.holds(m, s, r)) for r in m.replica]
-    return all_of(held)
+            yield from (implies(known & s.requests[e].isr.has(r), isr.holds(m, s, r)) for r in m.replica)
 
 
 @invariant("B4", rule=RULE)
-def leaders_hold_what_is_committed(m: Truncation, s: State) -> Truth:
+def leaders_hold_what_is_committed(m: Truncation, s: State) -> Iterator[Truth]:
     """A leader holds every record committed up to its epoch.
 
     If nothing has been committed in the epochs after its own, it also holds the records below the HWM of each replica
     in those epochs. A follower truncates only to the log of such a leader, so it truncates no committed record.
     """
-    held = []
     for r in m.replica:
         for e in range(m.p.max_leader_epoch + 1):
             leads = _leads(m, s, r, e)
-            held.append(implies(leads, _Isr(leads, s.replicas[r].isr, e + 1).holds(m, s, r)))
+            yield implies(leads, _Isr(leads, s.replicas[r].isr, e + 1).holds(m, s, r))
             for isr in _isrs(m, s):
                 if isr.epoch > e + 1:
                     known = isr.there & isr.nothing_committed_from(m, s, e + 1)
-                    held.append(implies(leads & known, isr.holds(m, s, r)))
-    return all_of(held)
+                    yield implies(leads & known, isr.holds(m, s, r))
 
 
-HELPERS: dict[str, tuple[Invariant, ...]] = {
-    Truncation.name: (
-        requests_are_the_controllers,
-        replicas_go_by_requests,
-        epochs_in_logs_are_monotone,
-        logs_match,
-        an_epochs_records_are_its_leaders,
-        a_follower_has_a_prefix,
-        hwm_is_within_the_log,
-        later_isrs_are_within,
-        isr_members_hold_what_is_committed,
-        leaders_hold_what_is_committed,
-    ),
-}
+HELPERS = {Truncation.name: defined(Invariant, __name__)}
 """The helper invariants that are proved together with a protocol's own invariants."""
-
-HELPER_STEPS: dict[str, tuple[StepProperty, ...]] = {}
-"""Helper step properties; there are none."""

@@ -82,10 +82,15 @@ class Instance:
 
     @property
     def sentence(self) -> str:
-        """The action's sentence with its parameter values, and the values that the action chose by ``one_of``."""
+        """The action's sentence with its parameter values, and the values that the action chose by ``one_of``.
+
+        If the action has no sentence: its name and its parameter values.
+        """
+        if not self.action.says:
+            return str(self)
         own = [f"{name} {value}" for name, value in self.said.items() if name not in self.action.domains]
         said = self.action.says.format(**self.said)
-        return f"{said} ({', '.join(own)})" if own and said else said
+        return f"{said} ({', '.join(own)})" if own else said
 
 
 def trace_instance(

@@ -40,7 +40,7 @@ from highwater.model.language.errors import (
 from highwater.model.language.liveness import Fairness, Liveness, Tag
 from highwater.model.language.rulebook import check_source
 from highwater.model.language.state import State
-from highwater.model.language.step_properties import SafetyProperty, StepProperty
+from highwater.model.language.step_properties import SafetyProperty, StepProperty, conjoined
 from highwater.model.language.tracing import require
 from highwater.model.language.types import Int, Struct
 from highwater.model.names import unknown
@@ -214,14 +214,15 @@ def invariant(
 ) -> Callable[[Callable[[Any, Any], Any]], Invariant]:
     """Mark a function of (protocol, state) as an invariant.
 
-    The invariant exists if ``rule`` is on and the parameter ``needs`` is not 0; None sets no condition. ``name``
-    replaces the function's name, for invariants made in a loop.
+    The function returns a condition, or yields several that must all hold. The invariant exists if ``rule`` is on and
+    the parameter ``needs`` is not 0; None sets no condition. ``name`` replaces the function's name, for invariants made
+    in a loop.
     """
     has_parentheses("invariant", source)
 
     def mark(function: Callable[[Any, Any], Any]) -> Invariant:
         takes(function, "an invariant", "protocol", "state")
-        return Invariant(name or function.__name__, function, source, rule, needs)
+        return Invariant(name or function.__name__, conjoined(function), source, rule, needs)
 
     return mark
 

@@ -6,16 +6,18 @@ A step that changes nothing never violates a step property.
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from highwater.model.language import graph
 from highwater.model.language.declarations import takes
-from highwater.model.language.errors import first_paragraph, has_parentheses
+from highwater.model.language.errors import LanguageError, first_paragraph, has_parentheses, place_of
 from highwater.model.language.graph import Node, remade
+from highwater.model.language.scalars import Truth, all_of
 
 
 @dataclass(frozen=True)
@@ -46,19 +48,38 @@ class StepProperty(SafetyProperty):
     """
 
 
+def conjoined(function: Callable[..., object]) -> Callable[..., object]:
+    """The function, or for a generator function one that returns the conjunction of the conditions it yields."""
+    if not inspect.isgeneratorfunction(function):
+        return function
+
+    def finished(*given: object) -> Iterator[Truth]:
+        returned = yield from function(*given)
+        if returned is not None:
+            what = f"{function.__name__} yields conditions, so it cannot return one, too: yield {returned!r}"
+            raise LanguageError(what, place_of(function))
+
+    @functools.wraps(function)
+    def all_yielded(*given: object) -> Truth:
+        return all_of(list(finished(*given)))
+
+    return all_yielded
+
+
 def step_property(
     source: str, /, *, rule: str | None = None, needs: str | None = None, name: str | None = None
 ) -> Callable[[Callable[[Any, Any, Any], Any]], StepProperty]:
     """Mark a function of (protocol, before, after) as a step property.
 
-    The property exists if ``rule`` is on and the parameter ``needs`` is not 0; None sets no condition. ``name``
-    replaces the function's name, for properties made in a loop.
+    The function returns a condition, or yields several that must all hold. The property exists if ``rule`` is on and
+    the parameter ``needs`` is not 0; None sets no condition. ``name`` replaces the function's name, for properties made
+    in a loop.
     """
     has_parentheses("step_property", source)
 
     def mark(function: Callable[[Any, Any, Any], Any]) -> StepProperty:
         takes(function, "a step property", "protocol", "before", "after")
-        return StepProperty(name or function.__name__, function, source, rule, needs)
+        return StepProperty(name or function.__name__, conjoined(function), source, rule, needs)
 
     return mark
 

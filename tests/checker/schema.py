@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+from tests.checker.conftest import ROOT
 
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
@@ -14,6 +17,12 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
     "number": (int, float),
 }
 _NOTES = {"$schema", "$defs", "title", "description"}
+
+
+def result_problems(*results: Any, form: str = "result") -> list[str]:
+    """Each violation of a result's schema."""
+    text = (ROOT / f"checker/report/{form}.schema.json").read_text(encoding="utf-8")
+    return problems(list(results), json.loads(text))
 
 
 def problems(value: Any, schema: Any, root: Any = None, path: str = "$") -> list[str]:

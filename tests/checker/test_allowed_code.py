@@ -70,16 +70,6 @@ def scenario(place: Path, protocol: object) -> Path:
     return path
 
 
-def ways(elsewhere: Path) -> list[str]:
-    return [
-        "../elsewhere/counter.py",
-        str(elsewhere),
-        "link.py",
-        "folder/counter.py",
-        "folder/../elsewhere/counter.py",
-    ]
-
-
 def refused(run: Run, *parts: str) -> None:
     assert run.status == 2, run
     assert run.err.count("\n") == 1, run.err
@@ -90,7 +80,8 @@ def refused(run: Run, *parts: str) -> None:
 def test_a_protocol_elsewhere_is_not_executed(
     highwater: Command, place: Path, elsewhere: Path, mark: Path
 ) -> None:
-    for way in ways(elsewhere):
+    relative = ("../elsewhere/counter.py", "folder/../elsewhere/counter.py")
+    for way in (*relative, elsewhere, "link.py", "folder/counter.py"):
         refused(highwater("check", scenario(place, way)), "counter.toml:1: protocol: ")
         assert not mark.exists(), way
 
@@ -161,11 +152,8 @@ def test_allowing_adds_folders_and_restores_the_environment(
 def test_a_protocol_below_the_scenario_s_folder_is_executed(highwater: Command, place: Path) -> None:
     (place / "protocols").mkdir()
     (place / "protocols" / "counter.py").write_text(COUNTER)
-    for way in (
-        "protocols/counter.py",
-        "protocols/../protocols/counter.py",
-        place / "protocols" / "counter.py",
-    ):
+    whole = place / "protocols" / "counter.py"
+    for way in ("protocols/counter.py", "protocols/../protocols/counter.py", whole):
         assert highwater("check", scenario(place, way), "--engine", "interpreter", "--quiet").status == 0
 
 
@@ -243,7 +231,7 @@ def hostile(tmp_path: Path, mark: Path) -> Path:
     folder = tmp_path / "hostile"
     folder.mkdir()
     text = MARKING.format(mark=str(mark))
-    for name in (
+    for name in [
         "counter",
         "json",
         "socket",
@@ -253,7 +241,7 @@ def hostile(tmp_path: Path, mark: Path) -> Path:
         "llvmlite",
         "sitecustomize",
         "crc32c",
-    ):
+    ]:
         (folder / f"{name}.py").write_text(text)
     (folder / "__cluster_metadata-0").mkdir()
     (folder / "__cluster_metadata-0" / "__init__.py").write_text(text)

@@ -102,11 +102,9 @@ def test_a_closed_pipe_ends_with_141(arguments: str) -> None:
     os.close(read_end)
     done = run(*arguments.split(), stdout=write_end, stderr=subprocess.PIPE)
     os.close(write_end)
-    assert (done.returncode, "Traceback" in done.stderr, "Exception ignored" in done.stderr) == (
-        141,
-        False,
-        False,
-    )
+    assert done.returncode == 141
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 @pytest.mark.parametrize("arguments", ANSWERS)
@@ -120,10 +118,7 @@ def test_a_full_disk_behind_standard_output_is_one_line(arguments: str) -> None:
 
 def test_closed_standard_streams_are_no_error() -> None:
     words = shlex.join([*COMMAND, *ANSWERS[0].split()])
-    assert (
-        subprocess.run(["bash", "-c", f"{words} >&- 2>&-"], cwd=ROOT, env=ENVIRONMENT, check=False).returncode
-        == 0
-    )
+    subprocess.run(["bash", "-c", f"{words} >&- 2>&-"], cwd=ROOT, env=ENVIRONMENT, check=True)
 
 
 REGISTER = "check docs/examples/register.toml"
@@ -146,15 +141,8 @@ def test_unneeded_modules_are_not_imported(arguments: str, unwanted: str) -> Non
         f"sys.argv[1:] = {arguments.split()!r}\n"
         "main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0
+    line = [sys.executable, "-c", program]
+    done = subprocess.run(line, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True, check=True)
     imported = set(done.stderr.split())
     assert "highwater.checker.cli" in imported
     assert imported.isdisjoint(unwanted.split())
@@ -189,5 +177,5 @@ def test_a_terminal_gets_a_live_line_and_a_coloured_run_and_verdict() -> None:
     status, shown = in_a_terminal("check", "truncation/kip-320", *LONG, *asked)
     assert status == 1
     assert "states, " in shown
-    assert "\x1b[2K" in shown
+    assert "\r\x1b[K" in shown
     assert "\x1b[31m" in shown

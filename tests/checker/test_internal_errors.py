@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from highwater.checker.base import processes
-from highwater.checker.base.problems import InternalError, Status, worst
+from highwater.checker.base.problems import InternalError, Status
 from highwater.checker.cli import cli
 from highwater.checker.engines import by_name as engines
 from highwater.checker.engines.native import search as native_search
@@ -25,7 +22,6 @@ from highwater.checker.engines.native.disk.visited import VisitedRuns
 from highwater.checker.runner import side_by_side
 from highwater.checker.scenarios.search import SearchOptions, SearchResult
 from highwater.model.language.model import Model
-from tests.checker.conftest import ROOT
 from tests.native.on_disk import on_disk
 
 SCENARIO = "truncation/kip-101"
@@ -142,39 +138,39 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "out of memory" in wrong
 
 
-def test_it_is_the_worst_of_all() -> None:
-    assert worst(Status) is Status.INTERNAL
+@pytest.mark.parametrize(
+    ("wrong", "status", "message"),
+    [
+        (
+            ModuleNotFoundError("No module", name="z3"),
+            2,
+            "the package z3-solver cannot be imported: No module",
+        ),
+        (
+            ImportError("z3.so: no such file", name="z3.z3core"),
+            2,
+            "the package z3-solver cannot be imported: ",
+        ),
+        (ImportError("No name", name="highwater.a"), 70, "internal error: ImportError: No name"),
+        (OSError("Could not load its.so"), 2, "Could not load its.so"),
+        (OSError(28, "No space left on device", "a/b"), 2, "a/b: No space left on device"),
+        (EOFError("marshal data too short"), 70, "internal error: EOFError: marshal data too short"),
+    ],
+)
+def test_errors_of_an_installation(
+    monkeypatch: pytest.MonkeyPatch,
+    reports: Callable[[], list[Any]],
+    wrong: Exception,
+    status: int,
+    message: str,
+) -> None:
+    """Click reports an EOFError as an interruption."""
 
+    def fails(result: SearchResult) -> None:
+        raise wrong
 
-def command(*arguments: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "highwater", *arguments]
-    return subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize("library", ["llvmlite", "z3"])
-def test_a_library_that_cannot_be_loaded_is_named(library: str, tmp_path: Path) -> None:
-    asked = ("prove", SCENARIO, "--depth", "2") if library == "z3" else ("check", SCENARIO)
-    (tmp_path / library).mkdir()
-    (tmp_path / library / "__init__.py").write_text(
-        "raise ImportError('its.so: cannot open shared object file')"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    done = command(*asked, environment=environment)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.count("\n") == 1
-    assert f"the library {library}" in done.stderr
-    assert "cannot open shared object file" in done.stderr
-
-
-def test_a_module_that_python_left_cut_short_is_named(tmp_path: Path) -> None:
-    """A full disk can leave a truncated bytecode file, which Python loads."""
-    environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
-
-    assert command("list", environment=environment).returncode == 0
-    (compiled,) = tmp_path.rglob("checker/commands/list.*.pyc")
-    compiled.write_bytes(compiled.read_bytes()[:200])
-    done = command("list", environment=environment)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"highwater: {compiled}: a compiled module of Python's that is cut short")
-    assert done.stderr.count("\n") == 1
+    engine_that(monkeypatch, fails)
+    found, _, said = run("check", SCENARIO, "--quiet")
+    assert (found, said.count("\n")) == (status, 1)
+    assert said.startswith(f"highwater: {message}")
+    assert len(reports()) == (status == 70)

@@ -45,12 +45,6 @@ def test_a_scenario(highwater: Command) -> None:
     assert re.search(r"strong_isr +For each replica that believes it leads", out)
 
 
-def test_a_scenario_of_one_s_own(highwater: Command) -> None:
-    out = highwater("show", "docs/examples/register-hasty.toml").out
-    assert "expected: no_acknowledged_write_is_lost violated" in out
-    assert "wait_for_all  off" in out
-
-
 def test_an_action_with_its_guards(highwater: Command) -> None:
     (entry,) = highwater("show", "follower_fetch", "--json", "-").results
     guards = {g["name"]: g["profiles"] for g in entry["guards"]}

@@ -68,6 +68,7 @@ def test_the_worst_status() -> None:
     assert worst([ok, open_]) is open_
     assert worst([open_, bad, ok]) is bad
     assert worst([bad, stopped, open_]) is stopped
+    assert worst(Status) is Status.INTERNAL
 
 
 @pytest.mark.parametrize("where", ["tracing", "searching"])

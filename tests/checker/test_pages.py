@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,27 +38,6 @@ def test_outputs(highwater: Command, block: Any) -> None:
     assert len(wanted) > 1
     start = said.index(wanted[0])
     assert said[start : start + len(wanted)] == wanted
-
-
-def test_there_is_a_counterexample_and_a_table() -> None:
-    assert len(blocks(README, "console")) == 3
-    assert "weak_isr (B4) is violated at depth 9, after 8 steps." in README
-
-
-def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 180
-
-
-def test_the_example_works_in_another_directory(highwater: Command, tmp_path: Path) -> None:
-    examples = ROOT / "docs" / "examples"
-    (tmp_path / "register.py").write_text((examples / "register.py").read_text())
-    (tmp_path / "mine.toml").write_text((examples / "register-hasty.toml").read_text())
-    assert highwater("check", tmp_path / "mine.toml").status == 0
-    assert (
-        highwater("check", tmp_path / "mine.toml", "--rule", "wait_for_all=on", "--set", "writes=3").status
-        == 0
-    )
-    assert highwater("check", tmp_path / "mine.toml", "--set", "writes=3").status == 1
 
 
 def test_the_scenario_shown_is_the_file() -> None:

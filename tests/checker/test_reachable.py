@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,8 +16,8 @@ from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
 from highwater.model.language import Int, LanguageError, Model, Protocol, Struct, invariant, reachable
 from highwater.model.language.interpreter import Interpreter
-from tests.checker.conftest import ROOT, Command
-from tests.checker.schema import problems
+from tests.checker.conftest import Command
+from tests.checker.schema import result_problems
 
 LOCK = '''
 from highwater.language import *
@@ -77,10 +75,6 @@ BOTH = 'reachable = ["the_lock_changes_hands", "the_lock_is_held"]\n'
 ALONE = f"properties = []\n[expect]\n{BOTH}"
 
 
-def schema(form: str) -> Any:
-    return json.loads((ROOT / f"checker/report/{form}.schema.json").read_text(encoding="utf-8"))
-
-
 @pytest.fixture
 def lock(tmp_path: Path) -> Callable[[str], Path]:
     """Write a scenario of the lock, with its protocol next to it; returns the scenario's path."""
@@ -105,7 +99,7 @@ def test_a_search_for_goals_alone_ends_when_all_are_reached(
     assert result["reachable"] == {"the_lock_changes_hands": 5, "the_lock_is_held": 3}
     assert (result["verdict"], result["violations"], result["properties"]) == ("reached", [], [])
     assert (result["promised"], result["premises"], result["warnings"]) == (True, {}, [])
-    assert problems(run.results, schema("result")) == []
+    assert result_problems(*run.results) == []
 
 
 def test_properties_are_checked_in_all_states_despite_goals(
@@ -223,7 +217,7 @@ def test_z3_reaches_goals(lock: Callable[[str], Path], highwater: Command) -> No
     assert [d["reached"] for d in result["depths"]] == [[], [], ["the_lock_is_held"], []]
     assert [d["holding"] for d in result["depths"]] == [0, 0, 0, 0]
     assert result["verdict"] == "inconclusive"
-    assert problems(run.results, schema("proof")) == []
+    assert result_problems(*run.results, form="proof") == []
     said = highwater("prove", lock(ALONE), "--depth", 5)
     assert (said.status, "the_lock_changes_hands is reached at depth 5" in said.out) == (0, True)
 

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from highwater import __version__
 from highwater.checker.cli import cli
-from highwater.checker.scenarios.scenario_files import find
 from tests.checker.conftest import ROOT, Command
 from tests.checker.schema import problems
 
@@ -94,26 +93,6 @@ def test_a_trace_leads_from_the_initial_state_to_the_violating_one(violated: Any
         assert state == violation["state"]
 
 
-def test_engines_give_the_same_results(highwater: Command) -> None:
-    """Complete searches of both engines have equal counts, cuts, coverage and depths of violations."""
-    alike = ("verdict", "distinct_states", "generated_states", "depth", "cut", "actions", "premises")
-    for name in ("docs/examples/register.toml", "docs/examples/register-hasty.toml"):
-        native, reference = (
-            highwater("check", name, "--engine", engine, "--json", "-").results[0]
-            for engine in ("native", "interpreter")
-        )
-        assert {k: native[k] for k in alike} == {k: reference[k] for k in alike}
-        depths = [[(v["property"], v["depth"]) for v in r["violations"]] for r in (native, reference)]
-        assert depths[0] == depths[1]
-
-
 def test_versions(violated: Any) -> None:
     assert violated[0]["versions"]["highwater"] == __version__
     assert __version__ == version("highwater-checker")
-
-
-def test_the_result_names_the_scenario_and_its_settings(violated: Any) -> None:
-    scenario = find("truncation/truncate-to-hwm")
-    assert violated[0]["scenario"] == scenario.name
-    assert violated[0]["parameters"] == dict(scenario.parameters)
-    assert {v["property"] for v in violated[0]["violations"]} == scenario.expectation.violated

@@ -4,10 +4,6 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.engines.simulation import SimulationOptions, simulate
-from highwater.checker.scenarios.request import Overrides, Request
-from highwater.checker.scenarios.scenario_files import find
-from highwater.model.language.interpreter import Interpreter
 from tests.checker.conftest import Command, Write
 
 REGISTER, HASTY = "docs/examples/register.toml", "docs/examples/register-hasty.toml"
@@ -74,23 +70,6 @@ def test_the_same_seed_makes_the_same_walks(walk: Any) -> None:
 
     assert result(7) == result(7)
     assert result(7) != result(8)
-
-
-def test_walks_keep_to_the_model() -> None:
-    """Each step of a reported run, replayed by the interpreter, is a step of the model."""
-    model = Request.of(find(HASTY), Overrides()).model()
-    result = simulate(model, SimulationOptions(walks=300, depth=20, seed=1))
-    assert {v.property for v in result.violations} == {"no_acknowledged_write_is_lost"}
-    interpreter = Interpreter(model)
-    for violation in result.violations:
-        state = violation.initial
-        for number in violation.path:
-            assert interpreter.refusals(state, model.instances[number]) == []
-            after = interpreter.step(state, number).state
-            assert after is not None
-            state = after
-        assert violation.property in interpreter.violated(state)
-    assert sum(result.actions.values()) == result.generated_states - result.walks
 
 
 def test_spark_makes_no_walks(highwater: Command) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from docs.pages.kafka_4_2 import FINDINGS, full_name
 from docs.pages.markdown import DOCS, FOLDER
 from highwater.checker.conform.bridge import Bridge
 from tests.conform.test_conform import run
+from tests.replication.findings_4_2 import FINDINGS, full_name
 from tests.replication.test_kafka_4_2_findings import DEPTHS
 from tests.slow import all_but, slow
 

@@ -1,8 +1,7 @@
 """A flipped bit in a file that Highwater reads back is detected, or does not change the result.
 
-The kinds of files: Spark's checkpoints, machine code, `mutate`'s cache, the gate's baseline and traces of runs.
-test_checkpoint.py flips bits of native checkpoints, test_spill.py of spilled arrays. A few flips are fast, the rest
-slow.
+The kinds of files: Spark's checkpoints, machine code, the gate's baseline and traces of runs. test_checkpoint.py flips
+bits of native checkpoints, test_spill.py of spilled arrays. A few flips are fast, the rest slow.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from highwater.checker.comparing.mutation.examining import KILLED, VIOLATED, MutantResult
 from highwater.traces.runs.replay import replay_run
 from highwater.traces.runs.writing import write_run
 
@@ -28,7 +26,6 @@ from highwater.checker.comparing.gate import baseline as baselines
 from highwater.checker.comparing.gate.comparison import EntryState, compare
 from highwater.checker.comparing.gate.entries import SCENARIO as SCENARIO_KIND
 from highwater.checker.comparing.gate.entries import Ran
-from highwater.checker.comparing.mutation import examining
 from highwater.checker.engines.cache import Cache
 from highwater.checker.engines.native import search
 from highwater.checker.engines.spark.request import SparkOptions
@@ -120,14 +117,6 @@ def machine_code(model: Model, place: Path) -> Read:
     return read
 
 
-def kept_mutants(model: Model, place: Path) -> Read:
-    place.mkdir()
-    results = {n: MutantResult(KILLED, VIOLATED, "strong_isr", n) for n in range(9)}
-    parts = {(SCENARIO, name): examining.ScenarioResults("4567", results) for name in ("safety", "liveness")}
-    examining.write(place / "kept.json", parts)
-    return lambda: examining.read(place / "kept.json")
-
-
 BASELINE = Path(__file__).parents[2] / ".highwater" / "gate.toml"
 
 
@@ -180,7 +169,6 @@ def trace_of_a_run(model: Model, place: Path) -> Read:
 KINDS: dict[str, tuple[Callable[[Model, Path], Read], int]] = {
     "Spark checkpoint": (spark_checkpoint, often(30, 120)),
     "machine code": (machine_code, 60),
-    "what mutate keeps": (kept_mutants, 60),
     "gate's baseline": (gate_baseline, often(30, 60)),
     "trace of a run": (trace_of_a_run, often(30, 60)),
 }
@@ -216,7 +204,7 @@ def test_a_flipped_bit_is_found(kind: str, model: Model, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("without_spark", "_quick")
-@pytest.mark.parametrize("kind", ["Spark checkpoint", "machine code", "what mutate keeps", "gate's baseline"])
+@pytest.mark.parametrize("kind", ["Spark checkpoint", "machine code", "gate's baseline"])
 def test_a_few_flipped_bits_are_found(kind: str, model: Model, tmp_path: Path) -> None:
     found, _ = flips(tmp_path / "place", KINDS[kind][0](model, tmp_path / "place"), 3, seed=2)
     assert found == 3

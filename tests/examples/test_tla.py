@@ -43,13 +43,6 @@ STALE = {"ewd840": (302, 9)}
 COUNTS = MANIFESTS | OTHERS | STALE
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_its_expectation_is_the_manifest_s(name: str) -> None:
-    expectation = scenario_files.find(str(HERE / f"{name}.toml")).expectation
-    assert (expectation.distinct_states, expectation.depth) == COUNTS[name]
-    assert expectation.violated == VIOLATED.get(name, set())
-
-
 def checked(path: Path) -> tuple[int, str]:
     """The exit status and the output of `highwater check` for a scenario."""
     run = CliRunner().invoke(cli, ["check", str(path), "--quiet", "--workers", "1"], prog_name="highwater")

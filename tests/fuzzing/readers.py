@@ -16,7 +16,6 @@ from highwater.checker.base.problems import InputError
 from highwater.checker.cli import cli
 from highwater.checker.comparing.gate import baseline, comparison
 from highwater.checker.comparing.gate.entries import Ran
-from highwater.checker.comparing.mutation import examining
 from highwater.checker.explore.server import Application
 from highwater.checker.explore.session import Answers, path_of, read_trace
 from highwater.checker.scenarios.request import Overrides, asked
@@ -74,14 +73,6 @@ def _baseline(path: Path) -> None:
         one_line(wrong)
 
 
-def _kept(path: Path) -> None:
-    try:
-        kept = examining.read(path)
-        examining.write(path.with_name("again.json"), kept)
-    except HighwaterError as wrong:
-        one_line(wrong)
-
-
 def _explored(path: Path) -> None:
     try:
         request, lines = read_trace(path)
@@ -109,7 +100,6 @@ def one_line(wrong: HighwaterError) -> None:
 READERS: dict[str, Callable[[Path], None]] = {
     "scenario": _scenario,
     "baseline": _baseline,
-    "kept mutants": _kept,
     "run": _replay,
     "compressed run": _replay,
     "explored run": _explored,

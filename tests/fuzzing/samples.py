@@ -6,8 +6,6 @@ import gzip
 import json
 from pathlib import Path
 
-from highwater.checker.comparing.mutation import examining
-from highwater.checker.comparing.mutation.examining import EQUIVALENT, KILLED, VIOLATED, MutantResult
 from tests.checker.conftest import COUNTER
 from tests.fuzzing import readers
 from tests.generation.batches import encode_batch
@@ -93,11 +91,6 @@ def write(folder: Path) -> dict[str, Path]:
     file("baseline", "gate.toml", BASELINE)
     found["baseline"].with_name("counter.toml").write_text(SCENARIO)
     found["baseline"].with_name("counter.py").write_text(COUNTER)
-    file("kept mutants", "kept.json", "")
-    part = examining.ScenarioResults(
-        "00ff", {1: MutantResult(KILLED, VIOLATED, "an_invariant", 3), 2: MutantResult(EQUIVALENT)}
-    )
-    examining.write(found["kept mutants"], {("a/b", "safety"): part})
     lines = runs.walk_of("truncation/kip-101", depth=12, whole=True)
     file("run", "run.ndjson", _lines(lines))
     file("compressed run", "run.ndjson.gz", gzip.compress(_lines(lines)))

@@ -109,7 +109,7 @@ def test_wrong_requests_to_the_explorer_are_answered() -> None:
 @pytest.fixture
 def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
     found = run.Fuzzer(tmp_path / "fuzzer", 1, tmp_path / "kept")
-    found.kinds = ["kept mutants"]
+    found.kinds = ["baseline"]
     before = signal.signal(signal.SIGPROF, found.hang)
     yield found
     signal.signal(signal.SIGPROF, before)
@@ -117,7 +117,7 @@ def fuzzer(tmp_path: Path) -> Iterator[run.Fuzzer]:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], None]], None]:
-    return lambda read: monkeypatch.setitem(readers.READERS, "kept mutants", read)
+    return lambda read: monkeypatch.setitem(readers.READERS, "baseline", read)
 
 
 def test_the_fuzzer_notices_a_traceback(
@@ -132,8 +132,8 @@ def test_the_fuzzer_notices_a_traceback(
     broken(lambda path: sys.exit(0))
     fuzzer.one(4)
     assert [wrong.split(" (")[0][:40] for wrong in fuzzer.tracebacks] == [
-        "2 kept mutants: JSONDecodeError: Expecti",
-        "4 kept mutants: SystemExit: 0",
+        "2 baseline: JSONDecodeError: Expecting v",
+        "4 baseline: SystemExit: 0",
     ]
     assert len(list((tmp_path / "kept").iterdir())) == 4
 
@@ -149,12 +149,12 @@ def test_the_fuzzer_notices_a_hang_and_memory(
 
     broken(spin)
     fuzzer.one(1)
-    assert fuzzer.hangs == ["1 kept mutants"]
+    assert fuzzer.hangs == ["1 baseline"]
     monkeypatch.setattr(run, "CPU_SECONDS", 30)
     monkeypatch.setattr(run, "peak_memory", lambda: fuzzer.peak + (64 << 20))
     broken(lambda path: None)
     fuzzer.one(2)
-    assert [said.split(":")[0] for said in fuzzer.growth] == ["2 kept mutants"]
+    assert [said.split(":")[0] for said in fuzzer.growth] == ["2 baseline"]
 
 
 @slow("thousands of changed files for every reader, in a process whose memory is measured")

@@ -56,7 +56,7 @@ def test_counts_and_runs_are_those_of_the_interpreter(
     assert found.states == len(both)
     assert (found.new_states, found.lost_states) == (len(after) - len(both), len(before) - len(both))
     assert found.to_new is not None
-    assert found.to_new.depth == min(after[s] for s in after.keys() - before.keys())
+    assert len(found.to_new.steps) == min(after[s] for s in after.keys() - before.keys())
     expected: dict[str, list[int]] = {}
     for state in both:
         was, now = steps(old, state), steps(new, state)

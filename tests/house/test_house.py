@@ -76,11 +76,6 @@ def test_a_longer_file_or_function_is_listed_and_does_not_grow(found: Any, table
     assert grown == {}, "it grew"
 
 
-def test_the_length_of_a_function_includes_nested_ones() -> None:
-    text = "class A:\n    def f(self):\n        def g():\n            pass\n        return g\n\n\ndef h():\n    pass\n"
-    assert dict(functions(ast.parse(text).body)) == {"A.f": 4, "h": 2}
-
-
 # --- uses of Any --------------------------------------------------------------------------------------
 
 
@@ -114,13 +109,6 @@ def test_any_is_named_at_the_listed_edges_alone_and_not_more_often() -> None:
     assert {edge: (n, EDGES[edge]["lines"]) for edge, n in found.items() if n > EDGES[edge]["lines"]} == {}
 
 
-def test_naming_any_counts_lines_of_code() -> None:
-    text = 'from typing import Any\n\n\ndef f(a: Any, b: Any) -> int:\n    """Any."""\n    return 1\n'
-    assert naming_any(text) == 1
-    assert naming_any("x: dict[str, Any]\ny = 'Any'\n# Any\n") == 1
-    assert naming_any("Anything = 1\n") == 0
-
-
 # --- names --------------------------------------------------------------------------------------------
 
 
@@ -138,11 +126,6 @@ def test_a_public_class_name_is_used_once() -> None:
     assert shared == {name: entry["at"] for name, entry in SHARED.items()}, (
         "call it otherwise, or say why not"
     )
-
-
-def test_classes_finds_public_classes_at_the_top_level() -> None:
-    text = "class A:\n    class B: ...\n\n\nclass _C: ...\n\n\ndef f():\n    class D: ...\n"
-    assert classes(ast.parse(text)) == {"A"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from highwater.checker.scenarios.model_key import Fingerprints
 from highwater.checker.scenarios.scenario_files import find
 from highwater.invariants import catalogue, statements
 from highwater.invariants.catalogue import BROKER_LOGS, METADATA_LOG, Stated, stated
+from highwater.invariants.definitions import defined
 from highwater.invariants.replication import observed
+from highwater.invariants.statements import Statement
 from highwater.model import registry
 from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import Node
@@ -107,7 +109,7 @@ def test_a_property_of_several_protocols_is_a_statement() -> None:
         if len({*known.checked_by} - {METADATA_LOG, "replication.topic"}) > 1
     }
     assert shared - {step.name for step in steps} <= {
-        s.name for s in (*statements.STATEMENTS, *observed.OF_BROKERS)
+        s.name for s in (*defined(Statement, statements), *observed.OF_BROKERS)
     }
     assert len({step.name for step in steps}) == len(steps)
 

@@ -37,13 +37,11 @@ REASONED: dict[str, dict[str, str]] = {
         "completed_reassignments_leave_min_isr_members "
         "last_known_leader_stays_until_an_election last_known_leaders_lead_once_active "
         "members_that_leave_the_isr_stay_eligible min_isr_changes_clear_the_elr",
-        "replication": "answers_of_other_epochs_change_no_log completed_reassignments_leave_min_isr_members "
+        "replication": "completed_reassignments_leave_min_isr_members "
         "hwm_advances_with_min_isr_only last_known_leader_stays_until_an_election "
         "last_known_leaders_led_last leaders_count_no_fetch_of_a_former_incarnation "
-        "members_that_leave_under_min_isr_stay_eligible metadata_leaves_replicas_their_logs "
-        "new_leader_epochs_know_no_fetch",
-        "truncation": "hwms_stay_where_the_leader_knows_no_end hwms_wait_for_the_isr",
-        "zookeeper": "replicas_move_to_later_epochs_only",
+        "members_that_leave_under_min_isr_stay_eligible metadata_leaves_replicas_their_logs",
+        "truncation": "hwms_stay_where_the_leader_knows_no_end",
     },
     "the promise has no rules; mutants violate it": {
         "promise": "consumers_read_the_log the_log_is_in_order what_a_producer_was_told_stays "

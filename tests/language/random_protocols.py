@@ -8,6 +8,7 @@ language checks types only on write.
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -64,6 +65,30 @@ class Expression:
     text: str
     symbolic: Callable[[Any], Any]
     plain: Callable[[Mapping[str, Any]], Any]
+
+
+Draw = Callable[[], Expression]
+
+
+def applied(name: str, symbolic: Any, plain: Any, *of: Expression) -> Expression:
+    """A function of expressions. Without ``plain``, the symbolic function also computes on plain values."""
+    computes = plain or symbolic
+    return Expression(
+        f"{name}({', '.join(e.text for e in of)})",
+        lambda s: symbolic(*(e.symbolic(s) for e in of)),
+        lambda p: computes(*(e.plain(p) for e in of)),
+    )
+
+
+def option(name: str, symbolic: Any, plain: Any, *parts: Draw) -> Draw:
+    """The same, for parts that are drawn only if this option is chosen."""
+    return lambda: applied(name, symbolic, plain, *(part() for part in parts))
+
+
+COMPARISONS = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+JOINS = {"&": operator.and_, "|": operator.or_, "^": operator.xor, "==": operator.eq}
 
 
 # --- plain values -------------------------------------------------------------------------------------
@@ -209,7 +234,7 @@ class Expressions:
     def __init__(self, rng: Random, fields: Mapping[str, Type]) -> None:
         self.rng, self.fields = rng, fields
 
-    def one_of(self, options: list[Callable[[], Expression]]) -> Expression:
+    def one_of(self, options: list[Draw]) -> Expression:
         return self.rng.choice(options)()
 
     def routes(self, type: Type) -> Iterator[tuple[tuple[Any, ...], Type]]:
@@ -229,7 +254,7 @@ class Expressions:
             for steps, found in self.routes(part):
                 yield (step, *steps), found
 
-    def reads(self, wanted: Callable[[Type], bool], depth: int) -> list[Callable[[], Expression]]:
+    def reads(self, wanted: Callable[[Type], bool], depth: int) -> list[Draw]:
         """Reads, also inside of fields, of types that satisfy ``wanted``."""
         return [
             partial(self._read, name, steps, depth)
@@ -245,41 +270,25 @@ class Expressions:
         return e
 
     def _field(self, of: Expression, name: str, depth: int) -> Expression:
-        return Expression(
-            f"{of.text}.{name}", lambda s: getattr(of.symbolic(s), name), lambda p: of.plain(p)[name]
-        )
+        return applied(f".{name}", lambda x: getattr(x, name), lambda x: x[name], of)
 
     def _at(self, of: Expression, type: Array, depth: int) -> Expression:
-        i = self.index(type.index, depth - 1)
-
-        def plain(p: Any) -> Any:
-            position, items = i.plain(p), of.plain(p)
+        def plain(items: Any, position: Any) -> Any:
             return items[position] if position in keys(type.index) else zero(type.element)
 
-        return Expression(f"{of.text}[{i.text}]", lambda s: of.symbolic(s)[i.symbolic(s)], plain)
+        return applied("at", lambda items, i: items[i], plain, of, self.index(type.index, depth - 1))
 
     def _element(self, of: Expression, type: Seq, depth: int) -> Expression:
-        i = self.number(depth - 1)
-
-        def plain(p: Any) -> Any:
-            position, items = i.plain(p), of.plain(p)
+        def plain(items: list[Any], position: int) -> Any:
             return items[position] if 0 <= position < len(items) else zero(type.element)
 
-        return Expression(f"{of.text}[{i.text}]", lambda s: of.symbolic(s)[i.symbolic(s)], plain)
+        return applied("at", lambda items, i: items[i], plain, of, self.number(depth - 1))
 
     def _last(self, of: Expression, type: Seq, depth: int) -> Expression:
-        def plain(p: Any) -> Any:
-            items = of.plain(p)
-            return items[-1] if items else zero(type.element)
-
-        return Expression(f"{of.text}.last", lambda s: of.symbolic(s).last, plain)
+        return applied("last", lambda x: x.last, lambda x: x[-1] if x else zero(type.element), of)
 
     def _value(self, of: Expression, type: Option, depth: int) -> Expression:
-        def plain(p: Any) -> Any:
-            value = of.plain(p)
-            return zero(type.content_type) if value is None else value
-
-        return Expression(f"{of.text}.value", lambda s: of.symbolic(s).value, plain)
+        return applied("value", lambda x: x.value, lambda x: zero(type.content_type) if x is None else x, of)
 
     def index(self, index: Index | Enum, depth: int) -> Expression:
         """An expression that can index an array over ``index``."""
@@ -294,38 +303,34 @@ class Expressions:
             reads = self.counts(0)[:3]
             return self.one_of([lambda: Expression(str(n), lambda s: n, lambda p: n), *reads * 2])
         a = b = partial(self.number, depth - 1)
+        divisor = partial(self.counted, depth - 1)
+        c = partial(self.condition, depth - 1)
         options = [
-            lambda: _two(a(), b(), "+", lambda x, y: x + y),
-            lambda: _two(a(), b(), "-", lambda x, y: x - y),
-            lambda: _two(a(), b(), "*", lambda x, y: 0 + x * y),
-            lambda: _two(
-                a(), self.counted(depth - 1), "//", lambda x, y: x // y, _divided(lambda x, y: x // y)
-            ),
-            lambda: _two(a(), self.counted(depth - 1), "%", lambda x, y: x % y, _divided(lambda x, y: x % y)),
-            lambda: _one(a(), "-", lambda x: 0 - x),
-            lambda: _two(a(), b(), "least", least, min),
-            lambda: _two(a(), b(), "greatest", greatest, max),
-            lambda: self._total(depth),
+            option("+", operator.add, None, a, b),
+            option("-", operator.sub, None, a, b),
+            option("*", lambda x, y: 0 + x * y, None, a, b),
+            option("//", operator.floordiv, _divided(operator.floordiv), a, divisor),
+            option("%", operator.mod, _divided(operator.mod), a, divisor),
+            option("-", lambda x: 0 - x, None, a),
+            option("least", least, min, a, b),
+            option("greatest", greatest, max, a, b),
+            option("total", lambda x, y: total([x, y]), lambda x, y: int(x) + int(y), c, c),
             *self.counts(depth) * 2,
         ]
         for type in self.all_types((Set, Seq)):
-            options.append(partial(lambda t: _one(self.value(t, depth - 1), "size", size, len), type))
+            options.append(option("size", size, len, partial(self.value, type, depth - 1)))
         return self.one_of(options)
 
-    def counts(self, depth: int) -> list[Callable[[], Expression]]:
+    def counts(self, depth: int) -> list[Draw]:
         """Reads of numbers. ``0 + index`` is a number that combines with other indices."""
         return self.reads(lambda t: isinstance(t, IntType), depth) + [
-            lambda read=read: _one(read(), "0 +", lambda x: 0 + x, lambda x: x)
+            option("0 +", lambda x: 0 + x, lambda x: x, read)
             for read in self.reads(lambda t: isinstance(t, Index), depth)
         ]
 
     def counted(self, depth: int) -> Expression:
         """A number that tracing does not know, if there is one; used as divisor."""
         return self.one_of(self.counts(depth) or [lambda: self.number(depth)])
-
-    def _total(self, depth: int) -> Expression:
-        a, b = self.condition(depth - 1), self.condition(depth - 1)
-        return _two(a, b, "total", lambda x, y: total([x, y]), lambda x, y: int(x) + int(y))
 
     def all_types(self, kinds: tuple[Any, ...]) -> list[Type]:
         found: dict[Type, None] = {}
@@ -339,22 +344,14 @@ class Expressions:
             b = self.rng.random() < 0.5
             return self.one_of([lambda: Expression(str(b), lambda s: b, lambda p: b), *reads[:3] * 2])
         n = partial(self.number, depth - 1)
-        c: Callable[[], Expression] = lambda: self.lifted(self.condition(depth - 1))  # noqa: E731
-        options: list[Callable[[], Expression]] = [
-            lambda: _two(n(), n(), "<", lambda x, y: x < y),
-            lambda: _two(n(), n(), "<=", lambda x, y: x <= y),
-            lambda: _two(n(), n(), ">", lambda x, y: x > y),
-            lambda: _two(n(), n(), ">=", lambda x, y: x >= y),
-            lambda: _two(n(), n(), "==", lambda x, y: x == y),
-            lambda: _two(n(), n(), "!=", lambda x, y: x != y),
-            lambda: _two(c(), c(), "&", lambda x, y: x & y),
-            lambda: _two(c(), c(), "|", lambda x, y: x | y),
-            lambda: _two(c(), c(), "^", lambda x, y: x ^ y),
-            lambda: _two(c(), c(), "==", lambda x, y: x == y),
-            lambda: _one(c(), "~", lambda x: ~x, lambda x: not x),
-            lambda: _two(c(), c(), "implies", implies, lambda x, y: not x or y),
-            lambda: _two(c(), c(), "all_of", lambda x, y: all_of([x, y]), lambda x, y: x and y),
-            lambda: _two(c(), c(), "any_of", lambda x, y: any_of([x, y]), lambda x, y: x or y),
+        c: Draw = lambda: self.lifted(self.condition(depth - 1))  # noqa: E731
+        options = [
+            *(option(name, compare, None, n, n) for name, compare in COMPARISONS.items()),
+            *(option(name, join, None, c, c) for name, join in JOINS.items()),
+            option("~", lambda x: ~x, operator.not_, c),
+            option("implies", implies, lambda x, y: not x or y, c, c),
+            option("all_of", lambda x, y: all_of([x, y]), lambda x, y: x and y, c, c),
+            option("any_of", lambda x, y: any_of([x, y]), lambda x, y: x or y, c, c),
             *reads * 2,
         ]
         for type in self.all_types((Type,)):
@@ -365,54 +362,43 @@ class Expressions:
         """The same expression, symbolic even if constant."""
         return Expression(of.text, lambda s: Bool.lift(of.symbolic(s)), of.plain)
 
-    def _about(self, type: Type, depth: int) -> list[Callable[[], Expression]]:
+    def _about(self, type: Type, depth: int) -> list[Draw]:
         v = partial(self.value, type, depth - 1)
-        options: list[Callable[[], Expression]] = [
-            lambda: _two(v(), v(), "==", lambda x, y: type.lift(x) == y, lambda x, y: x == y),
-            lambda: _two(v(), v(), "!=", lambda x, y: type.lift(x) != y, lambda x, y: x != y),
-            lambda: _three(
-                v(), v(), v(), "in_", lambda x, y, z: type.lift(x).in_(y, z), lambda x, y, z: x in (y, z)
-            ),
+        lift = type.lift
+        options = [
+            option("==", lambda x, y: lift(x) == y, operator.eq, v, v),
+            option("!=", lambda x, y: lift(x) != y, operator.ne, v, v),
+            option("in_", lambda x, y, z: lift(x).in_(y, z), lambda x, y, z: x in (y, z), v, v, v),
         ]
         if isinstance(type, Set):
-            t = type
+            i = partial(self.index, type.index, depth - 1)
             options += [
-                lambda: _two(v(), v(), "<=", lambda x, y: t.lift(x) <= y, lambda x, y: x <= y),
-                lambda: _two(v(), v(), ">", lambda x, y: t.lift(x) > y, lambda x, y: x > y),
-                lambda: _one(v(), "is_empty", lambda x: t.lift(x).is_empty, lambda x: not x),
-                lambda: _two(
-                    v(),
-                    self.index(t.index, depth - 1),
-                    "has",
-                    lambda x, i: t.lift(x).has(i),
-                    lambda x, i: i in x,
-                ),
+                option("<=", lambda x, y: lift(x) <= y, operator.le, v, v),
+                option(">", lambda x, y: lift(x) > y, operator.gt, v, v),
+                option("is_empty", lambda x: lift(x).is_empty, operator.not_, v),
+                option("has", lambda x, i: lift(x).has(i), operator.contains, v, i),
             ]
         if isinstance(type, Option):
-            o = type
+            content = partial(self.value, type.content_type, depth - 1)
             options += [
-                lambda: _one(v(), "is_some", lambda x: o.lift(x).is_some, lambda x: x is not None),
-                lambda: _one(v(), "is_none", lambda x: o.lift(x).is_none, lambda x: x is None),
-                lambda: _two(
-                    v(),
-                    self.value(o.content_type, depth - 1),
-                    "is_",
-                    lambda x, y: o.lift(x).is_(y),
-                    lambda x, y: x == y,
-                ),
+                option("is_some", lambda x: lift(x).is_some, lambda x: x is not None, v),
+                option("is_none", lambda x: lift(x).is_none, lambda x: x is None, v),
+                option("is_", lambda x, y: lift(x).is_(y), operator.eq, v, content),
             ]
         if isinstance(type, Seq):
-            q = type
-            e = partial(self.value, q.element, depth - 1)
+            e = partial(self.value, type.element, depth - 1)
             options += [
-                lambda: _one(v(), "is_empty", lambda x: q.lift(x).is_empty, lambda x: not x),
-                lambda: _two(v(), e(), "has", lambda x, y: q.lift(x).has(y), lambda x, y: y in x),
-                lambda: _one(v(), "is_distinct", lambda x: words.is_distinct(q.lift(x)), _distinct),
-                lambda: _two(
-                    v(), e(), "every",
-                    lambda x, y: words.every_element(q.lift(x), lambda z: z == y), lambda x, y: all(z == y for z in x),
+                option("is_empty", lambda x: lift(x).is_empty, operator.not_, v),
+                option("has", lambda x, y: lift(x).has(y), operator.contains, v, e),
+                option("is_distinct", lambda x: words.is_distinct(lift(x)), _distinct, v),
+                option(
+                    "every",
+                    lambda x, y: words.every_element(lift(x), lambda z: z == y),
+                    lambda x, y: all(z == y for z in x),
+                    v,
+                    e,
                 ),
-            ]  # fmt: skip
+            ]
         return options
 
     def value(self, type: Type, depth: int, *, whole: bool = False) -> Expression:
@@ -420,7 +406,7 @@ class Expressions:
         if isinstance(type, BoolType):
             return self.condition(depth)
         constant = a_plain(self.rng, type)
-        options: list[Callable[[], Expression]] = [
+        options: list[Draw] = [
             lambda: Expression(repr(constant), lambda s: _lifted(type, constant), lambda p: constant),
             *self.reads(lambda t: t == type, depth) * 2,
         ]
@@ -429,87 +415,75 @@ class Expressions:
         e = self.one_of(options)
         return e if whole else Expression(e.text, e.symbolic, lambda p: _inside(type, e.plain(p)))
 
-    def _made(self, type: Type, depth: int) -> list[Callable[[], Expression]]:
+    def _made(self, type: Type, depth: int) -> list[Draw]:
         v = partial(self.value, type, depth - 1)
-        options: list[Callable[[], Expression]] = [lambda: self._where(type, depth)]
+        options: list[Draw] = [lambda: self._where(type, depth)]
         match type:
             case IntType():
-                options += [lambda: _one(self.number(depth - 1), "int", type.lift, lambda x: x)] * 4
+                options += [option("int", type.lift, lambda x: x, partial(self.number, depth - 1))] * 4
             case Set():
                 i = partial(self.value, type.index, depth - 1)
                 options += [
-                    lambda: _two(v(), v(), "|", lambda x, y: x | y),
-                    lambda: _two(v(), v(), "&", lambda x, y: x & y),
-                    lambda: _two(v(), v(), "-", lambda x, y: x - y),
-                    lambda: _two(v(), v(), "^", lambda x, y: x ^ y),
-                    lambda: _two(v(), i(), "with_", lambda x, y: x.with_(y), lambda x, y: x | {y}),
-                    lambda: _two(v(), i(), "without", lambda x, y: x.without(y), lambda x, y: x - {y}),
-                    lambda: _two(
-                        v(),
-                        v(),
-                        "of",
-                        lambda x, y: type.of(lambda j: x.has(j) & ~y.has(j)),
-                        lambda x, y: x - y,
-                    ),
+                    option("|", operator.or_, None, v, v),
+                    option("&", operator.and_, None, v, v),
+                    option("-", operator.sub, None, v, v),
+                    option("^", operator.xor, None, v, v),
+                    option("with_", lambda x, y: x.with_(y), lambda x, y: x | {y}, v, i),
+                    option("without", lambda x, y: x.without(y), lambda x, y: x - {y}, v, i),
+                    option("of", lambda x, y: type.of(lambda j: x.has(j) & ~y.has(j)), operator.sub, v, v),
                 ]
             case Option() if isinstance(type.content_type, (Index, Enum)) and self.rng.random() < 0.6:
                 index = type.content_type
                 options += [lambda: self._first(index, depth), *[lambda: self._least_by(index, depth)] * 2]
             case Option():
-                options.append(lambda: self.value(type.content_type, depth - 1))
-                inner = options[-1]
-                options[-1] = lambda: _one(inner(), "some", type.some, lambda x: x)
+                inner = partial(self.value, type.content_type, depth - 1)
+                options.append(option("some", type.some, lambda x: x, inner))
             case Array():
-                element = partial(self.value, type.element, depth - 1)
+                element, at = (partial(self.value, t, depth - 1) for t in (type.element, type.index))
                 options += [
-                    lambda: _three(
-                        v(),
-                        self.value(type.index, depth - 1),
-                        element(),
-                        "set",
-                        lambda a, i, x: a.set(i, x),
-                        _replaced,
-                    ),
-                    lambda: _one(element(), "fill", type.fill, lambda x: each(type, lambda _: x)),
+                    option("set", lambda a, i, x: a.set(i, x), _replaced, v, at, element),
+                    option("fill", type.fill, lambda x: each(type, lambda _: x), element),
                 ]
             case Struct():
                 name = self.rng.choice(list(type.fields))
                 parts = {n: self.value(t, depth - 1) for n, t in type.fields.items()}
                 options += [
-                    lambda: _two(
-                        v(), parts[name], f"replace {name}",
-                        lambda x, y: x.replace(**{name: y}), lambda x, y: {**x, name: y},
+                    option(
+                        f"replace {name}",
+                        lambda x, y: x.replace(**{name: y}),
+                        lambda x, y: {**x, name: y},
+                        v,
+                        lambda: parts[name],
                     ),
-                    lambda: Expression(
-                        f"{type}({', '.join(e.text for e in parts.values())})",
-                        lambda s: type(**{n: e.symbolic(s) for n, e in parts.items()}),
-                        lambda p: {n: e.plain(p) for n, e in parts.items()},
+                    lambda: applied(
+                        str(type),
+                        lambda *given: type(**dict(zip(parts, given, strict=True))),
+                        lambda *given: dict(zip(parts, given, strict=True)),
+                        *parts.values(),
                     ),
-                ]  # fmt: skip
+                ]
             case Seq():
-                element = partial(self.value, type.element, depth - 1)
+                element, n = partial(self.value, type.element, depth - 1), partial(self.number, depth - 1)
+                others = lambda x, y: [z for z in x if z != y]  # noqa: E731
                 options += [
-                    lambda: _two(v(), element(), "append", lambda x, y: x.append(y), lambda x, y: [*x, y]),
-                    lambda: _two(v(), self.number(depth - 1), "truncate", lambda x, n: x.truncate(n), _truncated),
-                    lambda: _two(v(), v(), "+", lambda x, y: x + y),
-                    lambda: _one(v(), "tail", lambda x: x.tail, _tail),
-                    lambda: _two(v(), self.number(depth - 1), "drop", lambda x, n: x.drop(n), _dropped),
-                    lambda: _two(
-                        v(), element(), "filter",
-                        lambda x, y: x.filter(lambda z: z != y), lambda x, y: [z for z in x if z != y],
-                    ),
-                ]  # fmt: skip
+                    option("append", lambda x, y: x.append(y), lambda x, y: [*x, y], v, element),
+                    option("truncate", lambda x, n: x.truncate(n), _truncated, v, n),
+                    option("+", operator.add, None, v, v),
+                    option("tail", lambda x: x.tail, _tail, v),
+                    option("drop", lambda x, n: x.drop(n), _dropped, v, n),
+                    option("filter", lambda x, y: x.filter(lambda z: z != y), others, v, element),
+                ]
         return options
 
     def _first(self, index: Index | Enum, depth: int) -> Expression:
         """``first``: the first index value that equals ``x`` or is in a set."""
         x, among = self.value(index, depth - 1), self.value(Set(index), depth - 1)
-        return _two(
-            x,
-            among,
+        return applied(
             "first",
             lambda x, y: first(index, lambda i: (i == x) | Set(index).lift(y).has(i)),
             lambda x, y: next((i for i in keys(index) if i == x or i in y), None),
+            x,
+            among,
         )
 
     def _least_by(self, index: Index | Enum, depth: int) -> Expression:
@@ -547,28 +521,6 @@ def _inside(type: Type, value: Any) -> Any:
     if any(True for _ in left(type, value)):
         raise Overflow
     return value
-
-
-def _one(a: Expression, name: str, symbolic: Any, plain: Any = None) -> Expression:
-    plain = plain or symbolic
-    return Expression(f"{name}({a.text})", lambda s: symbolic(a.symbolic(s)), lambda p: plain(a.plain(p)))
-
-
-def _two(a: Expression, b: Expression, name: str, symbolic: Any, plain: Any = None) -> Expression:
-    plain = plain or symbolic
-    return Expression(
-        f"({a.text} {name} {b.text})",
-        lambda s: symbolic(a.symbolic(s), b.symbolic(s)),
-        lambda p: plain(a.plain(p), b.plain(p)),
-    )
-
-
-def _three(a: Expression, b: Expression, c: Expression, name: str, symbolic: Any, plain: Any) -> Expression:
-    return Expression(
-        f"{name}({a.text}, {b.text}, {c.text})",
-        lambda s: symbolic(a.symbolic(s), b.symbolic(s), c.symbolic(s)),
-        lambda p: plain(a.plain(p), b.plain(p), c.plain(p)),
-    )
 
 
 def _divided(operation: Callable[[int, int], int]) -> Callable[[int, int], int]:
@@ -886,14 +838,21 @@ def _few(values: Iterator[Any]) -> Iterator[Any]:
         yield value
 
 
+def _starts(
+    rng: Random, fields: Mapping[str, Type], share: float
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Random values of ``initial`` for about this share of the fields, with all rows that they stand for."""
+    told = {n: a_start(rng, t) for n, t in fields.items() if rng.random() < share}
+    parts = [told[n][1] if n in told else [zero(t)] for n, t in fields.items()]
+    rows = [dict(zip(fields, row, strict=True)) for row in _few(product(*parts))]
+    return {n: given for n, (given, _) in told.items()}, rows
+
+
 def a_start(rng: Random, type: Type) -> tuple[Any, list[Any]]:
     """A random value of ``initial`` for a type, with all plain values that it stands for."""
     kind = rng.choice(["free", "free", "some", "one", "inside", "inside", "inside"])
     if kind == "inside" and isinstance(type, Struct):
-        told = {n: a_start(rng, t) for n, t in type.fields.items() if rng.random() < 0.8}
-        parts = [told[n][1] if n in told else [zero(t)] for n, t in type.fields.items()]
-        rows = [dict(zip(type.fields, row, strict=True)) for row in _few(product(*parts))]
-        return {n: given for n, (given, _) in told.items()}, rows
+        return _starts(rng, type.fields, 0.8)
     if kind == "inside" and isinstance(type, Array):
         each_ = [a_start(rng, type.element) for _ in keys(type.index)]
         rows = list(_few(product(*(values for _, values in each_))))
@@ -932,10 +891,9 @@ def a_beginning(rng: Random) -> Begun:
         condition = Expression("True", lambda s: True, lambda p: True)
     given, states = [], []
     for _ in range(rng.randint(1, 2)):
-        told = {n: a_start(rng, t) for n, t in fields.items() if rng.random() < 0.9}
-        parts = [told[n][1] if n in told else [zero(t)] for n, t in fields.items()]
-        states += [dict(zip(fields, row, strict=True)) for row in _few(product(*parts))]
-        given.append({n: g for n, (g, _) in told.items()})
+        told, rows = _starts(rng, fields, 0.9)
+        states += rows
+        given.append(told)
 
     class Begins(Protocol):
         name = "begins"

@@ -375,6 +375,26 @@ def test_an_invariant_that_writes_is_refused() -> None:
         Model(Base(), [writes])
 
 
+def test_an_invariant_that_yields_conditions_holds_if_all_do() -> None:
+    @invariant("test")
+    def both(m: Any, s: State) -> Any:
+        yield s.f
+        yield s.n > 0
+
+    @invariant("test")
+    def yields_and_returns(m: Any, s: State) -> Any:
+        yield s.f
+        return s.n > 0
+
+    (yielded,) = Model(Base(), [both]).properties
+    (joined,) = Model(Base(), [invariant("test")(lambda m, s: s.f & (s.n > 0))]).properties
+    assert yielded.node is joined.node
+    with pytest.raises(
+        LanguageError, match="yields_and_returns yields conditions, so it cannot return one, too"
+    ):
+        Model(Base(), [yields_and_returns])
+
+
 def test_refusals_name_the_guards() -> None:
     def guarded(m: Any, s: State) -> None:
         require("the flag is up", s.f)

@@ -96,24 +96,15 @@ def live_run(kafka: Path, folder: Path, show: Callable[[str], object] = lambda t
     raise AssertionError("the steps did not end the run")
 
 
+@dataclass
 class _Steps:
     """The steps of a run. The follower reads node 1, the only node that never stops."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        follower: Follower,
-        clients: Clients,
-        run: LiveRun,
-        show: Callable[[str], object],
-    ) -> None:
-        self.cluster, self.follower, self.clients, self.run, self._show = (
-            cluster,
-            follower,
-            clients,
-            run,
-            show,
-        )
+    cluster: Cluster
+    follower: Follower
+    clients: Clients
+    run: LiveRun
+    show: Callable[[str], object]
 
     def take(self) -> None:
         """Take all steps in order. Raises Ended after the last."""
@@ -128,7 +119,7 @@ class _Steps:
     def note(self, text: str) -> None:
         """Note a step that was taken."""
         self.run.steps.append((time.time(), text))
-        self._show(text)
+        self.show(text)
 
     def all_in_isr(self, *brokers: int) -> None:
         """Wait until each partition of ``kept`` has this ISR."""

@@ -17,6 +17,7 @@ from highwater.checker.comparing.mutation import examining
 from highwater.checker.comparing.mutation.examining import EQUIVALENT, KILLED, NOTICED, SURVIVED, VERDICTS
 from highwater.checker.comparing.mutation.report import as_json, lines, source_of
 from highwater.checker.comparing.mutation.run import Findings, MutationRun
+from highwater.checker.engines import cache
 from highwater.checker.scenarios import scenario_files
 from tests.checker.schema import problems
 from tests.models import scenario_model
@@ -44,8 +45,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Findings:
 
 
 def test_the_command_prints_a_table_and_writes_json_by_its_schema(register: Path, tmp_path: Path) -> None:
-    out, keep = tmp_path / "out.json", tmp_path / "keep.json"
-    result = run(register, "--json", out, "--keep", keep)
+    out = tmp_path / "out.json"
+    result = run(register, "--json", out)
     assert result.exit_code == 0
     content = json.loads(out.read_text(encoding="utf-8"))
     assert problems(content, SCHEMA) == []
@@ -60,7 +61,7 @@ def test_the_command_prints_a_table_and_writes_json_by_its_schema(register: Path
     assert killed["verdict"] == KILLED
     assert killed["results"][0]["property"] == "no_acknowledged_write_is_lost"
     assert killed["results"][0]["depth"] == 4
-    again = run(register, "--keep", keep, "--quiet")
+    again = run(register, "--quiet")
     assert again.exit_code == 0
     assert again.output.count("\n") == 1
 
@@ -90,41 +91,44 @@ def test_a_later_scenario_skips_the_mutants_that_are_killed(register: Path) -> N
     assert {len(r.results) for r in records if r.verdict != KILLED} == {2}
 
 
-def test_another_limit_searches_again(register: Path, tmp_path: Path) -> None:
-    keep = tmp_path / "keep.json"
-    first = compared(register, keep=keep, limit_states=3)
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_another_limit_searches_again(register: Path) -> None:
+    first = compared(register, reuse=True, limit_states=3)
     assert SURVIVED in verdicts(first).values()
-    assert SURVIVED not in verdicts(compared(register, keep=keep)).values()
+    assert SURVIVED not in verdicts(compared(register, reuse=True)).values()
 
 
-def test_a_changed_protocol_is_searched_again(
-    register: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The new results replace the cached ones."""
-    keep = tmp_path / "keep.json"
-    compared(register, keep=keep)
+@pytest.mark.usefixtures("own_cache")
+def test_a_changed_protocol_is_searched_again(register: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared(register)
     source = register.with_suffix(".py")
     text = source.read_text(encoding="utf-8")
     source.write_text(text.replace("s.acknowledged < last", "s.acknowledged <= last"), encoding="utf-8")
-    changed = verdicts(compared(register, keep=keep))
+    changed = verdicts(compared(register, reuse=True))
     assert ("operation", "s.acknowledged <= last", "<=: <") in changed
     monkeypatch.setattr(examining.Examination, "safety", lambda *_: pytest.fail("compared again"))
-    assert verdicts(compared(register, keep=keep)) == changed
+    assert verdicts(compared(register, reuse=True)) == changed
 
 
+@pytest.mark.usefixtures("own_cache")
 def test_an_interrupted_run_reports_and_keeps_its_results(
-    register: Path, whole: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    register: Path, whole: Findings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keep = tmp_path / "keep.json"
-    searched, count = examining.Examination._searched, iter(range(10**6))
+    searched, numbers = examining.Examination._searched, list[int]()
 
     def interrupted(*arguments: Any) -> Any:
-        if next(count) == 5:
+        numbers.append(arguments[2])
+        if len(numbers) == 6:
             raise KeyboardInterrupt
         return searched(*arguments)
 
     monkeypatch.setattr(examining.Examination, "_searched", interrupted)
-    found = compared(register, keep=keep)
+    found = compared(register)
     assert found.interrupted
     assert status_of(found) == 130
     assert any("interrupted" in line for line in lines(found, full=False, width=80))
@@ -132,8 +136,9 @@ def test_an_interrupted_run_reports_and_keeps_its_results(
     assert f"{missing:>6,} not compared" in list(lines(found, full=False, width=None))
     assert any("] not compared" in line for line in lines(found, full=True, width=None))
     assert not any(r.verdict == SURVIVED and not r.results for r in found.records.values())
-    monkeypatch.setattr(examining.Examination, "_searched", searched)
-    assert verdicts(compared(register, keep=keep)) == verdicts(whole)
+    before = set(numbers[:5])
+    assert verdicts(compared(register, reuse=True)) == verdicts(whole)
+    assert before.isdisjoint(numbers[6:])
 
 
 def test_only_compares_the_mutants_of_an_action_or_a_line(register: Path) -> None:
@@ -185,28 +190,6 @@ def test_a_scenario_is_left_out_if_the_protocol_violates_liveness(tmp_path: Path
     found = compared(lamp(tmp_path, LAMP.replace(', fair=weak("switch")', "")))
     assert "left out: liveness properties are violated" in found.notes[0]
     assert found.left_out
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{}", '{"format": "highwater mutants 1", "scenarios": {}}', "\x00", "[" * 100_000,
-     '{"format": "highwater mutants 2", "scenarios": {}}',
-     '{"format": "highwater mutants 2", "sha256": "00", "scenarios": {}}',
-     *('{"format": "highwater mutants 2", "sha256": "00", "scenarios": {"a": {"b": ' + wrong + "}}}"
-       for wrong in (
-           "{}", '{"digest": "x", "results": {"y": {}}}', '{"digest": "x", "results": {"1": {"kind": "dead"}}}',
-           '{"digest": "x", "results": {"1": {"kind": "equivalent\\n"}}}',
-           '{"digest": "x", "results": {"1": {"kind": "equivalent", "how": "by magic"}}}',
-           '{"digest": "x", "results": {"1": {"kind": "survived", "depth": -1}}}'))],
-)  # fmt: skip
-def test_an_invalid_file_of_results_is_refused(register: Path, tmp_path: Path, text: str) -> None:
-    keep = tmp_path / "keep.json"
-    keep.write_text(text, encoding="utf-8")
-    result = run(register, "--keep", keep)
-    assert result.exit_code == 2
-    assert result.output.startswith(f"highwater: {keep}: not what highwater mutate keeps")
-    assert result.output.count("\n") == 1
-    assert keep.read_text(encoding="utf-8") == text
 
 
 def test_liveness_kills_mutants_that_only_counts_notice_without_it(tmp_path: Path) -> None:

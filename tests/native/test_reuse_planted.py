@@ -79,11 +79,8 @@ CHANGES = [
         T,
         PROPERTIES,
         ("new.hwm <= after.logs[r].length", "new.hwm < after.logs[r].length"),
-        ("STEP_PROPERTIES = (\n    hwms_stay_within_their_logs,", "STEP_PROPERTIES = ("),
-        (
-            "    replicas_join_the_isr_caught_up,\n    caught_up_replicas_stay_in_the_isr,\n    hwms",
-            "    caught_up_replicas_stay_in_the_isr,\n    replicas_join_the_isr_caught_up,\n    hwms",
-        ),
+        ("defined(StepProperty, __name__)", "defined(StepProperty, __name__)[1:]"),
+        ("defined(StepProperty, __name__)", "defined(StepProperty, __name__)[::-1]"),
     ),
     *replaced(
         P,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -12,8 +11,11 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("model", "invariants", "checker", "traces")
+from tests.packaging import release
+from tests.packaging.release import ROOT
+
+FOLDERS = release.FOLDERS[1:]
+DATE = 1_790_000_000
 DISTRIBUTION = "highwater-checker"
 
 
@@ -36,28 +38,17 @@ def done(*command: object, cwd: Path, **more: str) -> str:
     return result.stdout
 
 
-def build(kind: str, tree: Path, target: Path) -> Path:
-    """Build the ``wheel`` or ``sdist`` of a tree with the backend of its pyproject.toml."""
-    program = f"import sys; from setuptools import build_meta; print(build_meta.build_{kind}(sys.argv[1]))"
-    name = done(sys.executable, "-c", program, target, cwd=tree).splitlines()[-1]
-    return target / name
-
-
 @pytest.fixture(scope="session")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sources, links kept as links, because a build leaves files behind."""
     copy = tmp_path_factory.mktemp("tree") / "highwater"
-    left = shutil.ignore_patterns("__pycache__", "*.pyc")
-    for name in ("highwater", *FOLDERS):
-        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=left)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
+    release.copy_sources(ROOT, copy)
     return copy
 
 
 @pytest.fixture(scope="session")
 def wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build("wheel", tree, tmp_path_factory.mktemp("wheel"))
+    return release.built("wheel", tree, tmp_path_factory.mktemp("wheel"), DATE)
 
 
 @pytest.fixture(scope="session")

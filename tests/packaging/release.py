@@ -44,8 +44,8 @@ def build(root: Path, out: Path, date: int) -> list[Path]:
     """Build the wheel and the sdist of a tree into an existing directory."""
     with tempfile.TemporaryDirectory(prefix="highwater-release-") as folder:
         tree = Path(folder) / "tree"
-        _copied(root, tree)
-        sdist = _built("sdist", tree, Path(folder), date)
+        copy_sources(root, tree)
+        sdist = built("sdist", tree, Path(folder), date)
         packed = out / sdist.name
         packed.write_bytes(normalised(sdist.read_bytes(), date))
         # The wheel is built from the sdist's content, as a user of the sdist would build it.
@@ -53,11 +53,11 @@ def build(root: Path, out: Path, date: int) -> list[Path]:
             if hasattr(tarfile, "data_filter"):  # missing in Debian's Python 3.11.2
                 archive.extraction_filter = tarfile.data_filter
             archive.extractall(folder)
-        wheel = _built("wheel", Path(folder) / sdist.name.removesuffix(".tar.gz"), Path(folder), date)
+        wheel = built("wheel", Path(folder) / sdist.name.removesuffix(".tar.gz"), Path(folder), date)
         return [packed, Path(shutil.copy(wheel, out))]
 
 
-def _copied(root: Path, tree: Path) -> None:
+def copy_sources(root: Path, tree: Path) -> None:
     """Copy the sources, links kept as links, without caches."""
     left = shutil.ignore_patterns("__pycache__", "*.pyc")
     for name in FOLDERS:
@@ -69,7 +69,7 @@ def _copied(root: Path, tree: Path) -> None:
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _built(kind: str, tree: Path, target: Path, date: int) -> Path:
+def built(kind: str, tree: Path, target: Path, date: int) -> Path:
     program = f"import sys; from setuptools import build_meta; print(build_meta.build_{kind}(sys.argv[1]))"
     environment = {**os.environ, VARIABLE: str(date), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
-from highwater.checker.comparing.models.revisions import unpack
-from tests.packaging.conftest import DISTRIBUTION, FOLDERS, ROOT, build, done, run
+from tests.packaging.conftest import DISTRIBUTION, FOLDERS, done, run
+from tests.packaging.release import ROOT
 from tests.slow import slow
 
 
@@ -39,15 +38,6 @@ def test_the_wheel_has_every_source_and_nothing_else(wheel: Path, tree: Path) ->
         "highwater/traces/reports/page.html",
     } <= set(built)
     assert not [name for name in built if "test" in name.split("/")[1]]
-
-
-@slow("builds two more distributions; the fast test compares the wheel with the tree")
-def test_the_wheel_is_the_same_from_a_source_distribution(wheel: Path, tree: Path, tmp_path: Path) -> None:
-    packed = build("sdist", tree, tmp_path)
-    with tarfile.open(packed) as archive:
-        unpack(archive, tmp_path)
-    (unpacked,) = (path for path in tmp_path.iterdir() if path.is_dir())
-    assert content(build("wheel", unpacked, tmp_path)) == content(wheel)
 
 
 @slow("clones and builds; the fast test compares the wheel with the tree")

@@ -127,7 +127,7 @@ def test_replay_shows_a_line_that_nothing_explains(highwater: Command, tmp_path:
     run = replayed(highwater, tmp_path, wrong=True)
     first = next(s for s in run["steps"] if s["note"])
     assert first["sentence"] == "line 5: nothing explains it"
-    assert "line 5, step 3: not explained" in first["note"]
+    assert "line 5, step 3: does not conform" in first["note"]
     assert first["instance"] is None
 
 
@@ -147,5 +147,5 @@ def test_a_history_keeps_no_more_than_it_may(tmp_path: Path, monkeypatch: pytest
     history = RunHistory()
     replay_run(tmp_path / "run", history=history)
     for line in (3, 4):
-        history.add(module.Taken(line, None, list(history.lines[0].after)))
+        history.add(module.Taken(line, history.lines[0].after))
     assert (len(history.lines), history.left_out) == (2, 1)

@@ -106,24 +106,20 @@ def test_nearest_watch_rule_and_a_phone(page: Any, views: Answers) -> None:
     page.locator(".status.bad-text").filter(has_text="is called").wait_for()
     page.get_by_label("Switch a rule").select_option("fenced_fetch")
     page.locator(".why h2").filter(has_text="fenced_fetch").wait_for()
+    page.emulate_media(color_scheme="dark")
+    assert_scheme(page, dark=True)
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_the_keyboard_alone_is_enough(page: Any, views: Answers) -> None:
-    """Keys take a step, go back and forward, and focus the search; Tab reaches every control."""
-    first = views.session.possible(views.session.model.initial[0])[0]
+def test_the_keyboard_alone_is_enough(page: Any) -> None:
+    """Keys take a step, go back and forward; Tab reaches every control."""
     page.keyboard.press("1")
-    at(page, f"0.{first}")
     page.keyboard.press("ArrowLeft")
     page.locator(".where strong").filter(has_text="1 of 2").wait_for()
     page.keyboard.press("ArrowRight")
     page.locator(".where strong").filter(has_text="2 of 2").wait_for()
-    page.keyboard.press("/")
-    page.keyboard.type("next_record_id == 1")
-    page.keyboard.press("Enter")
-    page.locator(".status").filter(has_text="Found after").wait_for()
     # Tab reaches every visible control, and the focus is visible.
     names = set()
     page.locator("body").evaluate("body => { document.activeElement.blur(); body.focus(); }")
@@ -139,9 +135,3 @@ def test_the_keyboard_alone_is_enough(page: Any, views: Answers) -> None:
     assert any(name.startswith("BUTTON:") and "replica" in name for name in names), (
         "the steps that can be taken"
     )
-
-
-def test_it_follows_the_choice_of_light_or_dark(page: Any) -> None:
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)
-        assert_scheme(page, dark=scheme == "dark")

@@ -118,20 +118,6 @@ def test_a_phone_shows_it_without_scrolling_sideways(
     assert smallest >= 10
 
 
-def test_a_difference_draws_its_messages(opened: Callable[..., Any]) -> None:
-    """Both outcomes, the last two rows, have their own arrow of the message."""
-    page = opened(DIFFERENCE)
-    ends = page.evaluate(
-        "JSON.parse(document.getElementById('data').textContent).runs[0].chart.arrows"
-        ".map(a => [a.title, a.from === a.to, a.end])"
-    )
-    last = page.locator(".chart .row").count() - 1
-    assert ends == [["Fetch answer", True, last - 1], ["Fetch answer", True, last]], (
-        "nobody is known who sent it"
-    )
-    assert page.locator(".scroller .arrow").count() == len(ends)
-
-
 def test_log_truncation_is_drawn(opened: Callable[..., Any]) -> None:
     page = opened(TRUNCATION, width=390)
     assert page.locator(".chart.heads text").all_text_contents()[0] == "controller"

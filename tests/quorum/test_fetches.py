@@ -6,8 +6,6 @@ from typing import Any, Self
 
 import pytest
 
-from docs.pages.quorum_delays import Time
-from docs.pages.quorum_latency import Case, latency
 from highwater.model.language import Model
 from highwater.model.quorum import Quorum
 from tests import runs
@@ -165,27 +163,3 @@ def test_a_fetch_to_a_former_leader_is_refused() -> None:
     run.take("elect", candidate=1, electorate=[0, 1])
     assert not run.can("receive_fetch", leader=0, f=2)
     assert run.can("refuse_fetch", f=2)
-
-
-AT_ONCE, LATE = Time(0, 3), Time(1, 3)
-
-
-@pytest.mark.parametrize(
-    ("profile", "older", "replicas"),
-    [
-        ("kip_1166", 0, (AT_ONCE, AT_ONCE)),
-        ("before_kip_1166", 0, (LATE, LATE)),
-        ("kip_1166", 0b100, (AT_ONCE, LATE)),
-        ("kip_1166", 0b1, (LATE, LATE)),
-    ],
-)
-def test_a_new_hwm_takes_three_delays_and_the_park_timer_where_one_end_is_older(
-    profile: str, older: int, replicas: tuple[Time, ...]
-) -> None:
-    """One delay each: the record, the next fetch (which commits it), and its response with the HWM.
-
-    A member without an immediate response also waits for the park timer.
-    """
-    found = latency(Case("", profile, (("voters", 3), ("older", older))))
-    assert found.leader == (Time(0, 2), Time(0, 2))
-    assert found.replicas == tuple((time, time) for time in replicas)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from docs.pages import kafka_4_2 as findings
 from highwater.checker.engines.native import search
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
 from highwater.checker.scenarios.search import SearchOptions
+from tests.replication.findings_4_2 import FINDINGS, PLACE, searched
 from tests.slow import all_but
 
 DEPTHS = {
@@ -42,21 +42,21 @@ KEPT_SAFE = {"cleared-elr": {"min_isr_change_empties_elr"}}
 """Rules that a finding does not need to be closed; without them the trunk's min ISR defect would appear."""
 
 
-@pytest.mark.parametrize("name", all_but(QUICK, findings.FINDINGS, REST))
+@pytest.mark.parametrize("name", all_but(QUICK, FINDINGS, REST))
 def test_a_finding_is_there(name: str) -> None:
-    assert {e.name: e.depth for e in findings.found(name).examples} == DEPTHS[name]
+    assert {v.property: v.depth for v in searched(name).violations} == DEPTHS[name]
 
 
-@pytest.mark.parametrize("name", all_but(QUICK, findings.FINDINGS, REST))
+@pytest.mark.parametrize("name", all_but(QUICK, FINDINGS, REST))
 def test_a_smallest_set_of_rules_closes_it(name: str) -> None:
-    for switches in findings.FINDINGS[name]["closes"]:
-        closed = findings.switched(name, switches)
+    for switches in FINDINGS[name]["closes"]:
+        closed = searched(name, switches)
         assert closed.complete
-        assert not closed.examples
+        assert not closed.violations
         parts = sorted(set(switches) - KEPT_SAFE.get(name, set())) if len(switches) > 1 else []
         for left_out in parts:
             fewer = {rule: on for rule, on in switches.items() if rule != left_out}
-            assert findings.switched(name, fewer).examples
+            assert searched(name, fewer).violations
 
 
 MENDED = ("elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "level-lowered", "level-raised")
@@ -64,14 +64,12 @@ MENDED = ("elr-turned-off", "shut-out", "reassignment", "reassignment-loss", "le
 
 @pytest.mark.parametrize("name", all_but(QUICK[:2], MENDED, REST))
 def test_the_mended_profile_has_no_mended_finding(name: str) -> None:
-    model = Request.of(
-        scenario_files.find(findings.PLACE + name), Overrides(profile="kafka_4_2_mended")
-    ).model()
+    model = Request.of(scenario_files.find(PLACE + name), Overrides(profile="kafka_4_2_mended")).model()
     result = search(model, SearchOptions(workers=1))
     assert result.complete
     assert not result.violations
 
 
 def test_emptying_the_elr_with_the_level_elects_no_leader() -> None:
-    assert findings.switched("level-lowered", {"level_change_empties_elr": True}).examples
-    assert findings.switched("level-raised", {"level_change_empties_elr": True}).examples
+    assert searched("level-lowered", {"level_change_empties_elr": True}).violations
+    assert searched("level-raised", {"level_change_empties_elr": True}).violations

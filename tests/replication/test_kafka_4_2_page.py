@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import pytest
 
-from docs.pages.kafka_4_2 import FINDINGS, full_name
-from docs.pages.markdown import DOCS
+from docs.pages.markdown import DOCS, FOLDER
 from highwater.checker.scenarios import scenario_files
 from tests.conform.test_findings import REQUESTS
 from tests.replication.evidence_4_2 import RECORDED, evidence, found_in, lines
+from tests.replication.findings_4_2 import FINDINGS, full_name
 from tests.replication.test_kafka_4_2_findings import DEPTHS
 from tests.replication.test_trunk_findings import FINDINGS as TRUNK
 
@@ -50,6 +52,22 @@ def test_the_page_has_a_row_for_each_finding_and_a_section_with_drawing_and_clos
 def test_the_page_has_a_row_for_each_finding_of_trunk() -> None:
     page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
     assert re.findall(r"`replication/trunk-([\w-]+)` \|", page) == [finding.name for finding in TRUNK]
+
+
+def test_the_page_has_the_committed_searches() -> None:
+    page = (DOCS / "kafka-4.2.md").read_text(encoding="utf-8")
+    committed = json.loads((FOLDER / "kafka-4.2-bounds.json").read_text(encoding="utf-8"))
+    for (protocol, size, epochs), those in groupby(
+        committed, lambda r: (r["protocol"], r["size"], r["epochs"])
+    ):
+        states = [r["states"] for r in those]
+        bounds = " | ".join(", ".join(map(str, numbers)) for numbers in (size, epochs))
+        assert f"| `{protocol}` | {bounds} | {len(states)} | {min(states):,} to {max(states):,} |" in page
+    violated = [
+        (r["steps"][0], violation["closed_by"]) for r in committed for violation in r["violated"].values()
+    ]
+    assert {kind for kind, _ in violated} == {"reassignments", "elr_level", "min_isr_changes", "directories"}
+    assert all(closings for _, closings in violated)
 
 
 @needs_recordings

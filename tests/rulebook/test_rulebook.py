@@ -132,11 +132,12 @@ proposals = ["A-1"]
 [[rules]]
 number = "R1"
 title = "First"
-states = "What
- holds."
+states = '''
+What
+ holds.
+'''
 why = "Else it does not."
 """
-GOOD = GOOD.replace('"What\n holds."', '"""\nWhat\n holds.\n"""')
 WHY, TITLE, FROM = 'why = "Else it does not."', 'title = "First"', 'proposals = ["A-1"]'
 
 

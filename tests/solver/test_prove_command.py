@@ -115,7 +115,7 @@ def test_a_failure_of_induction_is_reported(highwater: Callable[..., Run], tmp_p
     assert "Excluded by what was not assumed: brokers_are_registered" in run.out
     told = run.out.split("  Step: ")[1].splitlines()
     assert re.fullmatch(r"broker \d is unfenced", told[0])
-    assert re.match(r" +registrations\[\d\]\.fenced  true → false", told[1])
+    assert re.match(r" +registrations\[\d\]\.fenced true → false", told[1])
     results = json.loads(target.read_text())
     assert problems(results, SCHEMA) == []
     assert results[0]["verdict"] == "not_inductive"

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from tests.traces.recorded import made, write
 def test_recordings_made_by_the_model_conform(tmp_path: Path, settings: dict[str, Any]) -> None:
     recorder = made(**settings)
     report = replay(write(tmp_path / "made.ndjson", recorder.lines))
-    assert not report.unexplained, report.unexplained[0].lines()
+    assert not report.unexplained, str(report)
     assert report.operations == len(recorder.lines) - 1
     assert report.partitions == 1
     assert report.changes > 3
@@ -69,29 +68,6 @@ def test_one_wrong_line_is_reported_once(tmp_path: Path) -> None:
     report = replay(write(tmp_path / "made.ndjson", lines))
     assert report.unexplained[0].position["line"] == at + 1
     assert report.unexplained_count <= 2, "the line, and the one after it that starts from what was recorded"
-
-
-def test_all_nonconforming_operations_are_counted_and_the_first_reported(tmp_path: Path) -> None:
-    lines = made().lines
-    more = copy.deepcopy(lines)
-    for line in more[1:]:
-        line["error"] = "NOBODY_KNOWS"
-    report = replay(write(tmp_path / "made.ndjson", more))
-    assert report.unexplained_count == len(more) - 1
-    assert len(report.unexplained) == min(100, len(more) - 1)
-
-
-def test_json_has_the_promised_form(tmp_path: Path) -> None:
-    lines = made().lines
-    lines[-1]["error"] = "NONE"
-    shown = replay(write(tmp_path / "made.ndjson", lines)).to_json()
-    assert set(shown) >= {
-        "input", "kind", "profile", "records", "partitions", "changes", "skipped", "unexplained", "findings", "seconds",
-    }  # fmt: skip
-    (line,) = shown["unexplained"]
-    assert set(line) == {"position", "time", "partition", "before", "candidates", "reliable"}
-    assert set(line["candidates"][0]) >= {"action", "parameters", "refused_by", "differences"}
-    assert shown["profile"] == "kafka_trunk_2024_10"
 
 
 def test_progress_and_interruption(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def started(version: tuple[int, int, int], elr: bool = True, **rules: bool) -> R
 
 def told(tmp_path: Path, r: Recorder) -> list[Finding]:
     report = replay(write(tmp_path / "made.ndjson", r.lines), rules=r.rules)
-    assert not report.unexplained, report.unexplained[0].lines()
+    assert not report.unexplained, str(report)
     return report.findings
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import html.parser
 import json
@@ -21,7 +22,7 @@ from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.reports.page import known_promises, write_page
 from highwater.traces.reports.report import Report, Timeline
 from tests.checker.schema import problems
-from tests.traces.recorded import made, write
+from tests.traces.recorded import made, put, write
 
 SCHEMA = json.loads((Path(page_module.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
 EVIL = [
@@ -172,28 +173,21 @@ def test_timelines_come_back_as_they_were(tmp_path: Path) -> None:
         assert in_words(found["report"]) == report.to_json()
 
 
-def without_facts(findings: list[Finding]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in f.to_json().items() if k != "facts"} for f in findings]
-
-
 def test_findings_without_a_timeline_are_in_the_data(tmp_path: Path) -> None:
+    """The page has the text of each promise: the caller's, or else Highwater's own."""
     report = some_report(1, 1)
     report.find(
         Finding("966.6", "elr_only_under_min_isr", "other-1", {"offset": 3}, 5, "said", "risk", "KIP-966")
     )
     report.add(Unexplained({"offset": 4}, None, "other-2", {"x": 1}, (Candidate("act", {"b": 1}),)))
     _, (found,) = written(tmp_path, report)
-    assert found["report"]["findings"] == without_facts(report.findings)
+    (said,) = found["report"]["findings"]
+    assert {**said, "facts": {}} == report.findings[0].to_json()
     assert found["report"]["unexplained"] == [report.unexplained[0].to_json()]
     assert found["promises"] == {"elr_only_under_min_isr": known_promises()["elr_only_under_min_isr"]}
-
-
-def test_promises_can_be_said_by_the_caller(tmp_path: Path) -> None:
-    report = some_report(1, 1)
     report.find(Finding("1", "new", None, {"offset": 3}, None, "said"))
-    report.find(Finding("2", "unknown", None, {"offset": 3}, None, "said"))
-    _, (found,) = written(tmp_path, report, promises={"new": "It holds.", "not used": "x"})
-    assert found["promises"] == {"new": "It holds."}
+    _, (own,) = written(tmp_path, report, promises={"new": "It holds.", "not used": "x"})
+    assert own["promises"] == {"new": "It holds."}
 
 
 def evil_report(text: str) -> Report:
@@ -244,7 +238,7 @@ def test_values_that_json_or_a_browser_cannot_hold_become_text(tmp_path: Path) -
     assert len(deep_text) < 5000
 
 
-def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
+def test_the_page_needs_nothing_but_itself_and_its_script_sets_text_only(tmp_path: Path) -> None:
     file, _ = written(tmp_path, some_report(1, 2))
     for tag, attributes in elements(file).tags:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base", "form"}
@@ -253,6 +247,10 @@ def test_the_page_needs_nothing_but_itself(tmp_path: Path) -> None:
     text = file.read_text(encoding="utf-8")
     assert re.findall(r"url\((?!#)|@import|fetch\(|XMLHttpRequest|import\(|eval\(|new Function", text) == []
     assert set(re.findall(r"https?://[^\"']*", text)) == {"http://www.w3.org/2000/svg"}
+    writes_html = (
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc|createContextualFragment"
+    )
+    assert re.findall(writes_html, text_of(file, "script")) == []
 
 
 def test_the_policy_allows_this_style_and_this_script_only(tmp_path: Path) -> None:
@@ -270,96 +268,40 @@ def test_the_policy_allows_this_style_and_this_script_only(tmp_path: Path) -> No
         assert allowed[directive] == f"'sha256-{digest}'"
 
 
-def test_the_script_sets_text_only(tmp_path: Path) -> None:
-    file, _ = written(tmp_path, some_report(1, 1))
-    script = text_of(file, "script")
-    forbidden = (
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc|createContextualFragment"
-    )
-    assert "createTextNode" in script
-    assert re.findall(forbidden, script) == []
-
-
-def test_no_reports_and_no_timelines(tmp_path: Path) -> None:
-    assert written(tmp_path)[1] == []
-    _, (found,) = written(tmp_path, Report("x", "k", "p"))
-    assert found["timelines"] == found["causes"] == found["members"] == []
-
-
 def test_a_file_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         write_page([], tmp_path / "nowhere" / "page.html")
-
-
-def test_a_page_of_many_partitions_is_small(tmp_path: Path) -> None:
-    report = some_report(5, 300, 10)
-    file, (found,) = written(tmp_path, report)
-    assert sum(len(rows) for _, _, rows in found["timelines"]) == report.changes == 3_000
-    assert timelines_of(found) == report.timelines
-    assert file.stat().st_size < 300_000
-
-
-def full_report() -> Report:
-    report = some_report(2, 2)
-    report.notes, report.skipped, report.figures = ["torn"], {"NO_OP_RECORD": 3}, {"under_min_isr_ms": 5}
-    report.find(Finding("966.6", "p", "t-0", {"file": "a", "line": 2}, None, "said"))
-    candidate = Candidate("act", {"b": [1]}, ("c",), ("d",), {"isr": ([1], None)})
-    report.add(Unexplained({"line": 1, "step": 2}, 9, None, {"t-0": {"isr": [1]}}, (candidate,)))
-    return report
-
-
-def test_the_schema_accepts_the_replay_of_a_recording(tmp_path: Path) -> None:
-    lines = made().lines
-    lines[-1]["error"] = "NONE"
-    report = replay(write(tmp_path / "bad.ndjson", lines))
-    assert report.unexplained
-    assert problems(through_json(report), SCHEMA) == []
-    _, (found,) = written(tmp_path, report)
-    assert in_words(found["report"]) == through_json(report)
 
 
 def through_json(report: Report) -> Any:
     return json.loads(json.dumps(report.to_json()))
 
 
-def test_the_schema_accepts_a_result_and_no_missing_field() -> None:
+def test_the_schema_accepts_a_report_and_no_other_fields(tmp_path: Path) -> None:
     assert problems(through_json(Report("x", "k", "p")), SCHEMA) == []
-    result = through_json(full_report())
+    lines = made().lines
+    lines[-1]["error"] = "NONE"
+    report = replay(write(tmp_path / "bad.ndjson", lines))
+    assert report.unexplained
+    _, (found,) = written(tmp_path, report)
+    assert in_words(found["report"]) == through_json(report)
+    report.find(Finding("966.6", "p", "t-0", {"file": "a", "line": 2}, None, "said"))
+    result = through_json(report)
     assert problems(result, SCHEMA) == []
     for key in SCHEMA["required"]:
         rest = {name: value for name, value in result.items() if name != key}
         assert problems(rest, SCHEMA) == [f"$: {key} is missing"]
-
-
-@pytest.mark.parametrize(
-    ("where", "value"),
-    [
-        (("records",), -1),
-        (("records",), True),
-        (("surprise",), 1),
-        (("interrupted",), 0),
-        (("skipped", "NO_OP_RECORD"), "3"),
-        (("notes", 0), None),
-        (("figures", "under_min_isr_ms"), 1.5),
-        (("unexplained", 0, "time"), "noon"),
-        (("unexplained", 0, "position", "line"), 1.5),
-        (("unexplained", 0, "position", "line"), "1"),
-        (("unexplained", 0, "position", "file"), None),
-        (("unexplained", 0, "candidates", 0, "differences", "isr"), [1, 2]),
-        (("unexplained", 0, "candidates", 0, "refused_by"), "c"),
-        (("findings", 0, "certain"), "yes"),
-        (("findings", 0, "position", "line"), None),
-        (("findings", 0, "position", "file"), 1),
-        (("findings_count", "p"), -1),
-    ],
-)
-def test_the_schema_refuses(where: tuple[Any, ...], value: Any) -> None:
-    result = through_json(full_report())
-    place = result
-    for key in where[:-1]:
-        place = place[key]
-    place[where[-1]] = value
-    assert problems(result, SCHEMA)
+    wrong: tuple[tuple[list[Any], Any], ...] = (
+        (["records"], -1), (["surprise"], 1), (["interrupted"], 0), (["notes"], [None]),
+        (["unexplained", 0, "time"], "noon"), (["unexplained", 0, "position", "line"], 1.5),
+        (["unexplained", 0, "position", "file"], None), (["unexplained", 0, "candidates", 0, "refused_by"], "c"),
+        (["unexplained", 0, "candidates", 0, "differences", "error"], [1, 2]), (["findings", 0, "certain"], "yes"),
+        (["findings_count", "p"], -1),
+    )  # fmt: skip
+    for where, value in wrong:
+        changed = copy.deepcopy(result)
+        put(changed, tuple(where), value)
+        assert problems(changed, SCHEMA), where
 
 
 def objects(schema: Any) -> list[dict[str, Any]]:

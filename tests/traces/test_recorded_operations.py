@@ -105,7 +105,7 @@ def test_every_recorded_operation_is_explained(mode: Mode, every: int) -> None:
     operations, paths = 0, mode.files()[::every]
     for path in paths:
         report = replay(path)
-        assert not report.unexplained, (path.name, report.unexplained[0].lines())
+        assert not report.unexplained, (path.name, str(report))
         assert report.profile == mode.profile
         if mode in NEW:
             assert (report.doubts, report.skipped) == ([], {})

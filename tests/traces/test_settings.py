@@ -118,19 +118,22 @@ def test_a_long_log_has_the_timelines_of_the_partitions_that_the_report_mentions
     assert inputs == {str(log)}, "it is read once"
 
 
-def test_a_smaller_min_isr_counts_until_the_isr_is_large_enough_again(tmp_path: Path) -> None:
+SHRUNK, GROWN = change(0, isr=[0]), change(0, isr=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("more", "counts"),
+    [([], True), ([GROWN], False), ([[setting("retention.ms", "5"), GROWN]], False)],
+    ids=["small", "grown", "grown in a batch with another record"],
+)
+def test_a_smaller_min_isr_counts_until_the_isr_is_large_enough_again(
+    tmp_path: Path, more: list[bytes | list[bytes]], counts: bool
+) -> None:
     """Also if the ISR grows by a cached transition."""
-    shrunk, grown = change(0, isr=[0]), change(0, isr=[0, 1])
-    values = [change(0, isr=[0, 1]), shrunk, grown, shrunk, setting(MIN_ISR, "2"), setting(MIN_ISR, "1")]
-    cases: list[tuple[list[bytes], bool]] = [([], True), ([grown], False)]
-    for more, counts in cases:
-        folder = tmp_path / str(counts)
-        folder.mkdir()
-        log = open_metadata_log(write(folder, [*beginning(min_isr="1"), *values, *more]))
-        report = Report("", "", "")
-        follower = MetadataFollower(report)
-        for _ in Reading(log, follower, report).followed():
-            pass
-        assert not report.unexplained_count
-        is_resized = follower.image.names["t"].partitions[0].resized is not None
-        assert is_resized == counts
+    values = [GROWN, SHRUNK, GROWN, SHRUNK, setting(MIN_ISR, "2"), setting(MIN_ISR, "1"), *more]
+    log, report = open_metadata_log(write(tmp_path, [*beginning(min_isr="1"), *values])), Report("", "", "")
+    follower = MetadataFollower(report)
+    for _ in Reading(log, follower, report).followed():
+        pass
+    assert not report.unexplained_count
+    assert (follower.image.names["t"].partitions[0].resized is not None) == counts

@@ -28,7 +28,6 @@ from highwater.traces.reports.observed import (
     EMPTY,
     LogTruncation,
     PartitionChange,
-    PartitionState,
     ReplicaEnd,
 )
 from highwater.traces.reports.text import offsets, records
@@ -39,52 +38,20 @@ from highwater.traces.rules import profiles
 ISR, ELR, _OUTSIDE = "the ISR", "the ELR", "outside ISR and ELR"
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionVersion:
-    """A partition at one partition epoch.
-
-    ``position`` and ``time`` are the metadata offset and the time of the change that led to this epoch. ``number``
-    counts the changes of all partitions up to and including this one.
-    """
-
-    number: int
-    position: int
-    time: int
-    leader: int | None
-    leader_epoch: int
-    isr: tuple[int, ...]
-    elr: tuple[int, ...]
-    replicas: tuple[int, ...]
-    min_isr: int | None
-    election: Election | None
-
-
-@dataclass(frozen=True, slots=True)
-class Election:
-    """The election of a leader by a change of the partition.
-
-    ``source`` is the set that the leader came from: ISR, ELR, or neither. ``clean`` is true for ISR or ELR. Both are
-    None if unknown.
-    """
-
-    source: str | None = None
-    clean: bool | None = None
-
-
 @dataclass(slots=True)
 class Epochs:
-    """A partition's history in the metadata log: versions by partition epoch, elections by leader epoch.
+    """A partition's history in the metadata log: changes by partition epoch, elections by leader epoch.
 
     ``created`` counts creations and deletions. ``last_min_isr`` is the min ISR at the end of the log, None if unknown.
     """
 
-    versions: dict[int, PartitionVersion] = field(default_factory=dict)
-    elections: dict[int, PartitionVersion] = field(default_factory=dict)
+    versions: dict[int, PartitionChange] = field(default_factory=dict)
+    elections: dict[int, PartitionChange] = field(default_factory=dict)
     latest: int = -1
     created: int = 0
     last_min_isr: int | None = None
-    settings: tuple[list[int], ...] = ()
-    """When min.insync.replicas changed, for the topic and for the cluster, as values of ``PartitionVersion.number``."""
+    settings: list[int] = field(default_factory=list)
+    """The metadata offsets at which min.insync.replicas or unclean election changed for the partition, ascending."""
 
     def min_isr(self, epoch: int) -> tuple[int | None, int | None]:
         """The smallest min ISR possible in a partition epoch, and the number of replicas; None for an unknown value.
@@ -100,30 +67,26 @@ class Epochs:
         if epoch == self.latest:
             found[2] = self.last_min_isr
         known = [v for v in found if v is not None]
-        settled = all(_settled(numbers, version, following) for numbers in self.settings)
-        return min(known) if settled and len(known) == len(found) else None, len(version.replicas)
+        is_settled = self._is_settled(version, following)
+        return min(known) if is_settled and len(known) == len(found) else None, len(version.state.replicas)
+
+    def _is_settled(self, version: PartitionChange, following: PartitionChange | None) -> bool:
+        """True if no setting changed between two versions of the partition (None: the end of the log)."""
+        at = bisect_left(self.settings, version.position)
+        return at == len(self.settings) or (following is not None and self.settings[at] >= following.position)
 
 
-def _settled(numbers: list[int], version: PartitionVersion, following: PartitionVersion | None) -> bool:
-    """True if the setting stayed the same from ``version`` to ``following`` (None: from ``version`` on, to the end).
-
-    ``numbers`` has, for each change of the setting, the ``PartitionVersion.number`` after which it came, ascending.
-    """
-    at = bisect_left(numbers, version.number)
-    return at == len(numbers) or (following is not None and numbers[at] >= following.number)
+def is_election(change: PartitionChange) -> bool:
+    """True if a change of a partition elects a leader."""
+    before, after = change.before, change.state
+    return after.leader is not None and (before is None or before.leader_epoch != after.leader_epoch)
 
 
-def election(before: PartitionState | None, after: PartitionState) -> Election | None:
-    """The election in a change of a partition; None if the change elects no leader."""
-    if after.leader is None or (before is not None and before.leader_epoch == after.leader_epoch):
-        return None
+def elected_from(change: PartitionChange) -> str | None:
+    """The set from which a change elected the leader: ISR, ELR, or neither. None for a new partition."""
+    before, leader = change.before, change.state.leader
     if before is None:
-        return Election()
-    in_isr, in_elr = after.leader in before.isr, after.leader in before.elr
-    return Election(_source(before, after.leader), profiles.is_clean(in_isr, in_elr))
-
-
-def _source(before: PartitionState, leader: int) -> str:
+        return None
     return ISR if leader in before.isr else ELR if leader in before.elr else _OUTSIDE
 
 
@@ -321,7 +284,7 @@ class Loss:
     committed: Stint
     kept: int
     high: int
-    version: PartitionVersion | None
+    version: PartitionChange | None
     utc: Callable[[BrokerEvent], int | None]
     line: Callable[[BrokerEvent], str]
 
@@ -331,9 +294,9 @@ class Loss:
         return bool(self.earlier) and self.earlier[-1].epoch == self.stint.epoch
 
     @property
-    def election(self) -> Election:
-        """The election of the leader, as far as it is known."""
-        return (None if self.version is None else self.version.election) or Election()
+    def source(self) -> str | None:
+        """The set from which the leader was elected, as in ``elected_from``; None if unknown."""
+        return None if self.version is None else elected_from(self.version)
 
     @property
     def _place(self) -> tuple[Mapping[str, Any], int | None]:
@@ -347,8 +310,7 @@ class Loss:
 
     @property
     def _differs(self) -> str:
-        is_shorter = self.kept >= min(self.start.start_offset, self.high)
-        return "" if is_shorter else f"; its log diverges at offset {self.kept}"
+        return _diverges(self.start.start_offset, self.kept, self.high)
 
     def findings(self) -> Iterator[Finding]:
         """One finding for each property that this loss violates."""
@@ -361,40 +323,34 @@ class Loss:
         facts = self._facts([found for found in held if found is not None])
         yield self._leader_lacks(facts)
         yield from self._survive()
-        if self.election.clean:
+        if profiles.is_clean(in_isr=self.source == ISR, in_elr=self.source == ELR):
             yield self._was_electable(facts)
         if stint.visible is not None:
             yield self._was_shown(*stint.visible)
 
     def _facts(self, had: list[dict[str, Any]]) -> dict[str, Any]:
+        stint, start = self.stint, self.start.start_offset
         return {
-            "leader": self.stint.broker, "leader_epoch": self.stint.epoch, "elected_from": self.election.source,
-            "restarted": self.is_again, "leo": self.start.start_offset, "first_lost": self.kept,
-            "end_lost": self.high, "lost": self.high - self.kept, "hwm": self.high,
-            "hwm_broker": self.committed.broker, "hwm_epoch": self.committed.epoch, "had": had,
+            **_facts_of(stint.broker, stint.epoch, self.source, start, self.kept, self.high),
+            "restarted": self.is_again, "hwm": self.high, "hwm_broker": self.committed.broker,
+            "hwm_epoch": self.committed.epoch, "had": had,
         }  # fmt: skip
 
     def _leader_lacks(self, facts: Mapping[str, Any]) -> Finding:
-        source, committed = self.election.source, self.committed
-        how = "restarted in" if self.is_again else f"elected from {source} for" if source else "elected for"
+        committed = self.committed
         where = "" if committed.reached is None else f" ({self.line(committed.reached)})"
-        risk = f"{self._lost} are lost; " + (
-            "; ".join(_had_in_words(held) for held in facts["had"])
-            or "no other broker is known to have had them"
-        )
-        return Finding(
-            statements.leader_completeness.source, statements.leader_completeness.name, self.name, *self._place,
-            f"broker {self.stint.broker}, {how} leader epoch {self.stint.epoch}, starts at LEO "
-            f"{self.start.start_offset}; in leader epoch {committed.epoch} the HWM of broker {committed.broker} had "
-            f"reached {self.high}{where}{self._differs}",
-            risk, KIP, facts=facts,
+        had = "; ".join(_had_in_words(held) for held in facts["had"])
+        return _incomplete(
+            self.name, *self._place, facts,
+            f"in leader epoch {committed.epoch} the HWM of broker {committed.broker} had reached {self.high}{where}",
+            f"{self._lost} are lost; " + (had or "no other broker is known to have had them"),
         )  # fmt: skip
 
     def _survive(self) -> Iterator[Finding]:
         """Report the lost records that no replica has any more, if the LEO of every replica is known."""
         if self.version is None:
             return
-        longest = _longest(self.views, self.version.replicas, self.stint.broker, self.stint.epoch)
+        longest = _longest(self.views, self.version.state.replicas, self.stint.broker, self.stint.epoch)
         if longest is None or profiles.is_held(end=max(self.kept, longest), hwm=self.high):
             return
         epoch, rest, high = self.stint.epoch, max(self.kept, longest), self.high
@@ -408,7 +364,7 @@ class Loss:
         )  # fmt: skip
 
     def _was_electable(self, facts: Mapping[str, Any]) -> Finding:
-        source = self.election.source
+        source = self.source
         return Finding(
             "966.6" if source == ELR else "B4", statements.electable_completeness.name, self.name, *self._place,
             f"broker {self.stint.broker} was elected from {source} for leader epoch {self.stint.epoch} with LEO "
@@ -471,6 +427,35 @@ def place(event: BrokerEvent) -> dict[str, Any]:
     return {"file": str(event.path), "line": event.line}
 
 
+def _facts_of(
+    leader: int, epoch: int, source: str | None, start: int, kept: int, high: int
+) -> dict[str, Any]:
+    """The facts of every loss: the leader of ``epoch`` starts at LEO ``start`` without offsets [kept, high)."""
+    return {
+        "leader": leader, "leader_epoch": epoch, "elected_from": source, "restarted": False, "leo": start,
+        "first_lost": kept, "end_lost": high, "lost": high - kept,
+    }  # fmt: skip
+
+
+def _diverges(start: int, kept: int, high: int) -> str:
+    """The words for a leader's log that is long enough, but has other records than were committed; else empty."""
+    return "" if kept >= min(start, high) else f"; its log diverges at offset {kept}"
+
+
+def _incomplete(
+    name: str, at: Mapping[str, Any], time: int | None, facts: Mapping[str, Any], evidence: str, at_risk: str
+) -> Finding:
+    """The finding that a leader starts without committed records; ``evidence`` shows that they were committed."""
+    source, promise = facts["elected_from"], statements.leader_completeness
+    how = "restarted in" if facts["restarted"] else f"elected from {source} for" if source else "elected for"
+    diverges = _diverges(facts["leo"], facts["first_lost"], facts["end_lost"])
+    summary = (
+        f"broker {facts['leader']}, {how} leader epoch {facts['leader_epoch']}, starts at LEO {facts['leo']}; "
+        f"{evidence}{diverges}"
+    )
+    return Finding(promise.source, promise.name, name, at, time, summary, at_risk, KIP, facts=facts)
+
+
 # --- data logs -------------------------------------------------------------------------------------------
 
 
@@ -516,14 +501,13 @@ class DataLogs:
 
     def change(self, change: PartitionChange) -> None:
         """Process the next change of a partition."""
-        known, before, after = self._partitions.get(change.name), change.before, change.after
+        known, after = self._partitions.get(change.name), change.after
         if known is None:
             return
-        known.created += before is None
+        known.created += change.before is None
         if after is None:
             return
-        elected = before is not None and before.leader_epoch != after.leader_epoch
-        if elected and after.leader is not None and known.committed is not None:
+        if change.before is not None and is_election(change) and known.committed is not None:
             self._elected(known, change, known.committed)
         if after.isr and len(after.isr) >= (change.min_isr or 1):
             known.committed = _Committed(after.isr, change.position)
@@ -533,10 +517,8 @@ class DataLogs:
 
         If the dump of the leader or of an ISR member is missing, nothing is checked.
         """
-        before, after = change.before, change.after
-        assert before is not None and after is not None and after.leader is not None  # noqa: PT018
-        leader, epoch = after.leader, after.leader_epoch
-        if not {leader, *committed.isr} <= known.logs.keys():
+        leader, epoch = change.state.leader, change.state.leader_epoch
+        if leader is None or not {leader, *committed.isr} <= known.logs.keys():
             return
         self.judged += 1
         own, start = known.logs[leader].before(epoch)
@@ -550,8 +532,6 @@ class DataLogs:
         if profiles.is_held(end=kept, hwm=high):
             return
         known.committed = replace(committed, isr=(leader,), limit=kept)
-        source = _source(before, leader)
-        differs = "" if kept >= min(start, high) else f"; its log diverges at offset {kept}"
         held = {b: min(end, first_difference(ends[longest][0], log, high)) for b, (log, end) in ends.items()}
         had = [
             {"broker": b, "records": min(end, high) - kept, "at_least": False, "leo": ends[b][1]}
@@ -559,20 +539,13 @@ class DataLogs:
             if b != leader and end > kept
         ]
         others = "; ".join(f"broker {one['broker']} has {one['records']} of them" for one in had)
-        facts = {
-            "leader": leader, "leader_epoch": epoch, "elected_from": source, "restarted": False, "leo": start,
-            "first_lost": kept, "end_lost": high, "lost": high - kept, "had": had, "at_most": True,
-        }  # fmt: skip
         members = ", ".join(map(str, committed.isr))
         known.findings.append(
-            Finding(
-                statements.leader_completeness.source, statements.leader_completeness.name, change.name,
-                {"offset": change.position}, change.time,
-                f"broker {leader}, elected from {source} for leader epoch {epoch}, starts at LEO {start}; the logs of "
-                f"the ISR at offset {committed.position} ({members}) go up to {high}{differs}",
-                f"up to {records(kept, high)} are lost: every member of that ISR had them; "
-                f"{others}",
-                KIP, facts=facts,
+            _incomplete(
+                change.name, {"offset": change.position}, change.time,
+                {**_facts_of(leader, epoch, elected_from(change), start, kept, high), "had": had, "at_most": True},
+                f"the logs of the ISR at offset {committed.position} ({members}) go up to {high}",
+                f"up to {records(kept, high)} are lost: every member of that ISR had them; {others}",
             )
         )  # fmt: skip
 

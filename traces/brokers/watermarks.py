@@ -37,10 +37,9 @@ from highwater.traces.brokers.losses import (
     Epochs,
     Lineage,
     Loss,
-    PartitionVersion,
     by_broker_logs,
-    election,
     first_difference,
+    is_election,
     place,
 )
 from highwater.traces.kafka.broker_log import (
@@ -56,7 +55,13 @@ from highwater.traces.kafka.broker_log import (
     UtcOffset,
 )
 from highwater.traces.reports.findings import Finding
-from highwater.traces.reports.observed import Controllers, Courses, PartitionChange, ReplicaEnd
+from highwater.traces.reports.observed import (
+    Controllers,
+    Courses,
+    PartitionChange,
+    ReplicaEnd,
+    SettingInForce,
+)
 from highwater.traces.reports.text import apart, records
 from highwater.traces.rules import profiles
 
@@ -94,8 +99,6 @@ class Watermarks:
         self._utc_offset_ms = utc_offset_ms
         self._offsets: dict[int, UtcOffset] = {}
         self._partitions: dict[str, Epochs] = {}
-        self._settings: dict[str | None, list[int]] = {}
-        self._changes = 0
         self._views: dict[str, dict[int, BrokerView]] = {}
         self._of_topic: dict[tuple[str, int], list[BrokerView]] = {}
         self._brokers: set[int] = set()
@@ -114,21 +117,16 @@ class Watermarks:
 
     def change(self, change: PartitionChange) -> None:
         """Process the next change of a partition, in the order of the metadata log."""
-        known = self._epochs(change.topic, change.name)
-        self._changes += 1
+        known = self._epochs(change.name)
         after = change.after
         if change.before is None or after is None:
             known.created += 1
         if after is None:
             return
-        version = PartitionVersion(
-            self._changes, change.position, change.time, after.leader, after.leader_epoch, after.isr, after.elr,
-            after.replicas, change.min_isr, election(change.before, after),
-        )  # fmt: skip
-        known.versions[after.partition_epoch] = version
+        known.versions[after.partition_epoch] = change
         known.latest = max(known.latest, after.partition_epoch)
-        if version.election is not None:
-            known.elections[after.leader_epoch] = version
+        if is_election(change):
+            known.elections[after.leader_epoch] = change
         for kept in (known.versions, known.elections):
             while len(kept) > MAX_VERSIONS:
                 del kept[next(iter(kept))]
@@ -138,32 +136,21 @@ class Watermarks:
         for known in self._partitions.values():
             known.versions.clear()
             known.elections.clear()
+            known.settings.clear()
             known.latest, known.created, known.last_min_isr = -1, 0, None
-        for numbers in self._settings.values():
-            numbers.clear()
-        self._changes = 0
         self.complete.clear()
         self._touched = set(self._views)
 
-    def _epochs(self, topic: str, name: str) -> Epochs:
-        known = self._partitions.get(name)
-        if known is None:
-            settings = (self._settings_of(topic), self._settings_of(None))
-            known = self._partitions[name] = Epochs(settings=settings)
-        return known
+    def _epochs(self, name: str) -> Epochs:
+        return self._partitions.setdefault(name, Epochs())
 
-    def setting_changed(self, topic: str | None) -> None:
-        """Process a change of min.insync.replicas in the metadata log, for a topic or for the cluster (None).
+    def setting(self, name: str, setting: SettingInForce) -> None:
+        """Process a change of a setting that applies to the partition ``name``, in the order of the metadata log.
 
         Only the check of 966.1 needs this call: a setting that changes and changes back between two changes of a
         partition shows in neither of them.
         """
-        numbers = self._settings_of(topic)
-        if not numbers or numbers[-1] != self._changes:
-            numbers.append(self._changes)
-
-    def _settings_of(self, topic: str | None) -> list[int]:
-        return self._settings.setdefault(topic, [])
+        self._epochs(name).settings.append(setting.change.position)
 
     def finish(self, min_isr: Mapping[str, int] | None = None) -> list[Finding]:
         """Read the brokers' logs, and return all violations, ordered by partition.
@@ -261,7 +248,7 @@ class Watermarks:
             yield event
 
     def _view(self, event: BrokerEvent) -> BrokerView:
-        view = BrokerView(event.broker, self._epochs(event.topic, event.name).min_isr)
+        view = BrokerView(event.broker, self._epochs(event.name).min_isr)
         self._views.setdefault(event.name, {})[event.broker] = view
         self._of_topic.setdefault((event.topic, event.broker), []).append(view)
         self._brokers.add(event.broker)
@@ -365,7 +352,7 @@ class Watermarks:
         return f"{self._paths.get(str(event.path), event.path)}:{event.line}"
 
     def _unseen(self, known: Epochs) -> list[int]:
-        return sorted(e for e, v in known.elections.items() if v.leader not in (None, *self._brokers))
+        return sorted(e for e, v in known.elections.items() if v.state.leader not in (None, *self._brokers))
 
     def _loss(
         self,
@@ -392,7 +379,8 @@ class Watermarks:
             version = known.versions.get(event.partition_epoch)
             if version is None:
                 continue
-            member = "ISR" if view.broker in version.isr else "ELR" if view.broker in version.elr else None
+            state = version.state
+            member = "ISR" if view.broker in state.isr else "ELR" if view.broker in state.elr else None
             high = levels.at(event.leader_epoch)
             if member is None or high is None or profiles.is_held(end=event.leo, hwm=high):
                 continue

@@ -27,11 +27,11 @@ from highwater.traces.metadata.beliefs.automaton import MEASURED
 from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.image import Partition
 from highwater.traces.metadata.replay import load
-from highwater.traces.metadata.reporting import NOBODY, Watch, every_partition
+from highwater.traces.metadata.reporting import NOBODY, Watch
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Finding, Unexplained
 from highwater.traces.reports.observed import FinalState, PartitionChange
-from highwater.traces.reports.report import Report
+from highwater.traces.reports.report import Report, nonconforming
 
 STATES = ("all", "offline", "under_min_isr", "at_risk", "elr")
 """The states that partitions are counted by."""
@@ -299,7 +299,7 @@ class Following:
         self._seen_findings.clear()
         watch = NOBODY
         if self._tails is not None:
-            watch = Watch(every_partition, self._changed, self._watermarks.setting_changed)
+            watch = Watch([self._changed], [self._watermarks.setting])
         follower = self._follower = MetadataFollower(self._report, self._profile, self._rules, watch)
         if piece.why:
             yield Notice("read again", piece.why, self._tail.next_offset)
@@ -365,7 +365,7 @@ class Following:
         if not ledger.reads_again:
             self.counts.nonconforming += len(lines)
             for line in lines:
-                yield Notice("nonconforming", "\n".join(line.lines()), line.position["offset"])
+                yield Notice("nonconforming", nonconforming(line), line.position["offset"])
             yield from self._doubted(follower)
         if not found and not ledger.open and len(report.controllers.elections) == ledger.elections:
             return

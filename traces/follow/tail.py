@@ -11,7 +11,7 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from io import FileIO
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -308,7 +308,7 @@ class LogTail:
     def _batches(self, segment: _Segment, data: bytes) -> Iterator[Piece]:
         last: RecordBatch | None = None
         try:
-            for last in read_batches(segment.path, _Bytes(data), last=False):
+            for last in read_batches(segment.path, BytesIO(data), last=False):
                 self.marks.add(*HEADER.unpack_from(data, last.position)[0:5:4])
                 if self.marks.is_other:
                     yield from self._begin(
@@ -366,18 +366,6 @@ def _is_complete(snapshot: Snapshot) -> bool:
     except (TraceError, DamagedRecord, IndexError):
         return False
     return is_last
-
-
-class _Bytes:
-    """A bytes object that can be read like a file."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def read(self, size: int, /) -> bytes:
-        found = self._data[self._at : self._at + size]
-        self._at += len(found)
-        return found
 
 
 def opened(path: Path) -> FileIO:

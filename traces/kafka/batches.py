@@ -95,9 +95,9 @@ def _unsnappy_block(data: bytes, limit: int) -> bytes:
 # Format: Kafka's message format 2 (``magic`` 2). The header's checksum is CRC-32C over everything after it.
 
 CHUNK = 1 << 21
-HEADER = struct.Struct(">qiibIhiqq14xi")
-"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, first timestamp, greatest timestamp,
-(producer: skipped), number of records."""
+HEADER = struct.Struct(">qiibIhi8xq14xi")
+"""Base offset, length, leader epoch, magic, CRC, attributes, last offset delta, (first timestamp: skipped), greatest
+timestamp, (producer: skipped), number of records."""
 PREFIX = 12
 """The bytes of a header that its length field does not count: base offset and length."""
 MAGIC_AT = 16
@@ -105,7 +105,7 @@ CHECKED = 21
 """The position in a batch at which the part covered by its checksum begins."""
 LEAST = HEADER.size - PREFIX
 MAGIC = 2
-COMPRESSION, APPEND_TIME, CONTROL = 0x07, 0x08, 0x20
+COMPRESSION, CONTROL = 0x07, 0x20
 MAX_RECORDS = 1 << 20
 """A batch with more records is refused: even with the smallest records, it exceeds Kafka's limit of 8 MiB."""
 SEARCHED = 1 << 28
@@ -119,8 +119,8 @@ class RecordBatch(NamedTuple):
     """A record batch of a log.
 
     ``position`` is the position of its first byte in the file, or its line number in a dump. ``timestamp`` is the
-    greatest timestamp of a record, in ms since the epoch; ``times`` has each record's. ``offsets`` has each record's
-    offset: a range unless records were removed. ``keys`` is empty except in a control batch.
+    greatest timestamp of a record, in ms since the epoch. ``offsets`` has each record's offset: a range unless records
+    were removed. ``keys`` is empty except in a control batch.
     """
 
     position: int
@@ -132,7 +132,6 @@ class RecordBatch(NamedTuple):
     offsets: Sequence[int]
     values: list[bytes | None]
     keys: Sequence[bytes | None]
-    times: Sequence[int]
 
 
 class Readable(Protocol):
@@ -163,7 +162,6 @@ class _Records(NamedTuple):
     values: list[bytes | None]
     keys: list[bytes | None]
     offset_deltas: list[int]
-    time_deltas: list[int]
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:
@@ -192,13 +190,13 @@ def _field(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
 
 def _read_any(body: bytes, at: int, count: int) -> _Records:
     """Read ``count`` records of any form. Raises ValueError or IndexError on damage."""
-    found = _Records([], [], [], [])
+    found = _Records([], [], [])
     for _ in range(count):
         size, at = _varint(body, at)
         end = at + size
         if size < 6 or end > len(body):
             raise ValueError("a record that is longer than its batch")
-        time_delta, at = _varint(body, at + 1)
+        _, at = _varint(body, at + 1)  # the growth of the timestamp
         offset_delta, at = _varint(body, at)
         key, at = _field(body, at, end)
         value, at = _field(body, at, end)
@@ -215,7 +213,6 @@ def _read_any(body: bytes, at: int, count: int) -> _Records:
         found.values.append(value)
         found.keys.append(key)
         found.offset_deltas.append(offset_delta)
-        found.time_deltas.append(time_delta)
     if at != len(body):
         raise ValueError(f"{len(body) - at} bytes after the last record")
     return found
@@ -297,7 +294,7 @@ class _Segment:
                 if len(data) - at < HEADER.size:
                     self._end(at)
                     return
-            base, length, epoch, magic, crc, attributes, delta, first, timestamp, count = unpack(data, at)
+            base, length, epoch, magic, crc, attributes, delta, timestamp, count = unpack(data, at)
             end = at + PREFIX + length
             if magic != MAGIC or not LEAST <= length <= MAX_BATCH:
                 self._bad_header(at, length, magic)
@@ -321,20 +318,19 @@ class _Segment:
                 values = _read_usual(body, _FIRST, count)
                 if values is not None:
                     offsets = range(base, base + count)
-                    times = (timestamp if attributes & APPEND_TIME else first,) * count
                     # This equals RecordBatch(...), in half the time.
                     yield new(
                         RecordBatch,
-                        (position, base, base + delta, epoch, timestamp, False, offsets, values, (), times),
+                        (position, base, base + delta, epoch, timestamp, False, offsets, values, ()),
                     )
                     at = end
                     continue
-            yield self._batch(position, body, (base, epoch, attributes, delta, first, timestamp, count))
+            yield self._batch(position, body, (base, epoch, attributes, delta, timestamp, count))
             at = end
 
     def _batch(self, position: int, body: bytes, header: tuple[int, ...]) -> RecordBatch:
-        """Read a batch of any form: compressed, of control records, with offset gaps, or with different timestamps."""
-        base, epoch, attributes, delta, first, timestamp, count = header
+        """Read a batch of any form: compressed, of control records, with or with offset gaps."""
+        base, epoch, attributes, delta, timestamp, count = header
         codec = attributes & COMPRESSION
         control = bool(attributes & CONTROL)
         at = _FIRST
@@ -354,13 +350,9 @@ class _Segment:
             raise self._error(position, "record offsets do not ascend within the batch")
         usual = count == delta + 1
         offsets = range(base, base + count) if usual else [base + d for d in deltas]
-        if attributes & APPEND_TIME:
-            times: Sequence[int] = (timestamp,) * count
-        else:
-            times = [first + d for d in records.time_deltas]
         keys: Sequence[bytes | None] = records.keys if control else ()
         return RecordBatch(
-            position, base, base + delta, epoch, timestamp, control, offsets, records.values, keys, times
+            position, base, base + delta, epoch, timestamp, control, offsets, records.values, keys
         )
 
     def _error(self, position: int, message: str) -> TraceError:

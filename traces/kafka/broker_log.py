@@ -6,14 +6,12 @@ Offsets, epochs and ids are Kafka's numbers. An ISR lists its members in the ord
 from __future__ import annotations
 
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from highwater.traces.reading import (
-    GZIP_MAGIC,
     INT32,
     INT64,
     Source,
@@ -535,13 +533,8 @@ def _time(path: Path, number: int, head: re.Match[bytes]) -> int:
 
 
 def is_broker_log(first_bytes: bytes) -> bool:
-    """True if a file with these first bytes, compressed or not, is a log4j log that Kafka wrote."""
-    if first_bytes.startswith(GZIP_MAGIC):
-        try:
-            first_bytes = zlib.decompressobj(wbits=31).decompress(first_bytes, 1 << 16)
-        except zlib.error:
-            return False
-    for line in first_bytes[: 1 << 16].split(b"\n"):
+    """True if a file with these first bytes, decompressed, is a log4j log that Kafka wrote."""
+    for line in first_bytes.split(b"\n"):
         logger = _LOGGER.search(line) if _HEAD.match(line) else None
         if logger and (b"kafka" in logger[1] or logger[1] == b"state.change.logger"):
             return True

@@ -15,7 +15,9 @@ import struct
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, convert, defstruct
 
 from highwater.traces.kafka.schemas import ArrayOf, Field, Type
 
@@ -322,33 +324,17 @@ def struct_reader(fields: tuple[Field, ...], version: int) -> StructReader:
 
 # Writers of the fields of records, built once for each record type and version.
 
-StructWriter = Callable[[bytearray, Any, bool], None]
-Writer = Callable[[bytearray, Any, bool], None]
-RANGES = {
-    "int8": (-(1 << 7), 1 << 7),
-    "int16": (-(1 << 15), 1 << 15),
-    "uint16": (0, 1 << 16),
-    "int32": (-(1 << 31), 1 << 31),
-    "int64": (-(1 << 63), 1 << 63),
-}
-NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+Writer = Callable[[bytearray, Any], None]
 _FROM_URL_SAFE = str.maketrans("-_", "+/")
-
-
-class FieldError(ValueError):
-    """A JSON value does not fit its field.
-
-    ``path`` is the field's path from the outermost structure: ``endPoints[0].port``.
-    """
-
-    def __init__(self, path: str, message: str) -> None:
-        self.path, self.message = path, message
-        super().__init__(f"{path}: {message}" if path else message)
-
-    def within(self, outer: str) -> FieldError:
-        """The same error, with ``outer``, the name of the enclosing structure, before its path."""
-        dot = "." if self.path and not self.path.startswith("[") else ""
-        return FieldError(f"{outer}{dot}{self.path}", self.message)
+_FORMS: dict[str, Any] = {
+    "bool": bool,
+    "float64": float | Literal["NaN", "Infinity", "-Infinity"],
+    "uuid": Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{22}\Z")],
+    "string": Annotated[str, Meta(pattern=r"\A[^\ud800-\udfff]*\Z")],
+    "bytes": bytes,
+    "uint16": Annotated[int, Meta(ge=0, le=(1 << 16) - 1)],
+    **{f"int{n}": Annotated[int, Meta(ge=-(1 << n - 1), le=(1 << n - 1) - 1)] for n in (8, 16, 32, 64)},
+}
 
 
 def put_varint(out: bytearray, value: int) -> None:
@@ -359,137 +345,96 @@ def put_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
-def uuid_bytes(text: Any) -> bytes:
-    """The 16 bytes of an id that Kafka wrote as text. Raises FieldError if the text is no id."""
-    if isinstance(text, str) and len(text) == 22 and text.isascii():
-        try:
-            raw = b64decode(text.translate(_FROM_URL_SAFE) + "==", validate=True)
-        except ValueError:
-            raw = b""
-        if len(raw) == 16:
-            return raw
-    raise FieldError("", "not an id (22 characters of base64)")
+def _uuid_bytes(text: str) -> bytes:
+    return b64decode(text.translate(_FROM_URL_SAFE) + "==")
 
 
-def _put_length(out: bytearray, items: Any, nullable: bool) -> bool:
-    if items is None:
-        if not nullable:
-            raise FieldError("", "is null")
-        out.append(0)
-        return False
-    if not isinstance(items, list):
-        raise FieldError("", "not a list")
-    put_varint(out, len(items) + 1)
-    return True
+_STORED: dict[str, Callable[[Any], Any]] = {"uuid": _uuid_bytes, "float64": float}
 
 
-def _array_writer(field: Field, version: int) -> Writer:
-    assert isinstance(field.type, ArrayOf)
-    element = writer(Field("element", field.type.of), version)
+def encoder(fields: tuple[Field, ...], version: int, lenient: bool = False) -> Writer:
+    """Return a function that appends a structure with its tagged fields to bytes.
 
-    def write(out: bytearray, value: Any, lenient: bool) -> None:
-        if _put_length(out, value, field.nullable):
-            for i, item in enumerate(value):
-                try:
-                    element(out, item, lenient)
-                except FieldError as wrong:
-                    raise wrong.within(f"[{i}]") from None
+    It raises msgspec's ValidationError if the values do not fit. If ``lenient``, it skips unknown field names.
+    """
+    form, write = _form(fields, version, lenient), _struct_writer(fields, version)
 
-    return write
+    def encode(out: bytearray, values: Any) -> None:
+        convert(values, form)
+        write(out, values)
+
+    return encode
 
 
-def _fixed_writer(kind: str) -> Writer:
-    form = struct.Struct(">" + FORMATS[kind])
+def _form(kind: Type, version: int, lenient: bool) -> Any:
+    """The type of the JSON values of a field, for msgspec."""
+    if isinstance(kind, str):
+        return _FORMS[kind]
+    if isinstance(kind, ArrayOf):
+        return list[_form(kind.of, version, lenient)]  # type: ignore[misc]
+    fields: list[Any] = []
+    for field in kind:
+        if field.since <= version:
+            of = _form(field.type, version, lenient)
+            of = of | None if field.nullable else of
+            fields.append((field.name, of) if field.tag is None else (field.name, of, field.default))
+    return defstruct("Fields", fields, kw_only=True, forbid_unknown_fields=not lenient)
 
-    def write(out: bytearray, value: Any, lenient: bool) -> None:
-        if kind == "uuid":
-            out += uuid_bytes(value)
-            return
-        if kind == "bool":
-            if not isinstance(value, bool):
-                raise FieldError("", "not true or false")
-        elif kind == "float64":
-            if isinstance(value, str) and value in NOT_FINITE:
-                value = float(value)
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise FieldError("", "not a number")
-        else:
-            low, high = RANGES[kind]
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise FieldError("", "not a whole number")
-            if not low <= value < high:
-                raise FieldError("", f"not within {low} and {high - 1}")
-        try:
-            out += form.pack(value)
-        except (struct.error, OverflowError):
-            raise FieldError("", "out of range") from None
+
+def _array_writer(of: Type, version: int) -> Writer:
+    element = _writer(of, version)
+
+    def write(out: bytearray, items: list[Any] | None) -> None:
+        put_varint(out, 0 if items is None else len(items) + 1)
+        for item in items or ():
+            element(out, item)
 
     return write
 
 
-def _text_writer(field: Field) -> Writer:
-    binary = field.type == "bytes"
-
-    def write(out: bytearray, value: Any, lenient: bool) -> None:
-        if value is None and field.nullable:
-            out.append(0)
-            return
-        if not isinstance(value, str):
-            raise FieldError("", "is null" if value is None else "not a string")
-        try:
-            raw = b64decode(value, validate=True) if binary else value.encode("utf-8")
-        except ValueError:
-            raise FieldError("", "not base64" if binary else "not Unicode text") from None
-        put_varint(out, len(raw) + 1)
+def _text_writer(kind: str) -> Writer:
+    def write(out: bytearray, value: str | None) -> None:
+        raw = b"" if value is None else b64decode(value) if kind == "bytes" else value.encode("utf-8")
+        put_varint(out, 0 if value is None else len(raw) + 1)
         out += raw
 
     return write
 
 
-def writer(field: Field, version: int) -> Writer:
-    """Return a function that writes one value of a field."""
-    if isinstance(field.type, tuple):
-        return struct_writer(field.type, version)
-    if isinstance(field.type, ArrayOf):
-        return _array_writer(field, version)
-    return _fixed_writer(field.type) if field.type in FORMATS else _text_writer(field)
+def _fixed_writer(kind: str) -> Writer:
+    form, stored = struct.Struct(">" + FORMATS[kind]), _STORED.get(kind, _same)
+
+    def write(out: bytearray, value: Any) -> None:
+        out += form.pack(stored(value))
+
+    return write
 
 
-def struct_writer(fields: tuple[Field, ...], version: int) -> StructWriter:
-    """Return a function that writes a structure with its tagged fields.
+def _writer(kind: Type, version: int) -> Writer:
+    if isinstance(kind, tuple):
+        return _struct_writer(kind, version)
+    if isinstance(kind, ArrayOf):
+        return _array_writer(kind.of, version)
+    return _fixed_writer(kind) if kind in FORMATS else _text_writer(kind)
 
-    It raises FieldError if the values do not fit. Its third argument, if true, makes it skip unknown field names.
-    """
+
+def _struct_writer(fields: tuple[Field, ...], version: int) -> Writer:
     present = [f for f in fields if f.since <= version]
-    plain = [(f.name, writer(f, version)) for f in present if f.tag is None]
-    by_tag = sorted((f for f in present if f.tag is not None), key=lambda f: f.tag or 0)
-    tagged = [(f.tag or 0, f.name, f.default, writer(f, version)) for f in by_tag]
-    names = {f.name for f in present}
+    plain = [(f.name, _writer(f.type, version)) for f in present if f.tag is None]
+    tagged = sorted(
+        (f.tag, f.name, _writer(f.type, version), f.default) for f in present if f.tag is not None
+    )
 
-    def write(out: bytearray, values: Any, lenient: bool) -> None:
-        if not isinstance(values, dict):
-            raise FieldError("", "not an object")
-        if not lenient and not values.keys() <= names:
-            unknown = min(str(name) for name in values.keys() - names)
-            raise FieldError(unknown, f"no field of version {version}")
+    def write(out: bytearray, values: Values) -> None:
         for name, put in plain:
-            if name not in values:
-                raise FieldError(name, "is missing")
-            _put_named(put, out, name, values[name], lenient)
-        given = [entry for entry in tagged if entry[1] in values and values[entry[1]] != entry[2]]
+            put(out, values[name])
+        given = [entry for entry in tagged if values.get(entry[1], entry[3]) != entry[3]]
         put_varint(out, len(given))
-        for tag, name, _, put in given:
+        for tag, name, put, _ in given:
             content = bytearray()
-            _put_named(put, content, name, values[name], lenient)
+            put(content, values[name])
             put_varint(out, tag)
             put_varint(out, len(content))
             out += content
 
     return write
-
-
-def _put_named(put: Writer, out: bytearray, name: str, value: Any, lenient: bool) -> None:
-    try:
-        put(out, value, lenient)
-    except FieldError as wrong:
-        raise wrong.within(name) from None

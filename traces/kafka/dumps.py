@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import ValidationError
+
 from highwater.traces.kafka.batches import MAX_BATCH, MAX_RECORDS, RecordBatch
-from highwater.traces.kafka.codec import FieldError
 from highwater.traces.kafka.values import (
     CONTROL_KEYS,
     UnknownRecord,
@@ -23,13 +24,13 @@ from highwater.traces.kafka.values import (
     encode_control,
     encode_unknown,
 )
-from highwater.traces.reading import Source, TraceError, parse, printable, split
+from highwater.traces.reading import Source, TraceError, mismatch, parse, printable, split
 
 LOG_HEAD = re.compile(rb"Log starting offset: (\d{1,19})$")
 SNAPSHOT_HEAD = re.compile(rb"Snapshot end offset: (\d{1,19}), epoch: (\d{1,10})$")
 _NUMBER = re.compile(r"-?\d{1,19}$")
 _RECORD = re.compile(
-    r"\| (?:offset: (\d{1,19}) (?:CreateTime|LogAppendTime): (-?\d{1,19}) keySize: -?\d{1,10} "
+    r"\| (?:offset: (\d{1,19}) (?:CreateTime|LogAppendTime): -?\d{1,19} keySize: -?\d{1,10} "
     r"valueSize: (-?\d{1,10})(?: sequence: -?\d{1,10})?(?: headerKeys: \[[^\]]*\])? ?)?(.*)",
     re.DOTALL,
 )
@@ -64,7 +65,6 @@ class _Batch:
     offsets: list[int] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     keys: list[bytes | None] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)
 
     def finished(self) -> RecordBatch:
         # Offsets ascend: if there are enough of them, there is no gap.
@@ -79,7 +79,6 @@ class _Batch:
             range(self.base, self.last + 1) if whole else self.offsets,
             self.values,
             self.keys if self.control else (),
-            self.times,
         )
 
 
@@ -202,7 +201,7 @@ class _Dump:
         found = _RECORD.match(self._text(line))
         if found is None:
             raise self._error(None, "not a line of a record")
-        offset, time, value_size, rest = found.groups()
+        offset, value_size, rest = found.groups()
         if len(batch.values) == batch.count:
             raise self._error(None, f"more than the {batch.count} records of the batch")
         at = batch.base + len(batch.values) if offset is None else int(offset)
@@ -222,7 +221,6 @@ class _Dump:
         batch.offsets.append(at)
         batch.values.append(value)
         batch.keys.append(key)
-        batch.times.append(batch.timestamp if time is None else int(time))
 
     def _control(self, rest: str) -> tuple[bytes | None, bytes | None]:
         """The key and value of a control record. The value is None if the dump lacks it."""
@@ -238,8 +236,8 @@ class _Dump:
             return encode_control(_CONTROL_NAMES[found[1]], data, lenient=True)
         except UnknownRecord:
             return control_key(CONTROL_KEYS[_CONTROL_NAMES[found[1]]]), None
-        except FieldError as wrong:
-            raise self._error(printable(wrong.path), wrong.message) from None
+        except ValidationError as wrong:
+            raise TraceError(self.path, self.number, *mismatch(wrong)) from None
 
     def _value(self, rest: str) -> bytes:
         if not rest.startswith(_PAYLOAD):
@@ -267,12 +265,12 @@ class _Dump:
             return encode(kind, version, data)
         except UnknownRecord as unknown:
             return encode_unknown(unknown.key, version, printable(kind), data)
-        except FieldError:
+        except ValidationError:
             pass
         try:
             value = encode(kind, version, data, lenient=True)
-        except FieldError as wrong:
-            raise self._error(f"payload.data.{printable(wrong.path)}", wrong.message) from None
+        except ValidationError as wrong:
+            raise TraceError(self.path, self.number, *mismatch(wrong, "payload.data")) from None
         self.left_out += 1
         return value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,13 +72,18 @@ def inspect(path: Path) -> KnownFile | None:
                 raise
             # A damaged compressed file cannot be recognized, so it counts as a foreign file.
             return None
+    return known_by(path, head)
+
+
+def known_by(path: Path, head: bytes) -> KnownFile | None:
+    """Recognize a file by ``head``, its first ``LOOKED_AT`` bytes; None if it is no part of a metadata log."""
     return _binary(path, head) or _dump(head)
 
 
 def _binary(path: Path, head: bytes) -> KnownFile | None:
     if len(head) < HEADER.size:
         return None
-    base, length, _, magic, _, attributes, delta, _, _, count = HEADER.unpack_from(head)
+    base, length, _, magic, _, attributes, delta, _, count = HEADER.unpack_from(head)
     if (
         magic != MAGIC
         or not LEAST <= length <= MAX_BATCH
@@ -98,7 +104,7 @@ def _first_record(path: Path, head: bytes, control: bool, codec: int) -> str | N
     if codec:
         # Kafka does not compress the metadata log. A compressed one is recognized if its first batch is small.
         try:
-            batch = next(read_batches(path, _Head(head)), None)
+            batch = next(read_batches(path, BytesIO(head)), None)
         except TraceError:
             return None
         if batch is None or not batch.values:
@@ -123,17 +129,6 @@ def _kind(key: bytes | None, value: bytes, control: bool) -> str | None:
         return SEGMENT if api_key(value)[0] in TYPES else None
     except DamagedRecord:
         return None
-
-
-class _Head:
-    """The first bytes of a file, which can be read like a file."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def read(self, size: int, /) -> bytes:
-        found, self.data = self.data[:size], self.data[size:]
-        return found
 
 
 def _dump(head: bytes) -> KnownFile | None:
@@ -225,8 +220,6 @@ _KINDS: dict[_Reader, tuple[str, str]] = {
 # The metadata log of a directory: its segments and snapshots in order.
 
 LOG, DUMP = "metadata log", "metadata log dump"
-MAX_FILES = 100_000
-"""A directory with more entries is refused."""
 PARTITION = "__cluster_metadata-0"
 """The name of the metadata log's directory within a Kafka log directory."""
 _PASSED_OVER = (".deleted", ".part")
@@ -365,7 +358,6 @@ def _from_offset(batch: RecordBatch, offset: int) -> RecordBatch:
         offsets=batch.offsets[at:],
         values=batch.values[at:],
         keys=batch.keys[at:],
-        times=batch.times[at:],
     )
 
 
@@ -404,7 +396,9 @@ def _is_directory(path: Path) -> bool:
 
 def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
     found: list[tuple[Path, KnownFile]] = []
-    for file in _files(path):
+    with readable(path):
+        files = sorted(entry for entry in path.iterdir() if entry.is_file())
+    for file in files:
         if file.name.endswith(_PASSED_OVER):
             continue
         seen = inspect(file)
@@ -413,17 +407,6 @@ def _in_directory(path: Path, notes: list[str]) -> list[tuple[Path, KnownFile]]:
         elif _NAMED_AS_LOG.match(file.name) and _size(file):
             notes.append(f"{file}: skipped: not a metadata log or snapshot")
     return found
-
-
-def _files(path: Path) -> list[Path]:
-    files = []
-    with readable(path):
-        for i, entry in enumerate(path.iterdir()):
-            if i == MAX_FILES:
-                raise TraceError(path, None, None, f"more than {MAX_FILES} files in the directory")
-            if entry.is_file():
-                files.append(entry)
-    return sorted(files)
 
 
 def _size(path: Path) -> int:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Mapping, Sequence
+from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeGuard
 
+from msgspec import ValidationError
+
 from highwater.traces.kafka.codec import (
     DAMAGE,
-    FieldError,
     StructReader,
-    StructWriter,
+    Writer,
+    encoder,
     put_varint,
     read_varint,
     struct_reader,
-    struct_writer,
     uuid_text,
 )
 from highwater.traces.kafka.schemas import CONTROL, METADATA, Field, Schema
@@ -64,11 +66,7 @@ def _by_version(schema: Schema) -> list[tuple[str, int, StructReader]]:
 _READERS = {(s.key, v): (name, v, read) for s in METADATA for name, v, read in _by_version(s)}
 # In the usual frame, each of the three varints is one byte.
 _BY_FRAME = {bytes((FRAME, key, version)): found for (key, version), found in _READERS.items()}
-_WRITERS: dict[tuple[str, int], tuple[int, StructWriter]] = {
-    (s.name, v): (s.key, struct_writer(s.fields, v))
-    for s in (*METADATA, *CONTROL)
-    for v in range(s.latest + 1)
-}
+_SCHEMAS = {schema.name: schema for schema in (*METADATA, *CONTROL)}
 KEYS: dict[str, int] = {name: key for key, name in TYPES.items()}
 """The API keys of the metadata records by name."""
 _CONTROL_KEY = struct.Struct(">hh")
@@ -162,21 +160,23 @@ def _said(defined: Sequence[int]) -> str:
     return f"{low} to {high}" if high - low < 100 else f"at least {low}"
 
 
+@cache
+def _encoder(type: str, version: int, lenient: bool) -> Writer:
+    return encoder(_SCHEMAS[type].fields, version, lenient)
+
+
 def encode(type: str, version: int, data: dict[str, Any], *, lenient: bool = False) -> bytes:
     """Encode a record to bytes. ``lenient`` omits fields that the version does not have.
 
-    Raises UnknownRecord, or FieldError (a ValueError) if the data does not fit the type.
+    Raises UnknownRecord, or msgspec's ValidationError (a ValueError) if the data does not fit the type.
     """
     key = KEYS.get(type)
-    if key is None:
-        raise UnknownRecord(None, version, type)
-    known = _WRITERS.get((type, version))
-    if known is None:
-        raise UnknownRecord(key, version)
+    if key is None or not 0 <= version <= LATEST[type]:
+        raise UnknownRecord(key, version, type)
     out = bytearray((FRAME,))
     put_varint(out, key)
     put_varint(out, version)
-    known[1](out, data, lenient)
+    _encoder(type, version, lenient)(out, data)
     return bytes(out)
 
 
@@ -192,13 +192,13 @@ def encode_unknown(key: int | None, version: int, name: str, data: Mapping[str, 
     if key is None:
         return bytes(out) + name.encode("utf-8", "replace")
     partition = bytearray()
-    with contextlib.suppress(FieldError):
-        _PARTITION(partition, dict(data or {}), True)
+    with contextlib.suppress(ValidationError):
+        _PARTITION(partition, dict(data or {}))
         out += partition
     return bytes(out)
 
 
-_PARTITION = struct_writer((Field("partitionId", "int32"), Field("topicId", "uuid")), 0)
+_PARTITION = encoder((Field("partitionId", "int32"), Field("topicId", "uuid")), 0, lenient=True)
 
 
 def control_type(key: bytes | None) -> int:
@@ -220,12 +220,12 @@ def encode_control(type: str, data: dict[str, Any], *, lenient: bool = False) ->
     Raises the errors of ``encode``.
     """
     version = data.get("version")
-    known = _WRITERS.get((type, version)) if type in CONTROL_KEYS and isinstance(version, int) else None
-    if known is None:
-        raise UnknownRecord(CONTROL_KEYS.get(type), version if isinstance(version, int) else -1, type)
+    key = CONTROL_KEYS.get(type)
+    if key is None or not isinstance(version, int) or not 0 <= version <= _SCHEMAS[type].latest:
+        raise UnknownRecord(key, version if isinstance(version, int) else -1, type)
     out = bytearray()
-    known[1](out, data, lenient)
-    return control_key(CONTROL_KEYS[type]), bytes(out)
+    _encoder(type, version, lenient)(out, data)
+    return control_key(key), bytes(out)
 
 
 # Records about a partition, split without decoding: the partition's key, and the rest.

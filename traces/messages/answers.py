@@ -229,7 +229,7 @@ def _can_refuse(
 
     In the model, the fetch has leader epoch 1.
     """
-    model, line, epoch = acting(3, context.profile), fetch.line, asked.leader_epoch
+    model, line, epoch = acting(3, context.report.profile), fetch.line, asked.leader_epoch
     led_then = known is not None and 0 < known.last_answered <= line.taken - OWN_MS
     at_least = known.epoch if known is not None and led_then else -1
     if error == FENCED_EPOCH:
@@ -293,7 +293,7 @@ def continued(context: Context, partition: str, fetch: Fetch, asked: Asked, befo
     if before.kind == "diverging":
         expected, goes_on = before.end, offset <= min(before.offset, before.end)
     else:
-        grows = acting(3, context.profile).goes_on_from(1, before.kind == "record") > 1
+        grows = acting(3, context.report.profile).goes_on_from(1, before.kind == "record") > 1
         expected = before.offset + grows
         goes_on = offset > before.offset if grows else offset == before.offset
     if goes_on:

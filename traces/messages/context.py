@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from highwater.invariants.statements import Statement
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.kafka.broker_log import UtcOffset
-from highwater.traces.messages.metadata_index import NEVER, MetadataIndex, Version
-from highwater.traces.messages.request_lines import Heartbeat, Proposal, Registered, RequestLine
+from highwater.traces.messages.metadata_index import NEVER, MetadataIndex
+from highwater.traces.messages.request_lines import Proposal, RequestLine
 from highwater.traces.reports.findings import Candidate, Doubt, Finding, Unexplained
+from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
 
 # --- verdicts --------------------------------------------------------------------------------------------
@@ -28,27 +29,21 @@ WRITTEN, ACKNOWLEDGED, NOT_WRITTEN = "write_acks_all", "acknowledge", "write ref
 PROPOSED, DECIDED = "propose_expand or propose_shrink", "handle_alter_partition"
 REGISTERED = "start_broker"
 
-LIMIT = 1000
-"""The most unexplained lines, and the most findings, that ``Verdicts`` stores by default."""
-
 
 @dataclass
 class Verdicts:
-    """The verdicts on messages: counts by name, and the lines to report.
+    """The verdicts on messages: counts by name here; the report lists what does not conform and what is violated.
 
     ``explained`` counts what conforms to the model, ``guessed`` what the input cannot confirm, and ``outside`` what is
-    not checked. A message can count once for each of its partitions. At most ``limit`` lines and findings are stored:
-    ``unexplained_count`` counts all lines, and ``dropped`` the findings above the limit, by property.
+    not checked. A message can count once for each of its partitions. ``reliable`` counts the report's reliable lines
+    and violations by file.
     """
 
+    report: Report
     explained: Counter[str] = field(default_factory=Counter)
     guessed: Counter[str] = field(default_factory=Counter)
     outside: Counter[str] = field(default_factory=Counter)
-    unexplained: list[Unexplained] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    unexplained_count: int = 0
-    dropped: Counter[str] = field(default_factory=Counter)
-    limit: int = field(default_factory=lambda: LIMIT)
+    reliable: Counter[str] = field(default_factory=Counter)
 
     def not_explained(
         self,
@@ -66,20 +61,14 @@ class Verdicts:
         """
         candidate = Candidate(action, parameters, refused_by, (), differences or {})
         position = {"file": str(line.path), "line": line.line}
-        self.unfit(Unexplained(position, round(line.ended), partition, {}, (candidate,)))
+        is_reliable = self.is_reliable(line, partition)
+        self.report.add(Unexplained(position, round(line.ended), partition, {}, (candidate,), is_reliable))
 
-    def unfit(self, line: Unexplained) -> None:
-        """Count a line that no step explains, and store it unless ``limit`` lines are stored."""
-        self.unexplained_count += 1
-        if len(self.unexplained) < self.limit:
-            self.unexplained.append(line)
-
-    def found(self, finding: Finding) -> None:
-        """Store a finding or, if ``limit`` findings are stored, count it in ``dropped``."""
-        if len(self.findings) < self.limit:
-            self.findings.append(finding)
-        else:
-            self.dropped[finding.property] += 1
+    def is_reliable(self, line: RequestLine, partition: str | None) -> bool:
+        """True if no gap in the input concerns the partition. Call it once for each reported line and violation."""
+        found = not self.report.is_doubted(partition)
+        self.reliable[str(line.path)] += found
+        return found
 
     def figures(self) -> dict[str, int]:
         """The totals of ``explained``, ``guessed`` and ``outside``, and their counts by name, for a report."""
@@ -89,17 +78,6 @@ class Verdicts:
             f"messages {kind}: {n}": c for kind, counted in kinds for n, c in sorted(counted.items()) if c
         }
         return totals | single
-
-    def tell(self, report: Report) -> None:
-        """Add all verdicts to a report."""
-        for line in self.unexplained:
-            report.add(line)
-        report.unexplained_count += self.unexplained_count - len(self.unexplained)
-        for finding in self.findings:
-            report.find(finding)
-        for name, count in self.dropped.items():
-            report.findings_count[name] = report.findings_count.get(name, 0) + count
-        report.figures |= self.figures()
 
 
 # --- requests to controllers -----------------------------------------------------------------------------
@@ -120,7 +98,7 @@ class ControllerRequests:
         """For each accepted proposal: ``History.number``, the answer's partition epoch, the request's leader epoch."""
         self._led_on: set[tuple[int, int]] = set()
         """For each proposal with the error NEW_LEADER_ELECTED: ``History.number`` and the request's partition epoch."""
-        self._registrations: list[Registered] = []
+        self._registrations: list[RequestLine] = []
         self._heartbeats: list[tuple[int, Path, float, int]] = []
         self._next: dict[tuple[int, Path], float] = {}
         """By broker and request log: the metadata offset of the first change not yet reported as replayed."""
@@ -146,17 +124,17 @@ class ControllerRequests:
         life = None if history is None else history.number
         self._proposals.append((life, replace(found, line=replace(line, said=None))))
 
-    def add_registration(self, found: Registered) -> None:
+    def add_registration(self, line: RequestLine) -> None:
         """Add a broker's registration request."""
-        self._registrations.append(found._replace(line=replace(found.line, said=None)))
+        self._registrations.append(line)
 
-    def add_heartbeat(self, found: Heartbeat) -> None:
+    def add_heartbeat(self, line: RequestLine) -> None:
         """Add a heartbeat, in the order of its log. Heartbeats with an error or no new replayed change are dropped."""
-        line, offset = found.line, found.metadata_offset
-        key = found.broker, line.path
-        if not found.error and offset >= self._next.get(key, -NEVER):
+        broker, offset = line.said.request.broker_id, line.said.request.current_metadata_offset
+        key = broker, line.path
+        if not line.said.response.error_code and offset >= self._next.get(key, -NEVER):
             self._next[key] = self._index.changes_after(offset)
-            self._heartbeats.append((found.broker, line.path, line.arrived, offset))
+            self._heartbeats.append((broker, line.path, line.arrived, offset))
 
     # --- clocks -----------------------------------------------------------------------------------------
 
@@ -181,7 +159,7 @@ class ControllerRequests:
             times = {name: getattr(line, name) - by for name in ("arrived", "taken", "answered", "ended")}
             return replace(line, **times)
 
-        self._registrations = [r._replace(line=settled(r.line)) for r in self._registrations]
+        self._registrations = [settled(line) for line in self._registrations]
         found = [(life, replace(p, line=settled(p.line))) for life, p in self._proposals]
         self._proposals = sorted(found, key=lambda pair: pair[1].line.arrived)
         for life, p in self._proposals:
@@ -201,7 +179,7 @@ class ControllerRequests:
 
     # --- lookups ----------------------------------------------------------------------------------------
 
-    def registrations(self) -> list[Registered]:
+    def registrations(self) -> list[RequestLine]:
         """All registrations, in the order of the logs."""
         return self._registrations
 
@@ -220,7 +198,7 @@ class ControllerRequests:
         """The topics of all proposals, by id or name as in the requests."""
         return sorted({proposal.key[0] for _, proposal in self._proposals})
 
-    def made(self, life: int, version: Version) -> bool:
+    def made(self, life: int, version: PartitionChange) -> bool:
         """True if this version of the partition is the result of a logged proposal; ``life`` is its ``History.number``.
 
         The proposal's answer has the version's partition epoch or, after an election, the error NEW_LEADER_ELECTED.
@@ -332,13 +310,14 @@ class Context:
     """The data shared by all checks of request logs: ``asked`` has the requests to controllers."""
 
     index: MetadataIndex
-    profile: str
-    rules: frozenset[str]
-    verdicts: Verdicts = field(default_factory=Verdicts)
+    report: Report
+    verdicts: Verdicts = field(init=False)
     asked: ControllerRequests = field(init=False)
+    rules: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.asked = ControllerRequests(self.index)
+        self.verdicts, self.asked = Verdicts(self.report), ControllerRequests(self.index)
+        self.rules = frozenset(self.report.rules)
 
     def finding(
         self,
@@ -353,17 +332,15 @@ class Context:
     ) -> None:
         """Report the violation of a property by a message."""
         position = {"file": str(line.path), "line": line.line}
-        self.verdicts.found(
-            Finding(
-                rule,
-                promise.name,
-                partition,
-                position,
-                round(line.ended),
-                summary,
-                at_risk,
-                RULEBOOK.origin(rule),
-                certain,
-                facts=dict(facts or {}),
-            )
+        said = (
+            rule,
+            promise.name,
+            partition,
+            position,
+            round(line.ended),
+            summary,
+            at_risk,
+            RULEBOOK.origin(rule),
         )
+        is_reliable = self.verdicts.is_reliable(line, partition)
+        self.report.find(Finding(*said, certain, is_reliable, dict(facts or {})))

@@ -31,8 +31,9 @@ from highwater.model.replication import high_watermark
 from highwater.model.replication.protocol import Replication
 from highwater.model.replication.rules import PROFILES
 from highwater.traces.messages.context import CLOCKS_MS, Apart
-from highwater.traces.messages.metadata_index import NEVER, History, Version
+from highwater.traces.messages.metadata_index import NEVER, History
 from highwater.traces.messages.request_lines import Proposal, RequestLine
+from highwater.traces.reports.observed import PartitionChange
 
 # --- acting ----------------------------------------------------------------------------------------------
 
@@ -304,7 +305,7 @@ class Stage:
     later one.
     """
 
-    version: Version
+    version: PartitionChange
     proposed: frozenset[int] | None
     since: float
     reached: float = NEVER

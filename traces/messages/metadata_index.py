@@ -8,42 +8,19 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import Struct
 
-from highwater.traces.kafka.metadata_log import Gap, MetadataLog
-from highwater.traces.kafka.values import KEYS, DamagedRecord, UnknownRecord, api_key, decode
-from highwater.traces.reading import TraceError
-from highwater.traces.reports.observed import PartitionChange, PartitionState, SettingInForce
+from highwater.traces.reports.observed import PartitionChange, SettingInForce
 
 NEVER = float("inf")
 SHOWN = 4
 """How many of the latest known epochs a report lists beside an unknown epoch."""
 
 # --- partitions ------------------------------------------------------------------------------------------
-
-
-class Version(Struct, gc=False, frozen=True):
-    """The state of a partition after the change at the metadata offset ``position``.
-
-    ``min_isr`` is the effective min ISR, None if unknown.
-    """
-
-    position: int
-    time: int
-    state: PartitionState
-    min_isr: int | None
-    unclean_election: bool | None
-    cause: str | None = None
-    """The controller's action that explains the change; None if unknown, or if only a setting changed."""
-
-    @property
-    def is_recovering(self) -> bool:
-        """True if the leader was elected uncleanly, and has not reported recovery yet."""
-        return self.state.leader_recovery_state != "RECOVERED"
 
 
 class EpochBegins(Struct, gc=False, frozen=True):
@@ -71,13 +48,13 @@ class History:
     position: int
     deleted: int | None = None
     """The time at which the partition was deleted; None if it was not."""
-    versions: list[Version] = field(default_factory=list)
+    versions: list[PartitionChange] = field(default_factory=list)
     _by_time: list[tuple[int, int]] = field(default_factory=list)
     _epochs: dict[int, EpochBegins] = field(default_factory=dict)
     _sorted: list[int] = field(default_factory=list)
     """The leader epochs, ascending."""
 
-    def add(self, version: Version) -> None:
+    def add(self, version: PartitionChange) -> None:
         """Add the next version."""
         state, number = version.state, len(self.versions)
         is_new = not self.versions or state.leader_epoch != self.versions[-1].state.leader_epoch
@@ -98,18 +75,18 @@ class History:
         place = bisect_right(self._sorted, epoch)
         return self._epochs[self._sorted[place]] if place < len(self._sorted) else None
 
-    def of_epoch(self, epoch: int) -> list[Version]:
+    def of_epoch(self, epoch: int) -> list[PartitionChange]:
         """The versions of the partition in a leader epoch; empty if there was no such epoch."""
         first, later = self.begins(epoch), self.later(epoch)
         if first is None:
             return []
         return self.versions[first.number : None if later is None else later.number]
 
-    def with_partition_epoch(self, epoch: int, partition_epoch: int) -> list[Version]:
+    def with_partition_epoch(self, epoch: int, partition_epoch: int) -> list[PartitionChange]:
         """The versions of the partition in a leader epoch that have this partition epoch."""
         return [v for v in self.of_epoch(epoch) if v.state.partition_epoch == partition_epoch]
 
-    def around(self, start_ms: float, end_ms: float) -> list[Version]:
+    def around(self, start_ms: float, end_ms: float) -> list[PartitionChange]:
         """The versions that were in force at some time between two times of the controller's clock."""
         first = bisect_right(self._by_time, (start_ms, NEVER))
         last = bisect_right(self._by_time, (end_ms, NEVER))
@@ -136,12 +113,10 @@ class History:
 
 # --- the log ---------------------------------------------------------------------------------------------
 
-_TOPIC = "TOPIC_RECORD"
 _OF_BROKERS = (
     "REGISTER_BROKER_RECORD", "BROKER_REGISTRATION_CHANGE_RECORD", "FENCE_BROKER_RECORD", "UNFENCE_BROKER_RECORD",
     "UNREGISTER_BROKER_RECORD",
 )  # fmt: skip
-_READ = frozenset(KEYS[name] for name in (_TOPIC, *_OF_BROKERS))
 
 
 class Registration(Struct, gc=False, frozen=True):
@@ -156,7 +131,7 @@ class Registration(Struct, gc=False, frozen=True):
 
 
 class MetadataIndex:
-    """The index of a metadata log. The replay calls ``change`` and ``setting``; ``read`` adds topics and brokers."""
+    """The index of a metadata log. The replay calls ``change``, ``setting`` and ``record``."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Registration] = {}
@@ -207,53 +182,29 @@ class MetadataIndex:
             self._lives += 1
             known = self._living[change.name] = History(self._lives, change.name, change.position)
             self.histories[change.topic, change.partition].append(known)
-        version = Version(
-            change.position, change.time, change.after, change.min_isr, change.unclean_election, change.cause
-        )
-        known.add(version)
+        known.add(change)
         self._places.add(change.position)
 
     def setting(self, name: str, setting: SettingInForce) -> None:
         """Add a change of a setting that applies to the partition ``name``."""
         known = self._living.get(name)
         if known is not None:
-            at, state = setting.change, known.versions[-1].state
-            known.add(Version(at.position, at.time, state, setting.min_isr, setting.unclean_election))
+            at, last = setting.change, known.versions[-1]
+            now = replace(
+                last, position=at.position, time=at.time, before=last.after, cause=None, min_isr=setting.min_isr,
+                unclean_election=setting.unclean_election,
+            )  # fmt: skip
+            known.add(now)
             self._places.add(at.position)
 
     # --- topics and brokers ---------------------------------------------------------------------------
 
-    def read(self, log: MetadataLog) -> None:
-        """Read the topics and brokers of a log and its start snapshot. Damage ends the reading; replay reports it."""
-        try:
-            if log.start is not None:
-                for batch in log.start.batches():
-                    before = [-1] * len(batch.values)
-                    self._records(before, batch.times, batch.values, batch.control)
-            for found in log.batches():
-                if not isinstance(found, Gap):
-                    batch = found[1]
-                    self._records(batch.offsets, batch.times, batch.values, batch.control)
-        except (TraceError, DamagedRecord):
-            return
-
-    def _records(
-        self, offsets: Sequence[int], times: Sequence[int], values: Sequence[bytes | None], control: bool
-    ) -> None:
-        if control:
-            return
-        for position, time, value in zip(offsets, times, values, strict=True):
-            if value is None or len(value) < 2 or value[1] not in _READ or api_key(value)[0] not in _READ:
-                continue
-            try:
-                record = decode(value)
-            except UnknownRecord:
-                continue
-            if record.type == _TOPIC:
-                name = record.data["name"]
-                self.topics[record.data["topicId"]] = self.topics[name] = name, position
-            else:
-                self._broker(position, time, record.type, record.data)
+    def record(self, position: int, time: int, type: str, data: Mapping[str, Any]) -> None:
+        """Add the record of a topic or a broker at the metadata offset ``position`` (-1 in a snapshot)."""
+        if type == "TOPIC_RECORD":
+            self.topics[data["topicId"]] = self.topics[data["name"]] = data["name"], position
+        elif type in _OF_BROKERS:
+            self._broker(position, time, type, data)
 
     def _broker(self, position: int, time: int, type: str, data: Mapping[str, Any]) -> None:
         broker = data.get("brokerId", data.get("id"))
@@ -321,7 +272,9 @@ class MetadataIndex:
         place = bisect_right(self._sorted_places, position)
         return self._sorted_places[place] if place < len(self._sorted_places) else NEVER
 
-    def decisions(self, history: History, start_ms: float, end_ms: float) -> list[tuple[int, Version]]:
+    def decisions(
+        self, history: History, start_ms: float, end_ms: float
+    ) -> list[tuple[int, PartitionChange]]:
         """The states in which a controller can have made a decision between two times: (metadata offset, version).
 
         A change of the partition, or of any broker's registration, leads to a new state. The first state is the one

@@ -264,7 +264,7 @@ class Node:
             context.verdicts.outside["partition with too many brokers"] += 1
             return None
         count = 4 if len(slots) <= 4 else 8
-        models = acting(count, context.profile), acting(count, context.profile, patient=True)
+        models = acting(count, context.report.profile), acting(count, context.report.profile, patient=True)
         whole = self.first is not None and of_epoch[0].version.time > self.first
         led = Leadership(self.broker, history.name, epoch, of_epoch, *models, slots, whole)
         led.apart = self.apart

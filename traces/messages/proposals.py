@@ -10,9 +10,9 @@ from highwater.invariants import statements
 from highwater.invariants.replication import observed
 from highwater.traces.messages.context import CLOCKS_MS, DECIDED, OWN_MS, PROPOSED, Context
 from highwater.traces.messages.leaders import LINES_MS, MAX_SLOTS, Leadership, Stage, acting
-from highwater.traces.messages.metadata_index import History, Version
+from highwater.traces.messages.metadata_index import History
 from highwater.traces.messages.request_lines import NO_EPOCH, Key, Proposal
-from highwater.traces.reports.observed import PartitionState
+from highwater.traces.reports.observed import PartitionChange, PartitionState
 from highwater.traces.rules import profiles
 from highwater.traces.rules.decisions import decisions
 
@@ -124,7 +124,7 @@ def _judge(context: Context, led: Leadership, wanted: Waiting) -> None:
     is_right = True
     if {m for m, _ in proposal.members} == set(
         wanted.stage.version.state.isr
-    ) and not wanted.stage.version.is_recovering:
+    ) and not wanted.stage.version.state.is_recovering:
         guards = ("the follower is outside the ISR", "the follower is in the ISR")
         verdicts.not_explained(proposal.line, led.name, PROPOSED, guards, None, leader=led.broker)
         return
@@ -311,7 +311,7 @@ def _slots(
 
 
 def _answer(
-    context: Context, proposal: Proposal, slots: dict[int, int], position: int, version: Version
+    context: Context, proposal: Proposal, slots: dict[int, int], position: int, version: PartitionChange
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """The guards that refuse a proposal, and the model's answer, in the state after the record at ``position``.
 
@@ -404,7 +404,7 @@ def in_flight(context: Context) -> None:
 
     Nothing is reported if the profile allows a second proposal in flight.
     """
-    if acting(3, context.profile).may_send_another(True):
+    if acting(3, context.report.profile).may_send_another(True):
         return
     last: dict[tuple[int, Key], Proposal] = {}
     for proposal in context.asked.proposals():

@@ -26,6 +26,7 @@ from highwater.traces.messages.quorum import (
 )
 from highwater.traces.messages.raft_events import Exchange, Order
 from highwater.traces.reports.findings import Candidate, Unexplained
+from highwater.traces.reports.report import Report
 
 # --- explain ---------------------------------------------------------------------------------------------
 
@@ -56,9 +57,9 @@ class Turn:
 
 
 class Explainer:
-    """Replays events in order in the model. ``verdicts`` has the result."""
+    """Replays events in order in the model. The results are ``verdicts`` and the report's nonconforming lines."""
 
-    def __init__(self, judge: Judge, order: Order, voters: tuple[int, ...]) -> None:
+    def __init__(self, judge: Judge, order: Order, voters: tuple[int, ...], report: Report) -> None:
         self.judge, self.order = judge, order
         self.belief = Belief(voters)
         self.turns: dict[int, Turn] = {}
@@ -68,7 +69,7 @@ class Explainer:
         self.double: set[int] = set()
         # By member: an answer in flight when the member fetched again, and the node from which it fetched then.
         self.late: dict[int, tuple[Response, int]] = {}
-        self.verdicts = Verdicts(limit=100)
+        self.verdicts = Verdicts(report)
         self.event: e.Event | None = None
 
     # --- what is found ------------------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ class Explainer:
         """Report a line that no step explains, with the expected action and why it does not fit."""
         event = event or self.event
         assert event is not None
-        self.verdicts.unfit(
+        self.verdicts.report.add(
             Unexplained(
                 {"line": event.place.line},
                 event.time_ms,

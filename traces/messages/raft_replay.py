@@ -1,14 +1,15 @@
-"""Replay of a cluster's raft logs: conformance with the quorum's rules, violations, and delays (P2)."""
+"""Replay of a cluster's raft logs: conformance with the quorum's rules, violations, and delays of commits."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
+from statistics import median_high
 
 from highwater.invariants.quorum import INVARIANTS
 from highwater.model.language.protocol import rules_on
@@ -24,15 +25,10 @@ from highwater.traces.messages.quorum import (
 )
 from highwater.traces.messages.quorum_roles import Follower
 from highwater.traces.messages.raft_events import (
-    Answered,
     Appended,
     Event,
-    Exchange,
-    Fetch,
     Hwm,
     Order,
-    Received,
-    Started,
 )
 from highwater.traces.messages.raft_lines import RaftLog, first_line
 from highwater.traces.reading import TraceError
@@ -45,126 +41,35 @@ MAX_APPENDS = 200
 """The most appends that are followed at a time; older ones are dropped."""
 
 
-@dataclass
-class _Append:
-    """An append up to the offset ``end``, while the HWM of some member has not reached ``end``.
-
-    ``messages`` counts, by member, the fetches and answers between the leader and the member since the append.
-    ``timers`` counts only the answers after a park timer fired. ``known`` has the members whose HWM has reached
-    ``end``, and the members that restarted.
-    """
-
-    leader: int
-    epoch: int
-    end: int
-    time_ms: int
-    messages: Counter[int] = field(default_factory=Counter)
-    timers: Counter[int] = field(default_factory=Counter)
-    known: set[int] = field(default_factory=set)
-    committed: bool = False
-
-
-@dataclass
-class Measured:
-    """Delays of one kind: in ms (``ms``), and the count of delays for each number of messages (``messages``).
-
-    ``with_timer`` counts the delays with an answer that the park timer sent.
-    """
-
-    messages: Counter[int] = field(default_factory=Counter)
-    ms: list[int] = field(default_factory=list)
-    with_timer: int = 0
-
-    def add(self, messages: int, ms: int, timers: int) -> None:
-        """Add a delay."""
-        self.messages[messages] += 1
-        self.ms.append(ms)
-        self.with_timer += timers > 0
-
-    def quantile(self, share: float) -> int:
-        """The delay in ms that a fraction ``share`` of all delays does not exceed; 0 without delays."""
-        return sorted(self.ms)[min(len(self.ms) - 1, int(share * len(self.ms)))] if self.ms else 0
-
-
 class Delays:
-    """Measures how long a leader's append takes until the HWM reaches its end.
+    """Measures how long a leader's append takes until the leader's HWM reaches its end. ``ms`` has the delays.
 
-    ``committed`` measures up to the leader's own HWM, ``members`` up to each other member's. Pass events to ``take``
-    in order.
+    Pass events to ``take`` in order.
     """
 
     def __init__(self) -> None:
-        self.committed = Measured()
-        self.members: dict[int, Measured] = {}
-        self._open: deque[_Append] = deque()
-        self._last_fetch: dict[int, int] = {}
-        self._fetching: set[int] = set()
+        self.ms: list[int] = []
+        self._leader: int | None = None
+        self._open: deque[tuple[int, int]] = deque(maxlen=MAX_APPENDS)
+        """The end and the time of each append that the HWM has not reached."""
 
-    def take(self, event: Event, exchange: Exchange | None, timed_out: bool) -> None:
-        """Process the next event. ``timed_out``: the event is an answer that the park timer sent."""
+    def take(self, event: Event) -> None:
+        """Process the next event."""
         what = event.what
         if isinstance(what, Appended):
-            while self._open and self._open[0].leader != event.node:
-                self._open.popleft()
-            self._open.append(_Append(event.node, what.epoch, what.end, event.time_ms))
-            if len(self._open) > MAX_APPENDS:
-                self._open.popleft()
-        elif isinstance(what, Started):
-            # Records that were appended while the member's process was down do not count as protocol delay.
-            for append in self._open:
-                append.known.add(event.node)
-        elif isinstance(what, Received) and isinstance(what.message, Fetch):
-            self._message(event.node, what.message.sender, False)
-            self._last_fetch[event.node] = what.message.sender
-            self._fetching.add(what.message.sender)
-        elif isinstance(what, Answered) and isinstance(what.request, Fetch):
-            self._message(event.node, what.request.sender, timed_out)
-        elif isinstance(what, Hwm) and what.final:
-            self._moved(event, what)
-
-    def _message(self, leader: int, member: int, timed_out: bool) -> None:
-        for append in self._open:
-            if append.leader == leader and member not in append.known:
-                append.messages[member] += 1
-                append.timers[member] += timed_out
-
-    def _moved(self, event: Event, what: Hwm) -> None:
-        for append in self._open:
-            if what.offset < append.end:
-                continue
-            ms = event.time_ms - append.time_ms
-            if what.leads and append.leader == event.node and not append.committed:
-                append.committed = True
-                by = self._last_fetch.get(event.node, event.node)
-                self.committed.add(append.messages[by], ms, append.timers[by])
-            elif not what.leads and append.leader != event.node and event.node not in append.known:
-                append.known.add(event.node)
-                found = self.members.setdefault(event.node, Measured())
-                found.add(append.messages[event.node], ms, append.timers[event.node])
-        while self._open and self._open[0].committed:
-            # A member that has fetched counts even if its HWM has not moved yet.
-            everybody = (self._fetching | self.members.keys()) - {self._open[0].leader}
-            if not everybody <= self._open[0].known:
-                break
-            self._open.popleft()
+            if event.node != self._leader:
+                self._leader = event.node
+                self._open.clear()
+            self._open.append((what.end, event.time_ms))
+        elif isinstance(what, Hwm) and what.final and what.leads and event.node == self._leader:
+            while self._open and self._open[0][0] <= what.offset:
+                self.ms.append(event.time_ms - self._open.popleft()[1])
 
     def figures(self) -> dict[str, int]:
-        """Figures for a report: quantiles of the HWM's delays in ms, and how many advances took how many messages."""
-        found: dict[str, int] = {}
-        kinds = [("commit", self.committed)] if self.committed.ms else []
-        everybody = Measured()
-        for one in self.members.values():
-            everybody.messages += one.messages
-            everybody.ms += one.ms
-            everybody.with_timer += one.with_timer
-        if everybody.ms:
-            kinds.append(("hwm at members", everybody))
-        for name, measured in kinds:
-            found |= {f"{name}, median ms": measured.quantile(0.5), f"{name}, 90 % ms": measured.quantile(0.9),
-                      f"{name}, longest ms": max(measured.ms)}  # fmt: skip
-            found |= {f"{name}, in {n} messages": count for n, count in sorted(measured.messages.items())}
-            found[f"{name}, with a park timer"] = measured.with_timer
-        return found
+        """Figures for a report: the median delay and the longest one."""
+        return (
+            {"commit, median ms": median_high(self.ms), "commit, longest ms": max(self.ms)} if self.ms else {}
+        )
 
 
 # --- replay ----------------------------------------------------------------------------------------------
@@ -227,14 +132,13 @@ def replay_raft(
     if len(voters) > MAX_MEMBERS:
         raise TraceError(files[0], None, "voters", f"more than {MAX_MEMBERS}")
     order = Order((node.node, node) for node in nodes)
-    follower, delays = Follower(_judge(len(voters), in_force), order, voters), Delays()
+    follower, delays = Follower(_judge(len(voters), in_force), order, voters, report), Delays()
     asked, evaluated = _Asked(follower, report), follower.judge.steps.missed
     try:
         for count, (event, exchange) in enumerate(order, start=1):
-            timers = follower.verdicts.explained["park_timer"]
             asked.before(event)
             follower.follow(event, exchange)
-            delays.take(event, exchange, follower.verdicts.explained["park_timer"] > timers)
+            delays.take(event)
             if progress is not None and count % PROGRESS_EVERY == 0:
                 report.operations = count
                 progress(report)
@@ -344,9 +248,6 @@ def _tell(report: Report, nodes: Sequence[_NodeLogs], follower: Follower, delays
     report.bytes_read = sum(log.bytes_read for log in logs)
     report.changes = sum(follower.verdicts.explained.values())
     report.skipped = dict(sorted(follower.verdicts.outside.items()))
-    for line in follower.verdicts.unexplained:
-        report.add(line)
-    report.unexplained_count = follower.verdicts.unexplained_count
     cut = sum(log.cut for log in logs)
     if cut:
         report.notes.append(f"skipped {cut} lines that are cut off: a process died")

@@ -29,6 +29,7 @@ from highwater.traces.reading import (
     Source,
     TraceError,
     log_time,
+    mismatch,
     printable,
     split,
 )
@@ -214,8 +215,6 @@ class _HeartbeatRequest(_Form, rename="camel", gc=False, frozen=True):
 
 class _HeartbeatResponse(_Form, rename="camel", gc=False, frozen=True):
     error_code: Number
-    is_fenced: bool
-    should_shut_down: bool
 
 
 class _RegistrationResponse(_Form, rename="camel", gc=False, frozen=True):
@@ -244,7 +243,6 @@ _NAME = re.compile(rb'"requestApiKeyName":"([A-Z_]{1,60})"')
 _BEGINNING = 1 << 16
 _KEY_WITHIN = 300
 """The API key is searched for in this many bytes from the request's start: the header, which has it, comes first."""
-_MISSING = "Object missing required field "
 
 
 class RequestLine(Struct, array_like=True, gc=False, frozen=True):
@@ -266,7 +264,7 @@ class RequestLine(Struct, array_like=True, gc=False, frozen=True):
     """True if the request waited, for example in purgatory, after a handler took it (``remoteTimeMs`` above 0)."""
     listener: str
     connection: str
-    said: object
+    said: Any
     """The decoded request and response, an ``Exchanged``; None once they are no longer needed."""
 
     def wrong(self, field: str | None, message: str) -> TraceError:
@@ -366,7 +364,7 @@ def _parsed(
     except RecursionError:
         raise TraceError(path, number, None, "JSON nested too deeply") from None
     except ValidationError as wrong:
-        raise _mismatch(path, number, str(wrong)) from None
+        raise TraceError(path, number, *mismatch(wrong)) from None
     except (DecodeError, UnicodeDecodeError) as wrong:
         raise TraceError(path, number, None, f"not JSON: {printable(wrong)}") from None
     total, queued = said.total_time_ms, said.request_queue_time_ms
@@ -380,15 +378,6 @@ def _parsed(
         path, number, key, ended - total, taken, max(taken, ended - sent), ended, said.remote_time_ms > 0,
         connection.partition("-")[0], connection, said,
     )  # fmt: skip
-
-
-def _mismatch(path: Path, number: int, wrong: str) -> TraceError:
-    """The TraceError for an error message of msgspec, with the field's path."""
-    message, _, at = wrong.partition(" - at `$")
-    where = at.strip(".`")
-    if message.startswith(_MISSING):
-        where, message = f"{where}.{message[len(_MISSING) :].strip('`')}".strip("."), "missing"
-    return TraceError(path, number, where or None, printable(message[:1].lower() + message[1:]))
 
 
 def _time(path: Path, number: int, line: bytes, at: int) -> float:
@@ -465,30 +454,6 @@ class Proposal(Struct, array_like=True, gc=False, frozen=True):
     answer_partition_epoch: int
 
 
-class Registered(NamedTuple):
-    """A broker's registration and its answer, with the new broker epoch if it was accepted."""
-
-    line: RequestLine
-    broker: int
-    error: int
-    broker_epoch: int
-
-
-class Heartbeat(NamedTuple):
-    """A broker's heartbeat. ``metadata_offset`` is the last offset of the metadata log that the broker has replayed."""
-
-    line: RequestLine
-    broker: int
-    broker_epoch: int
-    metadata_offset: int
-    error: int
-
-
-def _exchanged(line: RequestLine) -> Exchanged[Any, Any]:
-    assert isinstance(line.said, Exchanged)
-    return line.said
-
-
 def _by_key(line: RequestLine, place: str, topics: Sequence[_Topic[_T]]) -> Iterator[tuple[str, _T]]:
     """The partitions of topics, each with its topic's id or name. Raises TraceError if a topic has neither."""
     for topic in topics:
@@ -501,7 +466,7 @@ def _by_key(line: RequestLine, place: str, topics: Sequence[_Topic[_T]]) -> Iter
 
 def read_fetch(line: RequestLine) -> Fetch:
     """Read a fetch and its answer from a line. Raises TraceError if a field is missing."""
-    said = _exchanged(line)
+    said = line.said
     request: _FetchRequest = said.request
     response: _FetchResponse = said.response
     sender = request.replica_state
@@ -520,28 +485,27 @@ def read_fetch(line: RequestLine) -> Fetch:
 
 def read_produce(line: RequestLine) -> list[Produced]:
     """Read a produce request and its answer, partition by partition. Raises TraceError if a topic has no name or id."""
-    said = _exchanged(line)
+    said = line.said
     request: _ProduceRequest = said.request
     is_answered = said.response != ""
     topics: list[_WrittenTopic] = said.response.responses if is_answered else request.topic_data
+    is_transactional = request.transactional_id is not None
     found = []
     for topic in topics:
         name = topic.name if topic.topic_id is None else topic.topic_id
         if name is None:
             raise line.wrong("response.responses.topicId", "missing")
         for p in topic.partition_responses if is_answered else topic.partition_data:
-            transactional = request.transactional_id is not None
+            key = name, p.index
             found.append(
-                Produced(
-                    request.acks, (name, p.index), p.error_code, p.base_offset, transactional, is_answered
-                )
+                Produced(request.acks, key, p.error_code, p.base_offset, is_transactional, is_answered)
             )
     return found
 
 
 def read_alter(line: RequestLine) -> list[Proposal]:
     """Read the proposals in an AlterPartition request and their answers. Raises TraceError if one is incomplete."""
-    said = _exchanged(line)
+    said = line.said
     request: _AlterRequest = said.request
     response: _AlterResponse = said.response
     answers = {(name, p.partition_index): p for name, p in _by_key(line, "response.topics", response.topics)}
@@ -566,20 +530,6 @@ def read_alter(line: RequestLine) -> list[Proposal]:
         )  # fmt: skip
         found.append(proposal)
     return found
-
-
-def read_registered(line: RequestLine) -> Registered:
-    """Read a registration and its answer."""
-    said = _exchanged(line)
-    return Registered(line, said.request.broker_id, said.response.error_code, said.response.broker_epoch)
-
-
-def read_heartbeat(line: RequestLine) -> Heartbeat:
-    """Read a heartbeat and its answer."""
-    said = _exchanged(line)
-    request: _HeartbeatRequest = said.request
-    offset = request.current_metadata_offset
-    return Heartbeat(line, request.broker_id, request.broker_epoch, offset, said.response.error_code)
 
 
 # --- sessions --------------------------------------------------------------------------------------------

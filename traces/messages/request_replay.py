@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from highwater.traces.kafka.dumps import broker_of
-from highwater.traces.kafka.metadata_log import MetadataLog
 from highwater.traces.messages import proposals, request_lines
 from highwater.traces.messages.context import CLOCKS_MS, REGISTERED, Context, controllers_ahead
 from highwater.traces.messages.copies import without_copies
@@ -32,14 +31,11 @@ from highwater.traces.messages.request_lines import (
     Counted,
     Fetch,
     Key,
-    Registered,
     RequestLine,
     begins,
     read_alter,
     read_fetch,
-    read_heartbeat,
     read_produce,
-    read_registered,
     read_request_log,
 )
 from highwater.traces.metadata.replay import rarely_collected
@@ -49,8 +45,6 @@ from highwater.traces.reports.observed import (
     CONTROLLER,
     PROPOSAL,
     WRITE,
-    PartitionChange,
-    SettingInForce,
     ShownAnswer,
     ShownMessage,
     ShownRequest,
@@ -141,10 +135,10 @@ class Requests:
                     for proposal in read_alter(line):
                         asked.add_proposal(proposal)
                 elif line.api == REGISTRATION:
-                    asked.add_registration(read_registered(line))
+                    asked.add_registration(line)
                 else:
                     verdicts.outside["heartbeat (only its metadata offset is used)"] += 1
-                    asked.add_heartbeat(read_heartbeat(line))
+                    asked.add_heartbeat(line)
         self.offset_ms = asked.offset_ms
         self._controllers_ahead = controllers_ahead(asked)
         for path, ms in self._controllers_ahead.items():
@@ -171,19 +165,17 @@ class Requests:
         """The lead of the times in a log over the metadata log's times, in ms."""
         return self.offset_ms + self._controllers_ahead.get(path, 0.0)
 
-    def _registered(self, found: Registered) -> None:
+    def _registered(self, line: RequestLine) -> None:
         """Check a registration: if it was accepted, the metadata log must have it."""
-        verdicts = self.context.verdicts
-        if found.error:
-            verdicts.outside[f"registration answered with error {found.error}"] += 1
-            return
-        index = self.context.index
-        if index.registered(found.broker, found.broker_epoch) <= found.line.answered + CLOCKS_MS:
+        verdicts, index = self.context.verdicts, self.context.index
+        broker, response = line.said.request.broker_id, line.said.response
+        if response.error_code:
+            verdicts.outside[f"registration answered with error {response.error_code}"] += 1
+        elif index.registered(broker, response.broker_epoch) <= line.answered + CLOCKS_MS:
             verdicts.explained[REGISTERED] += 1
         else:
             verdicts.not_explained(
-                found.line, None, REGISTERED, (),
-                {"brokerEpoch": (index.epochs_of(found.broker), found.broker_epoch)}, b=found.broker,
+                line, None, REGISTERED, (), {"brokerEpoch": (index.epochs_of(broker), response.broker_epoch)}, b=broker,
             )  # fmt: skip
 
     # --- brokers --------------------------------------------------------------------------------------
@@ -251,37 +243,27 @@ _SKIPPED_NAMES = frozenset({"ALTER_PARTITION", "BROKER_REGISTRATION", "BROKER_HE
 class RequestsBeside:
     """Replays request logs together with a metadata log.
 
-    Pass the metadata log's events to ``change`` and ``setting``, then call ``judge``.
+    Pass the metadata log's events to ``index``, then call ``judge``.
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths, self._index = paths, MetadataIndex()
+        self._paths, self.index = paths, MetadataIndex()
         self._requests: Requests | None = None
 
-    def change(self, change: PartitionChange) -> None:
-        """Process the next change of a partition. Changes must come in the order of the metadata log."""
-        self._index.change(change)
-
-    def setting(self, name: str, setting: SettingInForce) -> None:
-        """Process a change of a setting that applies to the partition ``name``."""
-        self._index.setting(name, setting)
-
-    def judge(self, log: MetadataLog, report: Report) -> None:
+    def judge(self, report: Report) -> None:
         """Read the request logs, and add the results to the report of the metadata log.
 
         KeyboardInterrupt ends the reading; the report has the results so far. Raises TraceError if a log cannot be
         read.
         """
         started = time.perf_counter()
-        self._index.read(log)
-        context = Context(self._index, report.profile, frozenset(report.rules))
-        requests = self._requests = Requests(context, self._paths)
+        requests = self._requests = Requests(Context(self.index, report), self._paths)
         try:
             with rarely_collected():
                 requests.replay()
         except KeyboardInterrupt:
             report.interrupted = True
-        tell(requests, report)
+        _complete(report, requests)
         report.seconds += time.perf_counter() - started
 
     def collect(self, report: Report) -> None:
@@ -296,19 +278,19 @@ class RequestsBeside:
                 report.interrupted = True
 
 
-def tell(requests: Requests, report: Report) -> None:
-    """Add the results of the request logs to the report of the metadata log."""
+def _complete(report: Report, requests: Requests) -> None:
+    """Add the notes, gaps and figures to the report; what is in logs with a wrong clock becomes unreliable."""
     verdicts, off = requests.context.verdicts, requests.files_off
     report.doubts += requests.doubts
-
-    def reliable(of: Unexplained | Finding) -> bool:
-        return not report.is_doubted(of.partition) and of.position.get("file") not in off
-
-    verdicts.unexplained = [replace(u, reliable=reliable(u)) for u in verdicts.unexplained]
-    verdicts.findings = [replace(f, reliable=reliable(f)) for f in verdicts.findings]
-    verdicts.tell(report)
+    report.unreliable_count += sum(verdicts.reliable[file] for file in off)
+    report.unexplained = [
+        replace(u, reliable=u.reliable and u.position.get("file") not in off) for u in report.unexplained
+    ]
+    report.findings = [
+        replace(f, reliable=f.reliable and f.position.get("file") not in off) for f in report.findings
+    ]
     report.notes += requests.notes
-    report.figures["request log lines"] = requests.counted.lines
+    report.figures |= verdicts.figures() | {"request log lines": requests.counted.lines}
 
 
 # --- around ----------------------------------------------------------------------------------------------

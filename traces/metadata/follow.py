@@ -370,6 +370,8 @@ class MetadataFollower(Tracker):
             self._undefined(pending, record, wrong_values)
             return
         _HANDLERS[key](self, pending, record)
+        for listener in self.watch.on_record:
+            listener(-1 if self.is_loading else offset, time, record.type, record.data)
 
     def _unreadable(self, pending: Pending, offset: int, value: bytes, unknown: UnknownRecord) -> None:
         """Handle a record of an unknown type or version: its changes are unknown."""

@@ -389,7 +389,7 @@ def changing(tracker: Tracker, record: LogRecord, concerned: Sequence[Partition]
     for partition in concerned:
         if partition in before:
             _resize(partition, change, before[partition], _min_isr(tracker, partition))
-        if partition.state is not None or tracker.watch.histories is not None:
+        if tracker.watch.on_setting or tracker.watch.histories is not None:
             in_force = tracker.image.effective(partition, len(partition.belief.observed.replicas))
             tracker.reporter.setting(partition, SettingInForce(change, *in_force))
 
@@ -531,8 +531,6 @@ def configure(tracker: Tracker, pending: Pending, record: LogRecord) -> None:
         _set(tracker, resource, data["name"], data.get("value"))
     if data["name"] == MIN_ISR:
         _change_min_isr(tracker, pending, record, resource, defined is None)
-    if tracker.watch.on_setting is not None:
-        tracker.watch.on_setting(resource[1] if resource[0] == TOPIC else None)
     for partition in concerned:
         now = image.settings_of(partition)._replace(of_min_isr=data["name"] == MIN_ISR)
         pending.settings(partition, now, record.offset)

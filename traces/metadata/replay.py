@@ -63,12 +63,11 @@ def load(follower: MetadataFollower, snapshot: Snapshot) -> None:
 def _part(batch: RecordBatch, of_settings: bool) -> RecordBatch:
     """The records of settings in a batch, or with ``of_settings`` False all other records."""
     if batch.control:
-        return batch._replace(offsets=(), values=[], times=()) if of_settings else batch
+        return batch._replace(offsets=(), values=[]) if of_settings else batch
     found = [i for i, value in enumerate(batch.values) if (kind(value or b"") in _SETTINGS) == of_settings]
     return batch._replace(
         offsets=[batch.offsets[i] for i in found],
         values=[batch.values[i] for i in found],
-        times=[batch.times[i] for i in found],
     )
 
 

@@ -212,6 +212,8 @@ def finding(
 # --- reporting --------------------------------------------------------------------------------------------
 
 OnChange = Callable[[PartitionChange], None]
+OnSetting = Callable[[str, SettingInForce], None]
+OnRecord = Callable[[int, int, str, Mapping[str, Any]], None]
 ReportLine = tuple[tuple[int, str, bool, bool], Line]
 """The sort key of a line, and the line.
 
@@ -219,26 +221,20 @@ The key is the offset, the partition ("" for none), False for a disagreement abo
 the line."""
 
 
-def every_partition(name: str) -> bool:
-    """True: accepts every partition, for ``Watch.tracks``."""
-    return True
-
-
 @dataclass(frozen=True)
 class Watch:
     """Callbacks while a log is followed.
 
-    - ``tracks`` selects partitions by name for the next two callbacks.
-    - ``on_change``: gets each change of a selected partition.
-    - ``on_setting_in_force``: gets the name of a selected partition, and a setting that changed for it.
-    - ``on_setting``: gets the topic whose min ISR or unclean election is set (None: all topics), selected or not.
+    - ``on_change``: get each change of a topic's partition.
+    - ``on_setting``: get the name of a partition, and a setting that changed for it.
+    - ``on_record``: get each handled record that is no change of a partition: offset (-1 in a snapshot), time, type and
+      data.
     - ``histories``: records the changes of all partitions of topics.
     """
 
-    tracks: Callable[[str], bool] = lambda name: False
-    on_change: OnChange | None = None
-    on_setting: Callable[[str | None], None] | None = None
-    on_setting_in_force: Callable[[str, SettingInForce], None] | None = None
+    on_change: Sequence[OnChange] = ()
+    on_setting: Sequence[OnSetting] = ()
+    on_record: Sequence[OnRecord] = ()
     histories: Histories | None = None
 
 
@@ -368,7 +364,7 @@ class Reporter:
         """Report a new partition in this state to the watch."""
         if self._watch.histories is not None:
             self._watch.histories.begin(self._image, partition, offset, time, state, cause)
-        if self._watch.tracks(partition.name):
+        if self._watch.on_change:
             partition.state = state
             self._change(partition, offset, time, None, state, cause)
 
@@ -392,22 +388,21 @@ class Reporter:
         cause: str | None,
     ) -> None:
         """Report one change of a partition to the watch."""
-        if self._watch.on_change is None or partition.topic is None:
-            return
+        assert partition.topic is not None
         min_isr, unclean = None, None
         if after is not None:
             min_isr, unclean = self._image.effective(partition, len(after.replicas))
         name, number = partition.topic.name, partition.number
-        self._watch.on_change(
-            PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean)
-        )
+        change = PartitionChange(offset, time, name, number, before, after, cause, min_isr, unclean)
+        for listener in self._watch.on_change:
+            listener(change)
 
     def setting(self, partition: Partition, setting: SettingInForce) -> None:
         """Report to the watch that a setting changed for a partition."""
         if self._watch.histories is not None:
             self._watch.histories.setting(partition, setting)
-        if partition.state is not None and self._watch.on_setting_in_force is not None:
-            self._watch.on_setting_in_force(partition.name, setting)
+        for listener in self._watch.on_setting:
+            listener(partition.name, setting)
 
     def conditions(self, partition: Partition, belief: BeliefState, time: int) -> None:
         """Note when a partition comes under min ISR or loses its leader. When this ends, count its duration."""

@@ -19,15 +19,7 @@ from highwater.traces.kafka.values import CHANGE, kind
 from highwater.traces.metadata import replay
 from highwater.traces.metadata.follow import MetadataFollower
 from highwater.traces.metadata.replay import Reading, rarely_collected
-from highwater.traces.metadata.reporting import (
-    NOBODY,
-    Doubts,
-    Line,
-    OnChange,
-    Watch,
-    disagreement,
-    every_partition,
-)
+from highwater.traces.metadata.reporting import NOBODY, Doubts, Line, OnChange, Watch, disagreement
 from highwater.traces.metadata.sharing import (
     Elsewhere,
     Share,
@@ -86,7 +78,7 @@ class ShareFollower(MetadataFollower):
         on_line: OnLine | None = None,
     ) -> None:
         report = Report(str(log.path), log.kind, profile or "")
-        watch = NOBODY if on_change is None else Watch(every_partition, on_change)
+        watch = NOBODY if on_change is None else Watch([on_change])
         super().__init__(report, profile, switched, watch, share)
         self._log, self._own, self._on_line = log, share, on_line
         self.found = ShareResult(share, report)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from highwater.traces.kafka.schemas import METADATA
+from highwater.traces.kafka.schemas import Field as RecordField
 from highwater.traces.reading import (
     INT32,
     INT64,
@@ -254,45 +256,20 @@ def read_stale_entries(line: Fields) -> list[tuple[int, str, int]]:
 
 
 _RESULT: Form = {"topic": Fields.text, "partition": Fields.number, "error": Fields.text}
-_IDS = ("isr", "replicas", "addingReplicas", "removingReplicas", "eligibleLeaderReplicas", "lastKnownElr")
-_RECORDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "PARTITION_CHANGE_RECORD": (
-        ("partitionId", "topicId"), (*_IDS, "leader", "leaderRecoveryState", "directories")
-    ),
-    "PARTITION_RECORD": (
-        ("partitionId", "topicId", "replicas", "isr", "removingReplicas", "addingReplicas", "leader", "leaderEpoch",
-         "partitionEpoch", "directories"), ()
-    ),
-    "REGISTER_BROKER_RECORD": (
-        ("brokerId", "isMigratingZkBroker", "incarnationId", "brokerEpoch", "endPoints", "features", "rack", "fenced",
-         "inControlledShutdown", "logDirs"), ()
-    ),
-    "BROKER_REGISTRATION_CHANGE_RECORD": (("brokerId", "brokerEpoch"), ("fenced", "inControlledShutdown", "logDirs")),
-    "UNREGISTER_BROKER_RECORD": (("brokerId", "brokerEpoch"), ()),
-    "CLEAR_ELR_RECORD": (("topicName",), ()),
-    "FEATURE_LEVEL_RECORD": (("name", "featureLevel"), ()),
-    "BEGIN_TRANSACTION_RECORD": ((), ("name",)),
-    "END_TRANSACTION_RECORD": ((), ()),
-    "CONFIG_RECORD": (("resourceType", "resourceName", "name", "value"), ()),
-    "TOPIC_RECORD": (("name", "topicId"), ()),
-}  # fmt: skip
-_NUMBERS = (
-    "partitionId", "leader", "leaderEpoch", "partitionEpoch", "leaderRecoveryState", "brokerId", "brokerEpoch",
-    "resourceType", "featureLevel",
-)  # fmt: skip
-_FLAGS = ("fenced", "inControlledShutdown")
-_DATA: Form = {
-    **dict.fromkeys(_IDS, numbers(-1)),
-    "isr": _ISR,
-    **dict.fromkeys(_NUMBERS, _LONG),
-    **dict.fromkeys(_FLAGS, Fields.flag),
-    "value": Fields.text_or_null,
-}
-"""The readers of the record fields that are not texts. ``_DATA_OF`` has readers for single record types."""
-_DATA_OF: dict[str, Form] = {
-    "BROKER_REGISTRATION_CHANGE_RECORD": dict.fromkeys(_FLAGS, whole(-1, 1)),
-    "BEGIN_TRANSACTION_RECORD": {"name": Fields.text_or_null},
-}
+_SCHEMAS = {schema.name: schema for schema in METADATA}
+
+
+def _reader(field: RecordField) -> Callable[[Fields, str], Any]:
+    """The reader of a record's field."""
+    if field.name == "isr":
+        return _ISR
+    if field.type == "bool":
+        return Fields.flag
+    if field.type in ("string", "uuid"):
+        return Fields.text_or_null if field.nullable else Fields.text
+    if not isinstance(field.type, str):
+        return numbers(-1)
+    return _LONG if field.defined is None else whole(field.defined[0], field.defined[-1])
 
 
 def read_record(place: Place, value: Any) -> Record:
@@ -301,11 +278,11 @@ def read_record(place: Place, value: Any) -> Record:
     Raises TraceError if the record is invalid.
     """
     f = Fields(place, value, ("type", "version", "data"))
-    kind, raw = f.choice("type", tuple(_RECORDS)), f.raw("data")
-    data, readers = Fields(place.at("data"), raw, *_RECORDS[kind]), {**_DATA, **_DATA_OF.get(kind, {})}
+    kind, version, raw = f.choice("type", tuple(_SCHEMAS)), f.number("version", 0, INT32), f.raw("data")
+    known = {field.name: field for field in _SCHEMAS[kind].fields if field.since <= version}
+    data = Fields(place.at("data"), raw, [n for n, field in known.items() if field.tag is None], tuple(known))
     compared = (name for name in raw if f"records[].data.{name}" not in OUTSIDE)
-    fields = {name: readers.get(name, Fields.text)(data, name) for name in compared}
-    return kind, f.number("version", 0, INT32), fields
+    return kind, version, {name: _reader(known[name])(data, name) for name in compared}
 
 
 def _removed(f: Fields, name: str) -> dict[str, Any] | None:

@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 
-from highwater.traces.reading import printable
-
 LIMIT = 100
 """A report lists at most this many nonconforming lines, and as many findings of each property; it counts the rest."""
 DOUBTS = (
@@ -93,20 +91,6 @@ class Unexplained(Reported):
     def from_json(cls, data: Mapping[str, Any]) -> Unexplained:
         """Read an unexplained line from its JSON data."""
         return cls(**{**data, "candidates": tuple(Candidate.from_json(c) for c in data["candidates"])})
-
-    def lines(self) -> list[str]:
-        """This entry as lines of text."""
-        where = ", ".join(f"{name} {value}" for name, value in self.position.items())
-        found = [f"{where}: " + (f"{self.partition}: " if self.partition else "") + "not explained"]
-        for candidate in self.candidates:
-            parameters = ", ".join(f"{k}={printable(v, 80)}" for k, v in candidate.parameters.items())
-            found.append(f"  {candidate.action}({parameters})")
-            found += [f"    refused by: {name}" for name in candidate.refused_by]
-            found += [
-                f"    {printable(path)}: the model says {printable(model)}, recorded is {printable(recorded)}"
-                for path, (model, recorded) in candidate.differences.items()
-            ]
-        return found
 
 
 @dataclass(frozen=True)

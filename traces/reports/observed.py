@@ -36,6 +36,11 @@ class PartitionState:
         """True if the partition has a leader, and all replicas are in the ISR."""
         return self.leader is not None and set(self.replicas) <= set(self.isr)
 
+    @property
+    def is_recovering(self) -> bool:
+        """True if the leader was elected uncleanly, and has not reported recovery yet."""
+        return self.leader_recovery_state != "RECOVERED"
+
     @classmethod
     def of(cls, partition: Json) -> Self:
         """Convert a partition of the model to the metadata log's form."""
@@ -92,6 +97,12 @@ class PartitionChange:
     def name(self) -> str:
         """The partition's name, as Kafka writes it: topic, dash, number."""
         return f"{self.topic}-{self.partition}"
+
+    @property
+    def state(self) -> PartitionState:
+        """The partition after a change that is no deletion."""
+        assert self.after is not None
+        return self.after
 
     def to_json(self) -> Json:
         """The change as plain data for JSON, without the partition's name and ``before``."""
@@ -393,10 +404,7 @@ class ShownMessage:
 
     def row(self, files: dict[str, int]) -> list[object]:
         """The message as a row of the page's data; ``files`` has a number for each path."""
-        told = self.told
-        answer = None if told is None else [
-            told.error, told.hwm, told.size, told.diverging, told.offset, told.isr, told.partition_epoch
-        ]  # fmt: skip
+        answer = None if self.told is None else list(self.told)
         return [
             round(self.arrived, 1), round(max(0.0, self.answered - self.arrived), 1), self.sender, self.receiver,
             self.kind, list(self.asked), answer, files.setdefault(self.file, len(files)), self.line, self.number,

@@ -587,20 +587,15 @@ def _unexplained(report: Report) -> Iterator[_Line]:
     """The lines about the first record that does not conform, and the number of the others."""
     if not report.unexplained:
         return
-    first = report.unexplained[0]
-    many = report.unexplained_count > 1
-    of = f"first of {report.unexplained_count:,} that do not conform" if many else "does not conform"
+    first, number = report.unexplained[0], report.unexplained_count
+    of = f"first of {number:,} that do not conform" if number > 1 else "does not conform"
     place = [_position(first.position), utc(first.time)]
     place += [printable(first.partition)] if first.partition is not None else []
     yield _Line(of, kind="head")
     yield _Line(", ".join(place), 2, "bad")
     yield from _details(first)
-    if report.unexplained_count > 1:
-        yield _Line(
-            f"and {report.unexplained_count - 1:,} more that do not conform; {_more(report.unexplained_count)}",
-            2,
-            "quiet",
-        )
+    if number > 1:
+        yield _Line(f"and {number - 1:,} more that do not conform; {_more(number)}", 2, "quiet")
 
 
 def _details(line: Unexplained) -> Iterator[_Line]:
@@ -611,6 +606,17 @@ def _details(line: Unexplained) -> Iterator[_Line]:
             f"{printable(path)}: {printable(_value(value), _STATE_WIDTH)}" for path, value in before[:_STATES]
         ]
         yield from (_Line(text, 4) for text in _few(told, _STATES, "more states", len(before)))
+    yield from _nearest(line)
+
+
+def nonconforming(line: Unexplained) -> str:
+    """A line that does not conform, as text: its place, and the nearest steps with what rules them out."""
+    of = f"{printable(line.partition)}: " if line.partition is not None else ""
+    head = _Line(f"{_position(line.position)}: {of}does not conform")
+    return "\n".join(" " * part.indent + part.text for part in (head, *_nearest(line)))
+
+
+def _nearest(line: Unexplained) -> Iterator[_Line]:
     if not line.candidates:
         yield _Line("no action of the model comes close", 2)
     for candidate in line.candidates[:_CANDIDATES]:

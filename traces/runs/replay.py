@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from highwater.model.language.types import Type
 from highwater.model.rulebook import RULEBOOK
 from highwater.traces.reading import Place, TraceError, printable
 from highwater.traces.reports.findings import LIMIT, Candidate, Finding, Unexplained
-from highwater.traces.reports.report import Report
+from highwater.traces.reports.report import Report, nonconforming
 from highwater.traces.runs.format import Expected, LineReader, RunTrace, StepLine, TraceMeta, read_run
 
 # --- states by line --------------------------------------------------------------------------------------
@@ -32,22 +33,36 @@ OF_THE_TYPES = "of the state's types"
 """The name of the bound if a step leaves the types of the state without reaching a named bound."""
 Reached = tuple[Scalars, Scalars]
 """A pair: values at the previous line that this line declares unchanged, and a state before this line's own step."""
+Origin = tuple[Reached, int] | None
+"""The state before a step and the number of the step's instance; None for a state before the first step."""
 
 
 @dataclass
 class Advance:
     """The states before and after a line.
 
-    - ``states``: the states that fit the line; empty if no step explains the line.
+    - ``states``: the states that fit the line, with an origin each; empty if no step explains the line.
     - ``steps``: the possible pairs of states before and after the line's own step, if the model has step properties.
-    - ``before``: the possible states before the line's own step.
+    - ``before``: the possible states before the line's own step, with an origin each.
     - ``cut``: the names of the bounds at which steps were pruned.
     """
 
-    states: list[Scalars] = field(default_factory=list)
+    states: dict[Scalars, Origin] = field(default_factory=dict)
     steps: list[tuple[Scalars, Scalars]] = field(default_factory=list)
-    before: list[Reached] = field(default_factory=list)
+    before: dict[Reached, Origin] = field(default_factory=dict)
     cut: set[str] = field(default_factory=set)
+
+    def path(self, state: Scalars) -> tuple[Scalars, list[int]]:
+        """A state that fits the previous line, and the instance numbers of a path from it to one of ``states``.
+
+        The path's last step is the line's own.
+        """
+        numbers, start, origin = [], state, self.states[state]
+        while origin is not None:
+            (_, start), number = origin
+            numbers.append(number)
+            origin = self.before[origin[0]]
+        return start, numbers[::-1]
 
 
 def steps_of(
@@ -92,17 +107,16 @@ class Carrier:
         """
         found = Advance()
         found.before = self._after_hidden(states, expected, found.cut)
-        after: dict[Scalars, None] = {}
         steps: dict[tuple[Scalars, Scalars], None] = {}
         for basis, state in found.before:
-            for later in self._steps(state, expected.numbers, found.cut):
-                if (later not in after or self.pairs) and expected.fits(basis, later):
-                    after[later] = None
-                    self._check(len(after), expected.line.place)
+            for number, later in steps_of(self.interpreter, state, expected.numbers, found.cut):
+                if (later not in found.states or self.pairs) and expected.fits(basis, later):
+                    found.states.setdefault(later, ((basis, state), number))
+                    self._check(len(found.states), expected.line.place)
                     if self.pairs:
                         steps[state, later] = None
                         self._check(len(steps), expected.line.place)
-        found.states, found.steps = list(after), list(steps)
+        found.steps = list(steps)
         return found
 
     def passed(self, states: Iterable[Scalars], expected: Expected) -> list[Scalars]:
@@ -112,41 +126,42 @@ class Carrier:
         @cache
         def leads(reached: Reached, hidden: int) -> bool:
             basis, state = reached
-            if any(expected.fits(basis, later) for later in self._steps(state, expected.numbers, cut)):
+            own = steps_of(self.interpreter, state, expected.numbers, cut)
+            if any(expected.fits(basis, later) for _, later in own):
                 return True
-            return hidden > 0 and any(leads(later, hidden - 1) for later in self._unseen(reached, cut))
+            return hidden > 0 and any(leads(later, hidden - 1) for _, later in self._unseen(reached, cut))
 
         found: dict[Reached, None] = {}
         level = [(expected.basis(state), state) for state in states]
         for hidden in range(self.hidden_steps, -1, -1):
             level = [reached for reached in level if reached not in found and leads(reached, hidden)]
             found |= dict.fromkeys(level)
-            level = [later for reached in level for later in self._unseen(reached, cut)] if hidden else []
+            level = [later for reached in level for _, later in self._unseen(reached, cut)] if hidden else []
         return list(dict.fromkeys(state for _, state in found))
 
-    def _unseen(self, reached: Reached, cut: set[str]) -> Iterator[Reached]:
+    def _unseen(self, reached: Reached, cut: set[str]) -> Iterator[tuple[int, Reached]]:
         basis, state = reached
-        return ((basis, after) for after in self._steps(state, self.all_numbers, cut))
+        found = steps_of(self.interpreter, state, self.all_numbers, cut)
+        return ((number, (basis, after)) for number, after in found)
 
-    def _after_hidden(self, states: Iterable[Scalars], expected: Expected, cut: set[str]) -> list[Reached]:
+    def _after_hidden(
+        self, states: Iterable[Scalars], expected: Expected, cut: set[str]
+    ) -> dict[Reached, Origin]:
         """The states after 0 to ``hidden_steps`` unobserved steps, those after fewer steps first."""
-        reached: dict[Reached, None] = dict.fromkeys((expected.basis(state), state) for state in states)
+        reached: dict[Reached, Origin] = dict.fromkeys((expected.basis(state), state) for state in states)
         level = list(reached)
         for _ in range(self.hidden_steps):
             later: list[Reached] = []
             for one in level:
-                for after in self._unseen(one, cut):
+                for number, after in self._unseen(one, cut):
                     if after not in reached:
-                        reached[after] = None
+                        reached[after] = one, number
                         later.append(after)
                 self._check(len(reached), expected.line.place)
             level = later
             if not level:
                 break
-        return list(reached)
-
-    def _steps(self, state: Scalars, numbers: tuple[int, ...], cut: set[str]) -> Iterator[Scalars]:
-        return (after for _, after in steps_of(self.interpreter, state, numbers, cut))
+        return reached
 
     def _check(self, count: int, place: Place) -> None:
         if count > self.limit:
@@ -238,14 +253,14 @@ KEPT_STATES = 100_000
 class Taken:
     """A replayed line, and the states that fit the line (``after``).
 
-    ``expected`` is None for the start. ``unexplained`` is empty if a step explains the line; otherwise it is the
-    reason why none does. In that case ``after`` has only the recorded state, or nothing if the line does not give the
-    whole state.
+    ``paths`` has, for each of these states, ``Advance.path``; it is empty for the start. ``unexplained`` is empty if a
+    step explains the line; otherwise it is the reason why none does. In that case ``after`` has only the recorded
+    state, or nothing if the line does not give the whole state.
     """
 
     line: int
-    expected: Expected | None
     after: Sequence[Scalars]
+    paths: Mapping[Scalars, tuple[Scalars, list[int]]] = field(default_factory=dict)
     unexplained: str = ""
 
 
@@ -269,7 +284,6 @@ class RunHistory:
 
     def __init__(self) -> None:
         self.interpreter: Interpreter | None = None
-        self.hidden_steps = 0
         self.lines: deque[Taken] = deque()
         self.left_out = 0
         self._states = 0
@@ -300,13 +314,13 @@ class RunHistory:
         state = last.after[0] if last.after else None
         for i in range(len(self.lines) - 1, 0, -1):
             taken, before = self.lines[i], self.lines[i - 1].after
-            if taken.unexplained or taken.expected is None:
+            if taken.unexplained:
                 assert before or state is not None
                 found.append(Told(taken.line, None, state or before[0], True, taken.unexplained))
                 state = before[0] if before else state
                 continue
             assert state is not None
-            state, numbers = self._back(before, taken.expected, state)
+            state, numbers = taken.paths[state]
             found += reversed(list(self._forward(taken.line, state, numbers)))
         assert state is not None
         found.append(Told(self.lines[0].line, None, state, True, self.lines[0].unexplained))
@@ -319,48 +333,6 @@ class RunHistory:
             assert after is not None
             state = after
             yield Told(line, self.model.instances[number], state, observed=i == len(numbers))
-
-    def _back(
-        self, before: Sequence[Scalars], expected: Expected, after: Scalars
-    ) -> tuple[Scalars, list[int]]:
-        """A state before a line, and the instance numbers of a path from this state to ``after``.
-
-        The path's last step is the line's own. The search visits only states that the replay visited, too.
-        """
-        every = tuple(range(len(self.model.instances)))
-        level = [(expected.basis(state), state) for state in before]
-        came: dict[Reached, tuple[Reached, int] | None] = dict.fromkeys(level)
-        for hidden in range(self.hidden_steps + 1):
-            for reached in level:
-                for number, later in self._steps(reached[1], expected.numbers):
-                    if later == after and expected.fits(reached[0], later):
-                        return _from_start(came, reached, number)
-            following: list[Reached] = []
-            for reached in level if hidden < self.hidden_steps else ():
-                for number, later in self._steps(reached[1], every):
-                    if (reached[0], later) not in came:
-                        came[reached[0], later] = reached, number
-                        following.append((reached[0], later))
-            level = following
-        raise AssertionError("no state before the line leads to the one after it")
-
-    def _steps(self, state: Scalars, numbers: tuple[int, ...]) -> Iterator[tuple[int, Scalars]]:
-        assert self.interpreter is not None
-        return steps_of(self.interpreter, state, numbers, set())
-
-
-def _from_start(
-    came: Mapping[Reached, tuple[Reached, int] | None], reached: Reached, last: int
-) -> tuple[Scalars, list[int]]:
-    """Trace the path to ``reached`` back to its start. Returns the state at the start, and the path's instance numbers.
-
-    The number ``last`` of the step after ``reached`` is appended.
-    """
-    numbers = [last]
-    while (step := came[reached]) is not None:
-        reached, number = step
-        numbers.append(number)
-    return reached[1], numbers[::-1]
 
 
 # --- protocols -------------------------------------------------------------------------------------------
@@ -511,9 +483,9 @@ class _Run:
         limit: int,
         history: RunHistory | None,
     ) -> None:
-        self.history = history or RunHistory()
-        self.history.interpreter, self.history.hidden_steps = interpreter, trace.meta.hidden_steps
-        self.keeps = history is not None
+        self.history = history
+        if history is not None:
+            history.interpreter = interpreter
         self.meta, self.model, self.report = trace.meta, interpreter.model, report
         self.reader = LineReader(interpreter.model, trace.meta)
         self.carrier = Carrier(interpreter, trace.meta.hidden_steps, limit)
@@ -538,34 +510,37 @@ class _Run:
         else:
             if not self.begun:
                 self._look(self.states, line, step=0)
-                self._keep(Taken(line.place.line, None, self.states))
+                self._keep(line, self.states)
             advance = self.carrier.advance(self.states, expected)
         self.begun = True
         if advance.states:
-            self.states = advance.states
+            self.states = list(advance.states)
             self._look_at_step(advance, line)
-            self._keep(Taken(line.place.line, None if line.step == 0 else expected, self.states))
+            self._keep(line, self.states, advance)
         else:
             self._unexplained(expected, advance)
-            said = self.report.unexplained[-1].lines() if self.report.unexplained_count <= LIMIT else []
-            after = [] if self.ended else self.states
-            self._keep(Taken(line.place.line, expected, after, "\n".join(said) or "nothing explains it"))
+            stored = self.report.unexplained_count <= LIMIT
+            said = nonconforming(self.report.unexplained[-1]) if stored else "nothing explains it"
+            self._keep(line, [] if self.ended else self.states, unexplained=said)
         if not self.ended:
             figures = self.report.figures
             figures["most_states"] = max(figures.get("most_states", 0), len(self.states))
             self._look(self.states, line, line.step)
 
-    def _keep(self, taken: Taken) -> None:
-        if self.keeps:
-            self.history.add(taken)
+    def _keep(
+        self, line: StepLine, after: list[Scalars], advance: Advance | None = None, unexplained: str = ""
+    ) -> None:
+        if self.history is not None:
+            paths = {} if advance is None else {state: advance.path(state) for state in after}
+            self.history.add(Taken(line.place.line, after, paths, unexplained))
 
     def _start(self, expected: Expected) -> Advance:
         """The states that fit line 0."""
         if self.meta.start == "initial":
-            return Advance([state for state in self.states if expected.seen.fits(state)])
+            return Advance(dict.fromkeys(state for state in self.states if expected.seen.fits(state)))
         if expected.whole is None:
             raise expected.line.place.at("state").wrong("the start is given: the whole state is needed")
-        return Advance([expected.whole])
+        return Advance({expected.whole: None})
 
     def _unexplained(self, expected: Expected, advance: Advance) -> None:
         """Report a line that no step explains. If the line determines the whole state, continue from it, else end."""
@@ -576,7 +551,7 @@ class _Run:
         if line.step == 0:
             candidates = self.nearest.initial(expected)
         else:
-            candidates = self.nearest.candidates(advance.before[:COMPARED], expected)
+            candidates = self.nearest.candidates(islice(advance.before, COMPARED), expected)
         before = {
             "states_that_fit": len(self.states),
             "states": [self.model.decode(state) for state in self.states[:TOLD]],

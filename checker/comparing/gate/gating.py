@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from highwater.checker.base.problems import InputError, Status
 from highwater.checker.comparing.gate import comparison, sources
 from highwater.checker.comparing.gate.baseline import Baseline
-from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare, seek
+from highwater.checker.comparing.gate.comparison import GRAPH, EntryState, EntryVerdict, compare
 from highwater.checker.comparing.gate.entries import PROOF, SCENARIO, Facts, GateEntry, rules_on_nowhere
 from highwater.checker.comparing.gate.sources import Effect
 from highwater.checker.comparing.models import states as models
@@ -401,7 +401,6 @@ def _explain(
     if gate.interrupted:
         return
     try:
-        seek(gate.explained, [v.entry for v in gate.verdicts], gate.baseline, old)
         changes = sources.SourceChanges(old, gate.baseline.root, gate.verdicts)
         gate.texts = changes.judge(gate.equivalent, old_names)
     except InputError as wrong:

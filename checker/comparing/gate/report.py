@@ -178,8 +178,9 @@ def _comparison(found: differences.Comparison) -> dict[str, Any]:
     }
 
 
-def _run(found: differences.ToldRun | None) -> list[dict[str, str]]:
-    return [] if found is None else [vars(step) for step in found.steps]
+def _run(run: ShownRun | None) -> list[dict[str, str]]:
+    steps = () if run is None else differences.steps_of(run)
+    return [{"sentence": sentence, "changes": changes} for sentence, changes in steps]
 
 
 def new_runs(gate: Gate) -> Iterator[ShownRun]:
@@ -194,6 +195,6 @@ def new_runs(gate: Gate) -> Iterator[ShownRun]:
             run = of_example(model, violation, example)
             yield replace(run, title=f"{verdict.entry.name}: {run.title}")
     for comparison in gate.explained:
-        for told in (comparison.to_new, comparison.to_lost):
-            if told is not None and told.shown is not None:
-                yield replace(told.shown, title=f"{comparison.scenario}: {told.shown.title}")
+        for nearest in (comparison.to_new, comparison.to_lost):
+            if nearest is not None:
+                yield replace(nearest, title=f"{comparison.scenario}: {nearest.title}")

@@ -9,7 +9,7 @@ from typing import Any
 import z3
 
 from highwater.checker.comparing.models.revisions import RestoredModel
-from highwater.checker.engines.solver.difference import nearest_state
+from highwater.checker.engines.solver.difference import changes, nearest_state
 from highwater.checker.engines.solver.terms import Limits, Numbers, Translator, interrupts_held
 from highwater.checker.report.page.run import ShownRun
 from highwater.checker.scenarios.model_key import Fingerprints, by_action
@@ -18,27 +18,6 @@ from highwater.model.language.graph import Node
 from highwater.model.language.initial import Scalars
 from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Leaf
-
-
-@dataclass(frozen=True)
-class ToldStep:
-    """A step of a run as text: its sentence, and its changes."""
-
-    sentence: str
-    changes: str
-
-
-@dataclass(frozen=True)
-class ToldRun:
-    """A shortest run to a state that only one revision reaches. ``shown`` is the run for the HTML page."""
-
-    steps: tuple[ToldStep, ...]
-    shown: ShownRun | None = field(default=None, compare=False)
-
-    @property
-    def depth(self) -> int:
-        """The number of states in the run."""
-        return len(self.steps)
 
 
 @dataclass
@@ -67,8 +46,6 @@ class ActionChange:
     if a reached state shows a difference, or if no such state is known."""
     beyond: str = ""
     """"none" if the action does the same in every other state; the reason if the solver gave no answer; else ""."""
-    reached_by: str = ""
-    """The scenario that reaches the state of ``unreached``; "" if none is known."""
 
     @property
     def same_so_far(self) -> bool:
@@ -99,15 +76,15 @@ class Comparison:
     depth: int = 0
     new_states: int = 0
     lost_states: int = 0
-    to_new: ToldRun | None = None
-    to_lost: ToldRun | None = None
+    to_new: ShownRun | None = None
+    to_lost: ShownRun | None = None
 
     @property
     def equivalent(self) -> bool:
         """True if every changed expression provably has the same value as before in every state."""
         others = (*self.actions_gone, *self.actions_new, *self.properties, *self.fields)
         same_states = self.whole and not (self.new_states or self.lost_states)
-        same_steps = all(a.same_so_far and a.beyond == "none" and not a.reached_by for a in self.actions)
+        same_steps = all(a.same_so_far and a.beyond == "none" for a in self.actions)
         return self.same_graph or (same_states and same_steps and not others)
 
 
@@ -168,15 +145,13 @@ def _beyond_lines(change: ActionChange) -> Iterator[str]:
     """The lines about an action's differences in states that the scenario does not reach."""
     if change.beyond == "none":
         yield "  and in every other state within the types that has the invariants"
-    elif change.beyond and not change.reached_by:
+    elif change.beyond:
         yield f"  other states are unknown: {change.beyond}"
     if change.unreached:
-        reaches = f"{change.reached_by} reaches" if change.reached_by else "the scenario does not reach"
-        yield f"  but not in this state, which {reaches} (changes from the initial state):"
+        yield "  but not in this state, which the scenario does not reach (changes from the initial state):"
         yield from (f"    {line}" for line in change.unreached)
         yield from (f"    {example}" for example in change.examples)
-        if not change.reached_by:
-            yield "    it is unknown whether a scenario with larger bounds reaches it"
+        yield "    it is unknown whether a scenario with larger bounds reaches it"
 
 
 def _state_lines(found: Comparison) -> Iterator[str]:
@@ -184,16 +159,26 @@ def _state_lines(found: Comparison) -> Iterator[str]:
     if not found.new_states and not found.lost_states:
         yield f"both revisions reach the same {found.states:,} states{extent}"
         return
-    for count, word, told in (
+    for count, word, run in (
         (found.new_states, "now, not before", found.to_new),
         (found.lost_states, "before, not any more", found.to_lost),
     ):
-        if told is None:
+        if run is None:
             continue
-        yield f"{count:,} states are reached {word}{extent}; the nearest one at depth {told.depth}:"
-        width = max(len(s.sentence) for s in told.steps)
-        for number, step in enumerate(told.steps, 1):
-            yield f"  {number:3}  {step.sentence:{width}}  {step.changes}".rstrip()
+        yield f"{count:,} states are reached {word}{extent}; the nearest one at depth {len(run.steps)}:"
+        width = max(len(s.sentence) for s in run.steps)
+        for number, (sentence, changed) in enumerate(steps_of(run), 1):
+            yield f"  {number:3}  {sentence:{width}}  {changed}".rstrip()
+
+
+def steps_of(run: ShownRun) -> Iterator[tuple[str, str]]:
+    """The sentence of each step of a run and the step's changes, as texts."""
+    for step in run.steps:
+        if step.base is None:
+            yield step.sentence, ""
+        else:
+            changed = changes(step.model, run.steps[step.base].state, step.state)
+            yield step.sentence, "; ".join(changed) or "nothing changes"
 
 
 class Expressions:
@@ -334,11 +319,11 @@ def questions_of_both(
     return (
         graph.and_(after, graph.not_(before)),
         graph.and_(before, graph.not_(after)),
-        graph.FALSE if a is None or b is None else graph.and_(both, leads_elsewhere(a, b, inputs)),
+        graph.FALSE if a is None or b is None else graph.and_(both, _leads_elsewhere(a, b, inputs)),
     )
 
 
-def leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
+def _leads_elsewhere(a: Instance, b: Instance, inputs: Sequence[Node]) -> Node:
     """The condition that the steps of two instances from one state lead to different states."""
     return graph.any_(
         graph.not_(graph.eq(*(i.writes[leaf].node if leaf in i.writes else inputs[leaf] for i in (a, b))))

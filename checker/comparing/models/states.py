@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from highwater.checker.base import text
 from highwater.checker.comparing.models.differences import (
     ActionChange,
     Comparison,
     Expressions,
     Pairs,
-    ToldRun,
-    ToldStep,
     instances_of_both,
     questions_of_both,
     unreached,
@@ -27,6 +24,7 @@ from highwater.checker.comparing.models.differences import (
 from highwater.checker.comparing.models.revisions import Image, RestoredModel
 from highwater.checker.engines.native.initial import evaluated
 from highwater.checker.engines.native.state_graph import explore
+from highwater.checker.engines.solver.difference import changes, special, why_not
 from highwater.checker.engines.solver.terms import Stopped
 from highwater.checker.engines.state_graph import Explored
 from highwater.checker.report.page.run import ShownRun, taken
@@ -110,7 +108,7 @@ class States:
             change.beyond = "none"
             return
         state, pair, question = found
-        change.unreached = described(self.new, state)
+        change.unreached = special(self.new, state)
         change.examples.append(example((self.old, self.new), _WORDS[question], state, *pairs[pair]))
 
 
@@ -127,13 +125,6 @@ def answers(explored: Explored, new: Model, pairs: Pairs) -> Iterator[Answer]:
             yield _WORDS[number % len(_WORDS)], column, *some[number // len(_WORDS)]
 
 
-def described(model: Model, state: Scalars) -> list[str]:
-    """The fields in which a state differs from the first initial state, one line each."""
-    special = Interpreter(model).changes(model.first_initial, state)
-    type_ = model.protocol.state
-    return [f"{path}  {text.say(text.at(type_, path), value)}" for path, (_, value) in special.items()]
-
-
 def example(
     models: tuple[Model, Model], word: str, state: Scalars, a: Instance | None, b: Instance | None
 ) -> str:
@@ -141,19 +132,19 @@ def example(
 
     ``word`` is the kind of difference, one of ``_WORDS``.
     """
-    sentence, (old, new) = _sentence(b or a), models
+    step = b or a
+    assert step is not None
+    sentence, (old, new) = step.sentence, models
     if word == "otherwise":
         assert a is not None
         assert b is not None
         after = [_outcome(model, i, state) for model, i in ((old, a), (new, b))]
-        said = [x if isinstance(x, str) else _changes(new, state, x) for x in after]
+        said = [
+            x if isinstance(x, str) else "; ".join(changes(new, state, x)) or "nothing changes" for x in after
+        ]
         return f"{sentence}: {said[0]}; now: {said[1]}"
     model, refused, other = (old, a, "before") if word == "gained" else (new, b, "now")
-    if refused is None:
-        return f"{sentence}: {other} there is no such step with these parameters"
-    names = Interpreter(model).refusals(state, refused)
-    why = " and ".join(f"“{n}”" for n in names) if names else "a bound"
-    return f"{sentence}: {other} refused by {why}"
+    return f"{sentence}: {other} {why_not(model, refused, state)}"
 
 
 def _keys(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -174,32 +165,14 @@ def _levels(explored: Explored) -> int:
     return int(np.searchsorted(explored.level_starts, explored.expanded, side="right"))
 
 
-def _run(explored: Explored, state: int, drawn: Model, title: str) -> ToldRun:
+def _run(explored: Explored, state: int, drawn: Model, title: str) -> ShownRun:
     """A shortest run to state number ``state``, replayed by the interpreter.
 
     The HTML page draws the run as ``drawn.protocol`` defines it, because a restored model has no drawing.
     """
-    model, interpreter = explored.model, Interpreter(explored.model)
     first, path = explored.path(state)
-    scalars = explored.scalars(first)
-    steps = [ToldStep("initial state", "")]
-    for number in path:
-        after = interpreter.step(scalars, number).state
-        assert after is not None
-        steps.append(ToldStep(_sentence(model.instances[number]), _changes(model, scalars, after)))
-        scalars = after
-    shown = ShownRun(
-        title,
-        "one revision only",
-        tuple(taken(model, explored.scalars(first), path)),
-        protocol=drawn.protocol,
-    )
-    return ToldRun(tuple(steps), shown)
-
-
-def _sentence(instance: Instance | None) -> str:
-    assert instance is not None
-    return instance.sentence if instance.action.says else str(instance)
+    steps = tuple(taken(explored.model, explored.scalars(first), path))
+    return ShownRun(title, "one revision only", steps, protocol=drawn.protocol)
 
 
 def _outcome(model: Model, instance: Instance, state: Scalars) -> Scalars | str:
@@ -209,16 +182,6 @@ def _outcome(model: Model, instance: Instance, state: Scalars) -> Scalars | str:
         return f"pruned at {step.cut}" if step.state is None else step.state
     except BoundError as wrong:
         return str(wrong)
-
-
-def _changes(model: Model, before: Scalars, after: Scalars) -> str:
-    changes = Interpreter(model).changes(before, after)
-    type_ = model.protocol.state
-    told = [
-        f"{path} {text.say(text.at(type_, path), a)} → {text.say(text.at(type_, path), b)}"
-        for path, (a, b) in changes.items()
-    ]
-    return "; ".join(told) or "nothing changes"
 
 
 LIMIT_STATES = 2_000_000

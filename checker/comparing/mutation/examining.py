@@ -7,21 +7,15 @@ detects a mutant, its counts (those of ``highwater gate``) are compared with the
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated
 
-import msgspec
-from msgspec import Meta, Struct, field, structs
+from msgspec import Meta, Struct, structs
 
-from highwater.checker.base import files
-from highwater.checker.base.files import write_text
 from highwater.checker.base.problems import InputError
 from highwater.checker.comparing.mutation.kernels import (
     MutantKernels,
@@ -31,7 +25,7 @@ from highwater.checker.comparing.mutation.kernels import (
     mutant_graph,
 )
 from highwater.checker.engines.state_graph import Layout
-from highwater.checker.scenarios.model_key import Fingerprints
+from highwater.checker.scenarios.model_key import Fingerprints, engine_key
 from highwater.checker.scenarios.request import Request
 from highwater.checker.scenarios.search import DEADLOCK, EngineError, SearchOptions, SearchResult
 from highwater.model.language.interpreter import BoundError
@@ -115,12 +109,13 @@ class Examination:
         )
 
     @cached_property
-    def digest(self) -> str:
-        """A digest of everything that a result depends on: kernels, properties, and expected violations."""
+    def digest(self) -> bytes:
+        """A digest of all that a result depends on: code, kernels, properties, and expected violations."""
         prints = Fingerprints()
         live = [prints.liveness(self.model, p) for p in self.model.liveness]
         checked = (self.request.properties, sorted(self.request.expected), live)
-        return hashlib.sha256(f"{self.text}{checked}".encode()).hexdigest()
+        code = engine_key("checker/comparing/mutation")
+        return hashlib.sha256(f"{code}{self.text}{checked}".encode()).digest()
 
     @property
     def text(self) -> str:
@@ -279,36 +274,14 @@ def _go_on(result: SearchResult) -> None:
         raise KeyboardInterrupt
 
 
-_FORMAT: Final = "highwater mutants 2"
-
-
-class ScenarioResults(Struct, forbid_unknown_fields=True):
-    """The results of one part of a scenario (safety or liveness), by the mutants' numbers in its model."""
-
-    digest: str
-    results: dict[int, MutantResult] = field(default_factory=dict)
-
-
-Parts = dict[tuple[str, str], ScenarioResults]
-"""Results by scenario and part."""
-
-
-class _Content(Struct, forbid_unknown_fields=True):
-    """The content of the file of ``--keep`` as JSON; ``sha256`` is the digest of ``scenarios``."""
-
-    format: Literal["highwater mutants 2"]
-    sha256: str
-    scenarios: dict[str, dict[str, ScenarioResults]]
-
-
 @dataclass
 class Record:
     """A mutant, the actions that it changes, and its results by (position of the part, name of the scenario)."""
 
     mutant: Mutant
     protocol: str
-    actions: set[str] = dataclasses.field(default_factory=set)
-    results: dict[tuple[int, str], MutantResult] = dataclasses.field(default_factory=dict)
+    actions: set[str] = field(default_factory=set)
+    results: dict[tuple[int, str], MutantResult] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -329,36 +302,3 @@ class Record:
         """The scenarios whose verdict is the mutant's verdict, with their results, in order."""
         ordered = sorted(self.results.items())
         return [(scenario, r) for (_, scenario), r in ordered if r.kind == self.verdict]
-
-
-def read(path: Path) -> Parts:
-    """Read a file of ``--keep``; empty if it does not exist. Raises InputError if it is damaged or not such a file."""
-    try:
-        content = files.read_json(path)
-    except FileNotFoundError:
-        return {}
-    except InputError as wrong:
-        reason = str(wrong).removeprefix(f"{path}: ")
-        raise InputError(f"{path}: not what highwater mutate keeps: {reason}") from None
-    try:
-        found = msgspec.convert(content, _Content, str_keys=True)
-        if found.sha256 != _digest(content["scenarios"]):
-            raise ValueError("it is damaged")
-    except (AttributeError, TypeError, ValueError) as wrong:
-        raise InputError(f"{path}: not what highwater mutate keeps: {wrong}") from None
-    return {(scenario, name): part for scenario, of in found.scenarios.items() for name, part in of.items()}
-
-
-def write(path: Path, parts: Parts) -> None:
-    """Write a file of ``--keep`` in one step. Raises InputError if the file cannot be written."""
-    scenarios: dict[str, dict[str, ScenarioResults]] = {}
-    for (scenario, name), part in sorted(parts.items()):
-        ordered = ScenarioResults(part.digest, dict(sorted(part.results.items())))
-        scenarios.setdefault(scenario, {})[name] = ordered
-    plain = msgspec.to_builtins(scenarios, str_keys=True)
-    text = json.dumps({"format": _FORMAT, "sha256": _digest(plain), "scenarios": plain}, indent=1)
-    write_text("--keep", path, text + "\n")
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

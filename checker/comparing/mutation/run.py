@@ -10,18 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from highwater.checker.base.problems import InputError
 from highwater.checker.base.processes import Pool, Say
-from highwater.checker.comparing.mutation import examining
-from highwater.checker.comparing.mutation.examining import (
-    KILLED,
-    Examination,
-    MutantResult,
-    Record,
-    ScenarioResults,
-)
+from highwater.checker.comparing.mutation.examining import KILLED, Examination, MutantResult, Record
+from highwater.checker.engines import cache
 from highwater.checker.engines.native.levels import search
 from highwater.checker.scenarios import scenario_files
 from highwater.checker.scenarios.request import Overrides, Request
@@ -36,21 +29,19 @@ SIZE, SAFETY, LIVENESS = "size", "safety", "liveness"
 
 @dataclass(frozen=True)
 class Task:
-    """One part of a scenario to compare: its known results, and the mutants that are already ``killed``.
+    """One part of a scenario to compare, without the mutants that are already ``killed``.
 
-    ``digest`` is the digest for which the known results are valid; ``states`` is the protocol's number of states, if
-    known.
+    ``states`` is the protocol's number of states, if known. With ``reuse``, cached results are not computed again.
     """
 
     scenario: str
     part: str
     limit_states: int | None
     only: tuple[str, ...] = ()
-    digest: str | None = None
-    known: dict[int, MutantResult] = field(default_factory=dict)
     killed: frozenset[Mutant] = frozenset()
     memory_bytes: int | None = None
     states: int | None = None
+    reuse: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,6 @@ class TaskResult:
 
     mutants: dict[int, Mutant] | None = None
     actions: dict[int, frozenset[str]] | None = None
-    digest: str | None = None
     results: dict[int, MutantResult] | None = None
     states: int | None = None
     note: str | None = None
@@ -88,11 +78,22 @@ def perform(task: Task, send: Callable[[TaskResult], None]) -> None:
     send(TaskResult(states=states, note=note, left_out=left_out, done=True, seconds=seconds))
 
 
+@dataclass
+class PartResults:
+    """The cached results of one part of a scenario, by the mutants' numbers in its model."""
+
+    results: dict[int, MutantResult] = field(default_factory=dict)
+
+
+_KEEP_EVERY = 5.0
+"""The seconds between two writes of the results so far. An interruption ends the process without another write."""
+
+
 def _compare(examination: Examination, task: Task, send: Callable[[TaskResult], None]) -> str | None:
-    digest = f"{examination.digest} {task.limit_states} {task.memory_bytes}"
-    actions = examination.model.actions_of
-    send(TaskResult(examination.mutants, actions, digest))
-    known = task.known if task.digest == digest else {}
+    key = examination.digest, task.part, task.limit_states, task.memory_bytes
+    kept = (cache.found(PartResults, *key) if task.reuse else None) or PartResults()
+    actions, known = examination.model.actions_of, kept.results
+    send(TaskResult(examination.mutants, actions))
     numbers = [
         number
         for number, mutant in examination.mutants.items()
@@ -101,8 +102,21 @@ def _compare(examination: Examination, task: Task, send: Callable[[TaskResult], 
     send(TaskResult(results={n: known[n] for n in numbers if n in known}))
     if not (left := [n for n in numbers if n not in known]):
         return None
+    saved = time.monotonic()
+
+    def report(number: int, found: MutantResult) -> None:
+        nonlocal saved
+        send(TaskResult(results={number: found}))
+        known[number] = found
+        if time.monotonic() - saved > _KEEP_EVERY:
+            cache.keep(kept, *key)
+            saved = time.monotonic()
+
     compare = examination.liveness if task.part == LIVENESS else examination.safety
-    return compare(left, lambda number, found: send(TaskResult(results={number: found})), task.limit_states)
+    try:
+        return compare(left, report, task.limit_states)
+    finally:
+        cache.keep(kept, *key)
 
 
 def _states(request: Request, task: Task) -> int | None:
@@ -174,7 +188,6 @@ def _here(jobs: Iterator[tuple[int, Task]]) -> Iterator[tuple[int, TaskResult]]:
                 yield number, message
 
 
-_KEEP_EVERY = 5.0
 Progress = Callable[[str, str], None]
 
 
@@ -207,14 +220,12 @@ class MutationRun:
         liveness: bool = True,
         processes: int = 1,
         memory_bytes: int | None = None,
-        keep: Path | None = None,
+        reuse: bool = False,
         progress: Progress = lambda done, under_way: None,
     ) -> None:
         self._chosen, self._only, self._limit = list(chosen), tuple(only), limit_states
         self._liveness, self._processes, self._memory = liveness, processes, memory_bytes
-        self._keep, self._progress = keep, progress
-        self._kept = {} if keep is None else examining.read(keep)
-        self._saved = time.monotonic()
+        self._reuse, self._progress = reuse, progress
         self._found = Findings()
         self._parts: list[tuple[str, str]] = []
         self._numbers: dict[int, dict[int, Mutant]] = {}
@@ -239,7 +250,6 @@ class MutationRun:
             found.interrupted = True
         finally:
             found.seconds = time.perf_counter() - started
-            self._save(now=True)
         return found
 
     def _order(self) -> None:
@@ -263,17 +273,15 @@ class MutationRun:
 
     def _task(self, position: int) -> Task:
         name, part = self._parts[position]
-        kept = self._kept.get((name, part))
         return Task(
             name,
             part,
             self._limit,
             self._only,
-            kept.digest if kept else None,
-            dict(kept.results) if kept else {},
             frozenset(self._killed),
             self._memory,
             self._found.scenarios[name],
+            self._reuse,
         )
 
     def _note(self, name: str, message: TaskResult) -> None:
@@ -285,27 +293,16 @@ class MutationRun:
         found.processor_seconds += message.seconds
         if message.mutants is not None:
             assert message.actions is not None
-            assert message.digest is not None
             self._numbers[position] = message.mutants
             protocol = next(s for s in self._chosen if s.name == part[0]).definition.name
             for number, mutant in message.mutants.items():
                 if is_wanted(mutant, message.actions[number], self._only):
                     record = found.records.setdefault(mutant, Record(mutant, protocol))
                     record.actions |= message.actions[number]
-            kept = self._kept.get(part)
-            if kept is None or kept.digest != message.digest:
-                self._kept[part] = ScenarioResults(message.digest)
         for number, result in (message.results or {}).items():
-            self._kept[part].results[number] = result
             mutant = self._numbers[position][number]
             found.records[mutant].results[position, part[0]] = result
             if result.kind == KILLED:
                 self._killed.add(mutant)
         if message.note:
             self._note(part[0], message)
-        self._save(now=message.done)
-
-    def _save(self, now: bool = False) -> None:
-        if self._keep is not None and (now or time.monotonic() - self._saved > _KEEP_EVERY):
-            examining.write(self._keep, self._kept)
-            self._saved = time.monotonic()

@@ -135,12 +135,6 @@ class Table:
         self.capacity = min(wanted, self._most)
         self.taken = 0
 
-    def take_over(self, other: Table) -> None:
-        """Copy the content of another table. The other table's capacity must fit into this table's memory."""
-        self.capacity, self.taken = other.capacity, other.taken
-        slots = self.capacity + SLACK
-        self.slots[:slots] = other.slots[:slots]
-
     def close(self) -> None:
         """Free the memory."""
         del self.slots

@@ -28,7 +28,7 @@ from highwater.model.language.errors import LanguageError
 from highwater.model.language.graph import BITS
 from highwater.model.language.initial import Scalars
 from highwater.model.language.interpreter import BoundError, Interpreter
-from highwater.model.language.model import Model
+from highwater.model.language.model import Instance, Model
 from highwater.model.language.types import Leaf
 
 _T = TypeVar("_T")
@@ -58,11 +58,6 @@ class Differences:
     actions: dict[str, Witness | None] = field(default_factory=dict)
     stopped_by: str | None = None
     seconds: float = 0.0
-
-    @property
-    def equal(self) -> bool:
-        """True if the comparison finished, and every compared action does the same in both versions."""
-        return self.stopped_by is None and not any(self.actions.values())
 
 
 @dataclass(frozen=True)
@@ -307,29 +302,31 @@ def told(model: Model, witness: Witness, sides: tuple[str, str]) -> Iterator[str
     ``sides`` names the versions.
     """
     yield "  State, where it is not the initial one:"
-    yield from (f"      {line}" for line in special(model, witness) or ["(no difference)"])
+    yield from (f"      {line}" for line in special(model, witness.before) or ["(no difference)"])
     for side, after in zip(sides, (witness.first, witness.second), strict=True):
         if after is None:
             yield f"  {side}: the action cannot be taken"
         else:
             yield f"  {side}:"
-            yield from (f"      {line}" for line in outcome(model, witness, after))
+            lines = changes(model, witness.before, after) or ["(nothing changes)"]
+            yield from (f"      {line}" for line in lines)
 
 
-def special(model: Model, witness: Witness) -> list[str]:
-    """The fields of a witness's state that differ from the initial state, one line for each field."""
-    changes = Interpreter(model).changes(model.first_initial, witness.before)
-    return [f"{path}  {_say(model, path, value)}" for path, (_, value) in changes.items()]
+def why_not(model: Model, instance: Instance | None, state: Scalars) -> str:
+    """The reason why a step cannot be taken in a state. ``instance`` is None if the model does not have the step."""
+    if instance is None:
+        return "there is no such step with these parameters"
+    guards = " and ".join(f"“{name}”" for name in Interpreter(model).refusals(state, instance))
+    return f"refused by {guards or 'a bound'}"
 
 
-def outcome(model: Model, witness: Witness, after: Scalars) -> list[str]:
-    """The fields that a step changes in a witness's state, one line for each field; ``after`` is the state after it."""
-    changes = Interpreter(model).changes(witness.before, after)
-    lines = [
-        f"{path}  {_say(model, path, old)} → {_say(model, path, new)}" for path, (old, new) in changes.items()
-    ]
-    return lines or ["(nothing changes)"]
+def special(model: Model, state: Scalars) -> list[str]:
+    """The fields in which a state differs from the first initial state, one line for each field."""
+    found, type_ = Interpreter(model).changes(model.first_initial, state), model.protocol.state
+    return [f"{path}  {text.say(text.at(type_, path), value)}" for path, (_, value) in found.items()]
 
 
-def _say(model: Model, path: str, value: Any) -> str:
-    return text.say(text.at(model.protocol.state, path), value)
+def changes(model: Model, before: Scalars, after: Scalars) -> list[str]:
+    """The fields that a step changes, one line for each field."""
+    found = Interpreter(model).changes(before, after)
+    return [text.change(model.protocol.state, path, values) for path, values in found.items()]

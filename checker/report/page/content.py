@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from highwater.checker.base.files import refuse_unwritable, write_text
-from highwater.checker.base.text import at, say, settings
+from highwater.checker.base.text import change, say, settings
 from highwater.checker.report.charts import Lanes, SequenceChart, tells
 from highwater.checker.report.falsity import PropertyPart, false_part
 from highwater.checker.report.page.chart import chart
-from highwater.checker.report.page.run import Shown, ShownRun, said
+from highwater.checker.report.page.run import Shown, ShownRun
 from highwater.checker.scenarios.request import Request
 from highwater.model.language import graph
 from highwater.model.language.graph import Node
@@ -210,7 +210,7 @@ def choices(model: Model, steps: Sequence[Shown]) -> dict[str, Any]:
         states.append([number for pair in changed for number in pair])
         before = fates
     return {
-        "instances": [[i.action.name, parameters(i), said(i)] for i in model.instances],
+        "instances": [[i.action.name, parameters(i), i.sentence] for i in model.instances],
         "guards": list(found.guards),
         "bounds": list(found.bounds),
         "states": states,
@@ -249,18 +249,13 @@ def markdown(run: ShownRun, mermaid: str | None) -> Iterator[str]:
                 for path, pair in changes.items()
                 if drawing is None or told_all or tells(drawing, path)
             }
-            told = "<br/>".join(_code(_change(type, path, *pair)) for path, pair in wanted.items())
+            told = "<br/>".join(_code(change(type, path, pair)) for path, pair in wanted.items())
         yield f"| {step.number} | {_escaped(step.sentence)}{again} | {told or _escaped(step.note)} |"
     if mermaid:
         yield ""
         yield "```mermaid"
         yield mermaid.rstrip("\n")
         yield "```"
-
-
-def _change(type: Type, path: str, before: Any, after: Any) -> str:
-    inner = at(type, path)
-    return f"{path} {say(inner, before)} → {say(inner, after)}"
 
 
 def _escaped(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from highwater.checker.engines.solver.difference import Union, Witness
+from highwater.checker.engines.solver.difference import Union, Witness, why_not
 from highwater.checker.engines.solver.induction import Failure
 from highwater.checker.report.counterexample import Counterexample, LoopBack
 from highwater.checker.report.solver_results import ProofResult
@@ -135,12 +135,7 @@ def taken(model: Model, initial: Scalars, path: Iterable[int]) -> Iterable[Shown
         if instance is None:
             yield Shown(1, "initial state", model, state, None)
         else:
-            yield Shown(i + 1, said(instance), model, state, i - 1, instance)
-
-
-def said(instance: Instance) -> str:
-    """The sentence of a step, or its action if the protocol has no sentence for it."""
-    return instance.sentence if instance.action.says else str(instance)
+            yield Shown(i + 1, instance.sentence, model, state, i - 1, instance)
 
 
 def _cut(steps: tuple[Shown, ...], left_out: int) -> tuple[Shown, ...]:
@@ -191,7 +186,7 @@ def _shown(i: int, told: Told, history: RunHistory) -> Shown:
     base = i - 1 if i else None
     if told.instance is not None:
         note = "" if told.observed else f"Not observed: supposed before line {told.line}."
-        return Shown(i + 1, said(told.instance), history.model, told.state, base, told.instance, note)
+        return Shown(i + 1, told.instance.sentence, history.model, told.state, base, told.instance, note)
     sentence = f"line {told.line}: nothing explains it" if told.unexplained else "the first state"
     return Shown(i + 1, sentence, history.model, told.state, base, None, told.unexplained)
 
@@ -234,7 +229,7 @@ def _failure(model: Model, failure: Failure) -> Iterator[Shown]:
     yield Shown(1, "a state in which all invariants hold", model, failure.before, None, note=note)
     left = "After it a value leaves its type." if failure.after is None else ""
     after = failure.before if failure.after is None else failure.after
-    yield Shown(2, said(failure.instance), model, after, 0, failure.instance, left)
+    yield Shown(2, failure.instance.sentence, model, after, 0, failure.instance, left)
 
 
 def differences(
@@ -276,11 +271,8 @@ def _outcome(
     drawn = instance if shown is model else _instance(shown, action, witness)
     if after is not None:
         return Shown(number, f"{side}: {witness.sentence}", shown, after, 1, drawn)
-    refused = [] if instance is None else Interpreter(model).refusals(before, instance)
-    guards = " and ".join(f"“{name}”" for name in refused)
-    why = f"refused by {guards}" if guards else "there is no such step" if instance is None else "a bound"
-    text = f"{side}: it cannot be taken"
-    return Shown(number, text, shown, witness.before, 1, drawn, f"Cannot be taken: {why}.")
+    why = f"Cannot be taken: {why_not(model, instance, before)}."
+    return Shown(number, f"{side}: it cannot be taken", shown, witness.before, 1, drawn, why)
 
 
 def _instance(model: Model, action: str, witness: Witness) -> Instance | None:

@@ -177,7 +177,7 @@ def _dump_lines(content: bytes, shows_leader_change: bool) -> Iterator[str]:
         )
         for i, value in enumerate(b.values):
             assert value is not None
-            start = f"| offset: {b.offsets[i]} CreateTime: {b.times[i]} keySize: {4 if b.control else -1} "
+            start = f"| offset: {b.offsets[i]} CreateTime: {b.timestamp} keySize: {4 if b.control else -1} "
             start += f"valueSize: {len(value)} sequence: -1 headerKeys: [] "
             if b.control:
                 kind = control_type(b.keys[i])

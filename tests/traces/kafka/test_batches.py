@@ -63,18 +63,10 @@ def test_a_batch_by_its_bytes() -> None:
         "1a 00 14 02 02 6b 04 6262 02 02 68 02 76"
     )
     (batch,) = batches_of(raw_batch(records, 2, greatest=TIME + 10))
-    assert batch == RecordBatch(0, 0, 1, 1, TIME + 10, False, range(2), [b"a", b"bb"], (), [TIME, TIME + 10])
+    assert batch == RecordBatch(0, 0, 1, 1, TIME + 10, False, range(2), [b"a", b"bb"], ())
     (batch,) = batches_of(raw_batch(records, 2, greatest=TIME + 10, attributes=0x20))
     assert batch.control
     assert batch.keys == [None, b"k"]
-    (batch,) = batches_of(raw_batch(records, 2, greatest=TIME + 10, attributes=0x08))
-    assert list(batch.times) == [TIME + 10, TIME + 10]
-    # Without timestamp deltas, all records have the first timestamp, or the append time.
-    plain = raw_batch(bytes.fromhex("0e 00 00 00 01 02 61 00") + bytes.fromhex("0e 00 00 02 01 02 62 00"), 2)
-    assert list(batches_of(with_header(plain, greatest=TIME + 10))[0].times) == [TIME, TIME]
-    assert (
-        list(batches_of(with_header(plain, greatest=TIME + 10, attributes=0x08))[0].times) == [TIME + 10] * 2
-    )
     # Compaction removed offset 1; the batch still ends at 2.
     (batch,) = batches_of(raw_batch(records.replace(b"\x14\x02", b"\x14\x04"), 2, delta=2))
     assert list(batch.offsets) == [0, 2]
@@ -100,7 +92,6 @@ def test_batches_are_read_as_they_were_written(compression: str) -> None:
         assert (b.position, b.base_offset, b.last_offset) == (position, expected, expected + len(some) - 1)
         assert list(b.offsets) == list(range(expected, expected + len(some)))
         assert (b.leader_epoch, b.timestamp, b.control, tuple(b.keys)) == (3, TIME + expected, False, ())
-        assert list(b.times) == [TIME + expected] * len(some)
         position += struct.unpack_from(">i", content, position + 8)[0] + 12
         expected += len(some)
 

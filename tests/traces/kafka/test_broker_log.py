@@ -265,15 +265,7 @@ def test_broker_logs_are_recognised() -> None:
     text = (HEADER + "\n").encode()
     assert is_broker_log(text)
     assert is_broker_log(b"\tat a stack trace\n" + text + b"[2026-11-20 11:58")
-    assert is_broker_log(gzip.compress(text))
-    assert is_broker_log(gzip.compress(text * 1000)[:300])
-    for other in (
-        b"",
-        b'{"meta": {}}',
-        b"[2026-11-20 11:58:05,144] INFO hello (org.example)\n",
-        text[:40],
-        b"\x1f\x8bxx",
-    ):
+    for other in (b"", b'{"meta": {}}', b"[2026-11-20 11:58:05,144] INFO hello (org.example)\n", text[:40]):
         assert not is_broker_log(other)
 
 
@@ -322,13 +314,13 @@ def test_every_recorded_line_of_a_kind_is_read(name: str) -> None:
     paths = sorted(BY_NAME[name].glob("logs/node[0-9]/s*.log.gz"))
     assert paths
     for path in paths:
-        packed = path.read_bytes()
-        assert is_broker_log(packed[:2048])
+        content = gzip.decompress(path.read_bytes())
+        assert is_broker_log(content[: 1 << 14])
         events = list(read_broker_log(path))
         assert {event.broker for event in events} == {int(path.parent.name.removeprefix("node"))}
         found = Counter(map(type, events))
         for kind, words in WORDS.items():
-            assert found[kind] == len(re.findall(words.encode(), gzip.decompress(packed))), (path, kind)
+            assert found[kind] == len(re.findall(words.encode(), content)), (path, kind)
 
 
 # --- random input ---------------------------------------------------------------------------------------------

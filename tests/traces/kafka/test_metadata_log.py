@@ -93,12 +93,7 @@ def test_a_log_without_its_beginning_starts_at_a_snapshot(tmp_path: Path) -> Non
     assert offsets(log) == [12, 13, 14, 15]
     first = next(log.batches())
     assert not isinstance(first, Gap)
-    assert (first[1].base_offset, first[1].last_offset, len(first[1].values), len(first[1].times)) == (
-        12,
-        12,
-        1,
-        1,
-    )
+    assert (first[1].base_offset, first[1].last_offset, len(first[1].values)) == (12, 12, 1)
     assert [s.end_offset for s in log.snapshots] == [12, 20]
     write(tmp_path, {snapshot_name(8): snapshot([])})
     log = open_metadata_log(tmp_path)
@@ -290,7 +285,7 @@ def read_all(path: Path) -> None:
         log = open_metadata_log(path)
         found = [item[1] for item in log.batches() if not isinstance(item, Gap)]
         for batch in (*found, *(batch for one in log.snapshots for batch in one.batches())):
-            assert len(batch.values) == len(batch.offsets) == len(batch.times)
+            assert len(batch.values) == len(batch.offsets)
             assert len(batch.keys) == (len(batch.values) if batch.control else 0)
             for value in batch.values:
                 if value is not None and not batch.control:

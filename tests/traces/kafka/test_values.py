@@ -9,8 +9,8 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import ValidationError
 
-from highwater.traces.kafka.codec import FieldError
 from highwater.traces.kafka.schemas import CONTROL, METADATA, Schema
 from highwater.traces.kafka.values import (
     LATEST,
@@ -237,9 +237,8 @@ GOOD = decode(change(3)).data
     ],
 )
 def test_data_that_does_not_fit_names_the_field(field: str, value: object) -> None:
-    with pytest.raises(FieldError) as caught:
+    with pytest.raises(ValidationError, match=field):
         encode("PARTITION_CHANGE_RECORD", 2, {**GOOD, field: value})
-    assert caught.value.path.split("[")[0] == field
 
 
 def test_a_field_within_others_is_named_and_a_missing_one_too() -> None:
@@ -250,12 +249,12 @@ def test_a_field_within_others_is_named_and_a_missing_one_too() -> None:
         "endPoints": [{"name": "a", "host": "b", "port": 70000, "securityProtocol": 0}],
         "features": [],
     }
-    with pytest.raises(FieldError) as caught:
+    with pytest.raises(ValidationError, match=r"65535 - at `\$\.endPoints\[0\]\.port`"):
         encode("REGISTER_CONTROLLER_RECORD", 0, data)
-    assert caught.value.path == "endPoints[0].port"
-    with pytest.raises(FieldError) as caught:
+    with pytest.raises(ValidationError, match="missing required field `topicId`"):
         encode("TOPIC_RECORD", 0, {"name": "t"})
-    assert caught.value.path == "topicId"
+    with pytest.raises(ValidationError, match=r"at `\$\.name`"):
+        encode("TOPIC_RECORD", 0, {"name": "\ud800", "topicId": TOPIC_ID})
     assert encode("NO_OP_RECORD", 0, {"later": 1}, lenient=True) == encode("NO_OP_RECORD", 0, {})
 
 

@@ -16,13 +16,12 @@ from highwater.traces.metadata import tracker
 from highwater.traces.metadata.beliefs.automaton import Automaton, FlagsOf
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting import Watch, every_partition
+from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.findings import Unexplained
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
 from tests.generation.records import ELR, METADATA, MIN_ISR, UNCLEAN
-from tests.traces.metadata.corruptions import TIME
 from tests.traces.metadata.mutations import (
     CONFIG,
     CREATION,
@@ -74,7 +73,7 @@ def replayed(log: Log, folder: Path) -> Replayed:
     found = Replayed(First("made", "metadata log", ""))
     try:
         opened = open_metadata_log(log.write(folder))
-        replay_metadata(opened, found.report, watch=Watch(every_partition, found.changes.append))
+        replay_metadata(opened, found.report, watch=Watch([found.changes.append]))
     except TraceError as wrong:
         found.error = wrong
     except Reported:
@@ -140,10 +139,8 @@ def is_doubted(original: Replayed, changed: Replayed) -> bool:
 def reason(mutation: Mutation, original: Replayed, changed: Replayed) -> str:
     """Why a change is not reported: SAME or ANOTHER; other words for a change that should have been.
 
-    A time, a record that is not followed, and the order within the creation of a topic change nothing.
+    A record that is not followed, and the order within the creation of a topic, change nothing.
     """
-    if mutation.kind == TIME:
-        return SAME if _without_times(original) == _without_times(changed) else "a time counts"
     types = {record.type for record in mutation.touched}
     is_same = _states(original) == _states(changed)
     if not all(is_followed(record) for record in mutation.touched):
@@ -163,23 +160,6 @@ def is_followed(record: MetadataRecord) -> bool:
     if record.type == FEATURE:
         return record.data["name"] in FOLLOWED_FEATURES
     return record.type in FOLLOWED
-
-
-def _without_times(replay: Replayed) -> object:
-    """The results of a replay without times and durations."""
-    said = replay.report.to_json()
-    work = ("beliefs", "steps explained")
-    found = replay.report.figures.items()
-    figures = {name: number for name, number in found if "ms " not in name and name not in work}
-    lines = [*said["unexplained"], *said["findings"]]
-    return _timeless(lines), figures, said["doubts"], said["profile"], said["rules"], _states(replay)
-
-
-def _timeless(said: Any) -> Any:
-    """JSON without its members that are times, however deep."""
-    if isinstance(said, dict):
-        return {name: _timeless(value) for name, value in said.items() if name != "time"}
-    return [_timeless(value) for value in said] if isinstance(said, list) else said
 
 
 def _states(replay: Replayed, with_causes: bool = True) -> dict[str, list[object]]:

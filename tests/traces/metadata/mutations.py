@@ -147,45 +147,45 @@ def read(folder: Path) -> Log:
 
 def fields(log: Log) -> Iterator[Mutation]:
     """Every change of one field of one record."""
-    brokers = sorted({r.data["brokerId"] for _, _, r in log.records() if r.type == REGISTRATION})
-    epochs = sorted({r.data["brokerEpoch"] for _, _, r in log.records() if r.type == REGISTRATION})
+    brokers, epochs = _registered(log)
     state: dict[tuple[str, int], Data] = {}
-    return of_records(log, lambda record: _of_record(record, _merge(state, record), brokers, epochs))
+    return _of_records(log, lambda record: _of_record(record, _merge(state, record), brokers, epochs))
 
 
-def of_records(log: Log, changes: Callable[[MetadataRecord], Changed]) -> Iterator[Mutation]:
+def _of_records(log: Log, changes: Callable[[MetadataRecord], Changed]) -> Iterator[Mutation]:
     """Changes of each record's fields, each one a log; a change that makes the same record is none."""
     for number, offset, record in log.records():
         for kind, what, data in changes(record):
             value = encode(record.type, record.version, data)
             if value == encode(*record):
                 continue
-            made = with_value(log, number, offset, value)
+            made = _with_value(log, number, offset, value)
             yield Mutation(kind, record.type, offset, what, made, (record,))
 
 
 def fields_of_snapshots(log: Log) -> Iterator[Mutation]:
     """Every change of one field of one record of a snapshot; ``offset`` is where the snapshot ends."""
-    brokers = sorted({r.data["brokerId"] for _, _, r in log.records() if r.type == REGISTRATION})
-    epochs = sorted({r.data["brokerEpoch"] for _, _, r in log.records() if r.type == REGISTRATION})
-    return of_snapshots(log, lambda record: _of_record(record, record.data, brokers, epochs))
-
-
-def of_snapshots(log: Log, changes: Callable[[MetadataRecord], Changed]) -> Iterator[Mutation]:
-    """The same of the records of snapshots."""
+    brokers, epochs = _registered(log)
     for at, snapshot in enumerate(log.snapshots):
-        for inner in of_records(Log(snapshot.batches), changes):
+        of = Log(snapshot.batches)
+        for inner in _of_records(of, lambda record: _of_record(record, record.data, brokers, epochs)):
             made = _with_snapshot(log, at, inner.make)
             yield replace(inner, where=f"{inner.where} of a snapshot", offset=snapshot.end_offset, make=made)
 
 
-def with_value(log: Log, number: int, offset: int, value: bytes) -> Callable[[], Log]:
+def _registered(log: Log) -> tuple[list[int], list[int]]:
+    """The brokers that register, and their broker epochs."""
+    found = [r.data for _, _, r in log.records() if r.type == REGISTRATION]
+    return sorted({data["brokerId"] for data in found}), sorted({data["brokerEpoch"] for data in found})
+
+
+def _with_value(log: Log, number: int, offset: int, value: bytes) -> Callable[[], Log]:
     """Another record at an offset, in the batch of that number."""
 
     def make() -> Log:
         batch = log.batches[number]
         values = [value if o == offset else v for o, v in zip(batch.offsets, batch.values, strict=True)]
-        return with_batches(log, number, 1, [batch._replace(values=values)])
+        return _with_batches(log, number, 1, [batch._replace(values=values)])
 
     return make
 
@@ -198,7 +198,7 @@ def _with_snapshot(log: Log, at: int, made: Callable[[], Log]) -> Callable[[], L
     return make
 
 
-def with_batches(log: Log, number: int, count: int, new: Sequence[RecordBatch]) -> Log:
+def _with_batches(log: Log, number: int, count: int, new: Sequence[RecordBatch]) -> Log:
     """Other batches in the place of so many."""
     return replace(log, batches=(*log.batches[:number], *new, *log.batches[number + count :]))
 
@@ -225,38 +225,38 @@ def _of_record(record: MetadataRecord, before: Data, brokers: list[int], epochs:
             for name in ("leaderEpoch", "partitionEpoch"):
                 if name in data:
                     for value in (data[name] - 1, data[name] + 1):
-                        yield put(f"{name} off by one", data, name, value)
+                        yield _put(f"{name} off by one", data, name, value)
         case "REGISTER_BROKER_RECORD":
             yield from _of_epoch(data, epochs)
             for name in ("fenced", "inControlledShutdown"):
-                yield put(f"{name} flipped", data, name, not data[name])
+                yield _put(f"{name} flipped", data, name, not data[name])
         case "BROKER_REGISTRATION_CHANGE_RECORD":
             yield from _of_epoch(data, epochs)
             for name in ("fenced", "inControlledShutdown")[: 1 + min(record.version, 1)]:
                 for value in {-1, 0, 1} - {data.get(name, 0)}:
-                    yield put(f"{name} flipped", data, name, value)
+                    yield _put(f"{name} flipped", data, name, value)
             for other in brokers:
                 if other != data["brokerId"]:
-                    yield put("another broker", data, "brokerId", other)
+                    yield _put("another broker", data, "brokerId", other)
         case "CONFIG_RECORD":
             if data["name"] == "min.insync.replicas":
                 for text in ("1", "2", "3", "4", None):
                     if text != data["value"]:
-                        yield put("min.insync.replicas", data, "value", text)
+                        yield _put("min.insync.replicas", data, "value", text)
         case "FEATURE_LEVEL_RECORD":
             if data["name"] == "metadata.version":
                 for level in LEVELS:
                     if level != data["featureLevel"]:
-                        yield put("metadata.version", data, "featureLevel", level)
+                        yield _put("metadata.version", data, "featureLevel", level)
             if data["name"] == "eligible.leader.replicas.version":
-                yield put("eligible.leader.replicas.version", data, "featureLevel", 1 - data["featureLevel"])
+                yield _put("eligible.leader.replicas.version", data, "featureLevel", 1 - data["featureLevel"])
         case "CLEAR_ELR_RECORD":
             for topic in ("", "t1", "t2"):
                 if topic != data["topicName"]:
-                    yield put("another topic's ELR cleared", data, "topicName", topic)
+                    yield _put("another topic's ELR cleared", data, "topicName", topic)
 
 
-def put(kind: str, data: Data, name: str, value: Any) -> tuple[str, str, Data]:
+def _put(kind: str, data: Data, name: str, value: Any) -> tuple[str, str, Data]:
     """A field with another value."""
     return kind, f"{name} {data.get(name)} -> {value}", {**data, name: value}
 
@@ -277,20 +277,20 @@ def _of_sets(record: MetadataRecord, before: Data, brokers: list[int]) -> Change
         written = members is not None
         now = list(members if members is not None else before.get(name) or ())
         for member in now:
-            yield put(f"{short} member dropped", data, name, [m for m in now if m != member])
+            yield _put(f"{short} member dropped", data, name, [m for m in now if m != member])
         for other in brokers:
             if other not in now:
-                yield put(f"{short} member added", data, name, [*now, other])
+                yield _put(f"{short} member added", data, name, [*now, other])
         if written and record.type == CHANGE:
             yield _without(f"{short} field dropped", data, name)
         elif now or record.type == CHANGE:
-            yield put(f"{short} written unchanged", data, name, now)
+            yield _put(f"{short} written unchanged", data, name, now)
         if written and len(now) > 1:
-            yield put(f"{short} in another order", data, name, now[::-1])
+            yield _put(f"{short} in another order", data, name, now[::-1])
         if name == "lastKnownElr" and len(now) == 1:
             for other in (*brokers, -1):
                 if other not in now:
-                    yield put("lastKnownElr changed", data, name, [other])
+                    yield _put("lastKnownElr changed", data, name, [other])
 
 
 def _of_leader(data: Data, before: Data, brokers: list[int]) -> Changed:
@@ -299,11 +299,11 @@ def _of_leader(data: Data, before: Data, brokers: list[int]) -> Changed:
     for other in (*brokers, -1):
         if other != now:
             kind = "leader set to -1" if other < 0 else "leader swapped"
-            yield put(kind if written else "leader field added", data, "leader", other)
+            yield _put(kind if written else "leader field added", data, "leader", other)
     if written and "leaderEpoch" not in data:
         yield _without("leader field dropped", data, "leader")
     elif not written:
-        yield put("leader field added", data, "leader", now)
+        yield _put("leader field added", data, "leader", now)
 
 
 def _of_replicas(record: MetadataRecord, before: Data, brokers: list[int]) -> Changed:
@@ -311,23 +311,23 @@ def _of_replicas(record: MetadataRecord, before: Data, brokers: list[int]) -> Ch
     now = list(data.get("replicas") or before["replicas"])
     for i in range(len(now) - 1):
         swapped = [*now[:i], now[i + 1], now[i], *now[i + 2 :]]
-        yield put("replicas in another order", data, "replicas", swapped)
+        yield _put("replicas in another order", data, "replicas", swapped)
     for member in now:
         if len(now) > 1:
-            yield put("replicas changed", data, "replicas", [m for m in now if m != member])
+            yield _put("replicas changed", data, "replicas", [m for m in now if m != member])
     for other in brokers:
         if other not in now:
-            yield put("replicas changed", data, "replicas", [*now, other])
-            yield put("replicas changed", data, "replicas", [*now[:-1], other])
+            yield _put("replicas changed", data, "replicas", [*now, other])
+            yield _put("replicas changed", data, "replicas", [*now[:-1], other])
     if data.get("replicas") is not None and record.type == CHANGE:
         yield _without("replicas changed", data, "replicas")
     for name, short in (("addingReplicas", "adding"), ("removingReplicas", "removing")):
         members = list((data.get(name) if data.get(name) is not None else before.get(name)) or ())
         for member in members:
-            yield put(f"{short} changed", data, name, [m for m in members if m != member])
+            yield _put(f"{short} changed", data, name, [m for m in members if m != member])
         for other in brokers:
             if other not in members:
-                yield put(f"{short} changed", data, name, [*members, other])
+                yield _put(f"{short} changed", data, name, [*members, other])
         if data.get(name) is not None and record.type == CHANGE:
             yield _without(f"{short} changed", data, name)
 
@@ -336,7 +336,7 @@ def _of_recovery(data: Data) -> Changed:
     name, now = "leaderRecoveryState", data.get("leaderRecoveryState")
     for value in (0, 1):
         if value != now:
-            yield put("leaderRecoveryState", data, name, value)
+            yield _put("leaderRecoveryState", data, name, value)
     if now is not None:
         yield _without("leaderRecoveryState", data, name)
 
@@ -344,10 +344,10 @@ def _of_recovery(data: Data) -> Changed:
 def _of_epoch(data: Data, epochs: list[int]) -> Changed:
     now = data["brokerEpoch"]
     for value in (now - 1, now + 1):
-        yield put("broker epoch off by one", data, "brokerEpoch", value)
+        yield _put("broker epoch off by one", data, "brokerEpoch", value)
     for other in epochs:
         if abs(other - now) > 1:
-            yield put("broker epoch of another", data, "brokerEpoch", other)
+            yield _put("broker epoch of another", data, "brokerEpoch", other)
 
 
 # --- whole records: removed, written twice, in another order --------------------------------------------------
@@ -393,7 +393,7 @@ def _removed(log: Log, number: int, offset: int) -> Callable[[], Log]:
             for a, b in ((0, at), (at + 1, len(batch.values)))
             if a < b
         ]
-        return with_batches(log, number, 1, parts)
+        return _with_batches(log, number, 1, parts)
 
     return make
 
@@ -405,7 +405,7 @@ def _removed_within(log: Log, number: int, offset: int) -> Callable[[], Log]:
         batch = log.batches[number]
         kept = [(o, v) for o, v in zip(batch.offsets, batch.values, strict=True) if o != offset]
         changed = batch._replace(offsets=[o for o, _ in kept], values=[v for _, v in kept])
-        return with_batches(log, number, 1, [changed])
+        return _with_batches(log, number, 1, [changed])
 
     return make
 

@@ -168,5 +168,5 @@ def test_the_name_of_an_unknown_type_is_shortened(tmp_path: Path, length: int, p
 def test_the_first_gap_within_a_batch_is_found(offsets: list[int], missing: tuple[int, int] | None) -> None:
     """The batch has the offsets 10 to 13."""
     none: list[bytes | None] = [None] * len(offsets)
-    batch = RecordBatch(70, 10, 13, 1, 0, False, offsets, none, [], [0] * len(offsets))
+    batch = RecordBatch(70, 10, 13, 1, 0, False, offsets, none, [])
     assert _gap_within(Path("x"), batch) == (None if missing is None else Gap(Path("x"), 70, *missing))

@@ -14,7 +14,7 @@ from highwater.traces.metadata import histories, tracker
 from highwater.traces.metadata.beliefs.belief_states import BeliefStates
 from highwater.traces.metadata.histories import Histories
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting import Watch, every_partition
+from highwater.traces.metadata.reporting import Watch
 from highwater.traces.replay import replay
 from highwater.traces.reports.observed import PartitionChange, SettingInForce
 from highwater.traces.reports.page import write_page
@@ -70,7 +70,7 @@ def collected(log: Path) -> tuple[Report, dict[str, Timeline]]:
     def setting(name: str, setting: SettingInForce) -> None:
         found[name].settings.append(setting)
 
-    return followed(log, Watch(every_partition, change, None, setting)), found
+    return followed(log, Watch([change], [setting])), found
 
 
 def check_same(log: Path) -> dict[str, Timeline]:

@@ -57,7 +57,7 @@ LEADERLESS = (
 @pytest.mark.parametrize("value", ["1", "2", "3", None])
 def test_a_change_of_min_isr_clears_the_elr(tmp_path: Path, value: str | None) -> None:
     """The next change of the partition starts from an empty ELR, also if a watch gets the settings."""
-    for watch in (Watch(), Watch(on_setting=lambda _: None)):
+    for watch in (Watch(), Watch(on_setting=[lambda *_: None])):
         values = (*SHRUNK, [setting(MIN_ISR, value), clear()], change(0, isr=[0, 1]))
         report = replayed(tmp_path, *values, watch=watch)
         assert (report.doubts, report.unexplained, report.findings) == ([], [], [])

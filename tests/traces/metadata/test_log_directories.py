@@ -10,7 +10,7 @@ import pytest
 
 from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting import Watch, every_partition
+from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reports.observed import PartitionChange
 from highwater.traces.reports.report import Report
 from tests.generation import records
@@ -86,7 +86,7 @@ def explained(
         causes[change.position - START] = change.cause
 
     begun = beginning() if start is None else start
-    report = replayed(folder, *values, start=begun, watch=Watch(every_partition, on_change))
+    report = replayed(folder, *values, start=begun, watch=Watch([on_change]))
     assert report.doubts == []
     assert "BROKER_REGISTRATION_CHANGE_RECORD of log directories" not in report.skipped
     return unexplained(report, count(begun)), causes

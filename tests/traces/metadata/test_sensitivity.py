@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from highwater.traces.kafka.metadata_log import Gap, open_metadata_log
+from highwater.traces.kafka.metadata_log import open_metadata_log
 from highwater.traces.metadata.replay import replay_metadata
 from highwater.traces.reports.report import Report
 from tests.slow import WHOLE, often, slow
@@ -25,7 +23,6 @@ from tests.traces.metadata.accounts import (
     replayed,
     shared,
 )
-from tests.traces.metadata.corruptions import TIME, corruptions
 from tests.traces.metadata.mutations import (
     Log,
     Mutation,
@@ -46,16 +43,10 @@ def log_of(name: str, clusters: Path = CLUSTERS) -> Log:
     return read(clusters / name / "__cluster_metadata-0")
 
 
-def mutations(log: Log, *, corrupted: bool = False) -> Iterator[Mutation]:
-    """All single changes of a log; ``corrupted``: also the kinds for Kafka 4.2.1."""
-    more = corruptions(log) if corrupted else iter(())
-    return chain(fields(log), fields_of_snapshots(log), whole_records(log), more)
-
-
-def chosen(log: Log, sample: int | None, *, corrupted: bool = False) -> list[Mutation]:
-    """At most ``sample`` changes of each kind, always the same ones."""
+def chosen(log: Log, sample: int | None) -> list[Mutation]:
+    """At most ``sample`` single changes of each kind, always the same ones."""
     by_kind: dict[str, list[Mutation]] = defaultdict(list)
-    for mutation in mutations(log, corrupted=corrupted):
+    for mutation in chain(fields(log), fields_of_snapshots(log), whole_records(log)):
         by_kind[mutation.kind].append(mutation)
     draw = random.Random(1)
     drawn = (m if sample is None else draw.sample(m, min(sample, len(m))) for m in by_kind.values())
@@ -80,7 +71,7 @@ def measure(clusters: Path, names: tuple[str, ...], sample: int | None, folder: 
             for log in (full, full.without_snapshots()) if full.snapshots else (full,):
                 original = replayed(log, folder)
                 assert not original.report.unexplained_count
-                for mutation in chosen(log, sample, corrupted=clusters == CLUSTERS_4_2):
+                for mutation in chosen(log, sample):
                     changed = replayed(mutation.make(), folder)
                     found[TRIED] += 1
                     if is_reported(mutation, original, changed):
@@ -111,36 +102,11 @@ def test_a_change_is_reported_where_it_is_or_has_a_known_reason(
     tmp_path: Path, clusters: Path, names: tuple[str, ...], sample: int | None
 ) -> None:
     found = measure(clusters, names, sample, tmp_path)
-    assert found[TRIED] > 200
+    assert found[TRIED] > 150
     assert not [text for text in found if text.startswith("unaccounted")]
     assert found[REPORTED] > 0.8 * found[TRIED]
     assert found[EARLIER] == 0
     assert found[AT] > 0.85 * (found[AT] + found[LATER])
-
-
-@pytest.mark.parametrize("name", SAMPLED)
-def test_a_recorded_log_is_written_byte_for_byte(name: str, tmp_path: Path) -> None:
-    log = log_of(name)
-    assert read(log.write(tmp_path)) == log
-    segment = f"{0:020}.log"
-    assert (tmp_path / segment).read_bytes() == (
-        CLUSTERS / name / "__cluster_metadata-0" / segment
-    ).read_bytes()
-
-
-def test_each_change_makes_another_log_and_is_written_as_it_is(tmp_path: Path) -> None:
-    old, new = log_of("minisr-elr"), log_of("minisr-broker-elr", CLUSTERS_4_2)
-    for mutation in (*fields(old), *whole_records(old), *corruptions(new)):
-        assert mutation.make() not in (old, new), mutation
-    for mutation in whole_records(log_of("down-elr-hard-210").without_snapshots()):
-        made = mutation.make()
-        written = [
-            (b.base_offset, b.last_offset, list(b.offsets), b.values)
-            for found in open_metadata_log(made.write(tmp_path)).batches()
-            if not isinstance(found, Gap)
-            for b in [found[1]]
-        ]
-        assert written == [(b.base_offset, b.last_offset, list(b.offsets), b.values) for b in made.batches]
 
 
 def test_shared_tables_give_the_same_reports(tmp_path: Path) -> None:
@@ -159,14 +125,3 @@ def test_shared_tables_give_the_same_reports(tmp_path: Path) -> None:
             assert report.unexplained[0].to_json() == quick.report.unexplained[0].to_json(), mutation
         else:
             assert (report.profile, report.rules) == (quick.report.profile, quick.report.rules)
-
-
-def test_a_change_of_time_is_excused_only_if_nothing_else_changes(tmp_path: Path) -> None:
-    log = log_of("minisr-broker-elr", CLUSTERS_4_2)
-    with shared():
-        original = replayed(log, tmp_path)
-        time = next(m for m in corruptions(log) if m.kind == TIME)
-        assert reason(time, original, replayed(time.make(), tmp_path)) == SAME
-        other = next(m for m in chosen(log, 1) if m.kind == "ISR member dropped")
-        passed_off = replace(other, kind=TIME)
-        assert reason(passed_off, original, replayed(other.make(), tmp_path)) == "a time counts"

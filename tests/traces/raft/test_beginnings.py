@@ -14,13 +14,16 @@ from highwater.traces.messages.quorum_roles import Follower
 from highwater.traces.messages.raft_events import Order
 from highwater.traces.messages.raft_replay import _common, replay_raft
 from highwater.traces.reading import Place
+from highwater.traces.reports.report import Report
 from tests.traces.raft.writing import Writer
 
 BEFORE, STATE = "a log from before the recording", "the state at the beginning of the recording"
 
 
 def follower(*voters: int) -> Follower:
-    return Follower(Judge(len(voters), Quorum.profiles[PROFILE].rules), Order(()), voters)
+    return Follower(
+        Judge(len(voters), Quorum.profiles[PROFILE].rules), Order(()), voters, Report("", "", PROFILE)
+    )
 
 
 def member(epoch: int, log: int = 0, **more: object) -> dict[str, Any]:
@@ -83,7 +86,9 @@ def test_the_role_of_a_new_process_is_compared_with_the_one_before(
     found._start(node, what)
     assert found.verdicts.explained["a process begins"] == 1, "the second one begins with what is known"
     assert found.verdicts.guessed[STATE] == 1
-    assert [name for u in found.verdicts.unexplained for c in u.candidates for name in c.differences] == wrong
+    assert [
+        name for u in found.verdicts.report.unexplained for c in u.candidates for name in c.differences
+    ] == wrong
     assert node.leader is None, "who has resigned follows nobody"
 
 

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
 
-from highwater.traces.inputs import BROKER_LOG, RAFT_LOG, inputs, kind_of
+from highwater.traces.inputs import BROKER_LOG, RAFT_LOG, kind_of
 from highwater.traces.messages import raft_events as e
 from highwater.traces.messages.raft_lines import MAX_DEPTH, RaftLog, parse
 from highwater.traces.messages.raft_replay import replay_raft
@@ -75,13 +74,6 @@ def test_lines_cut_off_before_the_voters_are_counted_once(tmp_path: Path) -> Non
     assert replay_raft([path]).notes == ["skipped 2 lines that are cut off: a process died"]
 
 
-def test_compressed_is_read_alike(tmp_path: Path) -> None:
-    path = tmp_path / "raft.log.gz"
-    path.write_bytes(gzip.compress((HEAD + FETCH.format(5) + TAIL + "\n").encode()))
-    assert kind_of(path) == RAFT_LOG
-    assert len(list(RaftLog(path))) == 1
-
-
 def test_a_file_with_lines_of_other_loggers_is_no_raft_log(tmp_path: Path) -> None:
     """Every server.log has some raft client lines, so these alone do not make it a raft log."""
     raft = HEAD.replace("TRACE", "INFO") + "Starting request manager with static voters: []" + TAIL
@@ -96,40 +88,6 @@ def test_a_file_with_lines_of_other_loggers_is_no_raft_log(tmp_path: Path) -> No
     )
     assert kind_of(log(tmp_path, broken, reaper)) == BROKER_LOG
     assert kind_of(log(tmp_path, broken, reaper, raft, "\tat java.lang.Thread.run")) == RAFT_LOG
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("fetchOffset=7", "fetchOffset=x", "fetchOffset: expected a whole number, not x"),
-        ("fetchOffset=7, ", "", "fetchOffset: missing"),
-        ("fetchOffset=7", "fetchOffset=-2", "fetchOffset: -2 is outside -1..9223372036854775807"),
-        ("LeaderEpoch=2", "LeaderEpoch=4294967296", "4294967296 is outside -1..2147483647"),
-        ("correlationId=1", "correlationId=99999999999999999999", "correlationId: expected a whole number"),
-        ("(id: 4", "(no: 4", "no node's id"),
-        ("FetchRequestData(", "FetchRequestData[", "where ] was expected"),
-        ("isFenced: false))", "isFenced: false", "breaks off"),
-    ],
-)
-def test_an_error_names_its_line_and_field(tmp_path: Path, old: str, new: str, said: str) -> None:
-    line = FETCH.format(5)
-    assert old in line
-    with pytest.raises(TraceError) as wrong:
-        events(tmp_path, "x", HEAD + line.replace(old, new) + TAIL)
-    assert wrong.value.line == 2
-    assert said in str(wrong.value)
-
-
-def test_an_error_names_the_path_of_the_field(tmp_path: Path) -> None:
-    """Unnamed list items and objects appear in the path by their type's name."""
-    line = FETCH.format(5).replace("fetchOffset=7", "fetchOffset=x")
-    with pytest.raises(TraceError) as wrong:
-        events(tmp_path, HEAD + line + TAIL)
-    path = "OutboundRequest.data.topics.FetchTopic.partitions.FetchPartition.fetchOffset"
-    assert str(wrong.value).endswith(f"raft.log:1: {path}: expected a whole number, not x")
-    with pytest.raises(TraceError) as wrong:
-        events(tmp_path, HEAD + "Follower end offset updated to [offset=x]" + TAIL)
-    assert str(wrong.value).endswith("raft.log:1: offset: expected a whole number, not x")
 
 
 ROLE = (
@@ -155,30 +113,38 @@ def test_a_role_says_who_leads(text: str, leader: int | None, tmp_path: Path) ->
     assert events(tmp_path, HEAD + text) == [e.Role(name, 2, leader, None, None, None, first=False)]
 
 
-@pytest.mark.parametrize("leader", ["OptionalInt[x]", "OptionalInt[4.5]", "OptionalInt[ReplicaKey(id=4)]"])
-def test_a_leader_that_is_no_number_is_an_error(leader: str, tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"UnattachedState\.leaderId: expected a whole number"):
-        events(tmp_path, HEAD + UNATTACHED.format(leader))
+LINE = HEAD + FETCH.format(5) + TAIL
+UNNAMED = "OutboundRequest.data.topics.FetchTopic.partitions.FetchPartition."
+"""The path to a field of ``FETCH``: unnamed list items and objects have the name of their type."""
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("line", "said"),
     [
-        ("Starting voters are VoterSet(voters={2147483648=VoterNode()})", "voterStates: no node's id"),
-        ("Starting voters are VoterSet(voters={x=VoterNode()})", "voterStates: no node's id"),
-        (
-            "Vote request VoteRequestDataOfLater(errorCode=0) with epoch 1 is granted",
-            "neither granted nor rejected",
-        ),
-        (
-            "Leader appended records at base offset 9223372036854775808, new end offset is X()",
-            "offset: is outside",
-        ),
+        (LINE.replace("fetchOffset=7", "fetchOffset=x"), f"{UNNAMED}fetchOffset: expected a whole number, not x"),
+        (LINE.replace("fetchOffset=7, ", ""), "fetchOffset: missing"),
+        (LINE.replace("fetchOffset=7", "fetchOffset=-2"), "fetchOffset: -2 is outside -1..9223372036854775807"),
+        (LINE.replace("LeaderEpoch=2", "LeaderEpoch=4294967296"), "4294967296 is outside -1..2147483647"),
+        (LINE.replace("Id=1", f"Id={9**21}"), "correlationId: expected a whole number"),
+        (LINE.replace("(id: 4", "(no: 4"), "no node's id"),
+        (LINE.replace("FetchRequestData(", "FetchRequestData["), "where ] was expected"),
+        (LINE.replace("isFenced: false))", "isFenced: false"), "breaks off"),
+        (LINE.replace("11-21", "13-41"), "no such time"),
+        (f"{HEAD}Follower end offset updated to [offset=x]{TAIL}", "log:2: offset: expected a whole number, not x"),
+        (HEAD + UNATTACHED.format("OptionalInt[4.5]"), "UnattachedState.leaderId: expected a whole number"),
+        (HEAD + UNATTACHED.format("OptionalInt[ReplicaKey(id=4)]"), "leaderId: expected a whole number"),
+        (f"{HEAD}Starting voters are VoterSet(voters={{{2**31}=VoterNode()}}){TAIL}", "voterStates: no node's id"),
+        (f"{HEAD}Vote request VoteRequestDataOfLater(errorCode=0) with epoch 1 is granted{TAIL}",
+         "neither granted nor rejected"),
+        (f"{HEAD}Leader appended records at base offset {2**63}, new end offset is X(){TAIL}", "offset: is outside"),
     ],
-)
-def test_invalid_numbers_and_names_are_errors(text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=said):
-        events(tmp_path, HEAD + text + TAIL)
+)  # fmt: skip
+def test_an_error_names_its_line_and_field(line: str, said: str, tmp_path: Path) -> None:
+    assert line != LINE
+    with pytest.raises(TraceError) as wrong:
+        events(tmp_path, "x", line)
+    assert wrong.value.line == 2
+    assert said in str(wrong.value)
 
 
 @pytest.mark.parametrize("before", ["{}", "Optional[{}]"])
@@ -250,19 +216,6 @@ def test_names_and_quoted_texts() -> None:
     assert (inner.name, inner.items, found.items) == ("M", ["n = o"], ["f", "g h=i", "=j", "'p=q'"])
 
 
-def test_a_day_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="no such time"):
-        events(tmp_path, HEAD.replace("11-21", "13-41") + FETCH.format(5) + TAIL)
-
-
 def test_a_log_without_voters_says_what_is_needed(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="names the voters"):
         replay_raft([log(tmp_path, HEAD + FETCH.format(5) + TAIL)])
-
-
-def test_logs_side_by_side_are_one_input(tmp_path: Path) -> None:
-    for node in ("a", "b"):
-        (tmp_path / node).mkdir()
-        log(tmp_path / node, HEAD + FETCH.format(5) + TAIL)
-    (found,) = inputs([tmp_path]).found
-    assert (found.kind, found.path, len(found.raft_logs)) == (RAFT_LOG, tmp_path, 2)

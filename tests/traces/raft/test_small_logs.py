@@ -105,13 +105,6 @@ def test_states_that_are_too_large_for_the_properties_are_counted(
     assert re.fullmatch(r"properties not checked in \d+ states: too many offsets or epochs", note)
 
 
-def test_a_restart_of_another_member_keeps_a_fetch_parked(tmp_path: Path) -> None:
-    restarts: list[Step] = [("restart", {"m": 2}), APPEND, ("take_answer", {"f": 1})]
-    report = replay_raft(written([*WAITS, *restarts]).write(tmp_path))
-    assert told(report) == []
-    assert report.figures["explained: complete_parked"] == 1
-
-
 def test_copies_of_a_log_are_skipped_and_rotated_logs_are_read(tmp_path: Path) -> None:
     restarts: list[Step] = [("restart", {"m": 2}), APPEND, ("take_answer", {"f": 1})]
     leader, follower, other = written([*WAITS, *restarts]).write(tmp_path)

@@ -18,14 +18,13 @@ from highwater.traces.messages.metadata_index import MetadataIndex
 from highwater.traces.messages.request_lines import READ, Counted, RequestLine, read_request_log
 from highwater.traces.messages.request_replay import Requests
 from highwater.traces.metadata.replay import replay_metadata
-from highwater.traces.metadata.reporting import Watch, every_partition
+from highwater.traces.metadata.reporting import Watch
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
 from tests.traces.kafka.made import CLUSTERS_4_2
 from tests.traces.requests.changes import Changed, Log, logs_below
 
 FINDING, UNEXPLAINED, ERROR, TOLD, UNSEEN = "finding", "not explained", "error", "told as guessed", "not seen"
-SEEN = (FINDING, UNEXPLAINED, ERROR, TOLD)
 TELLING = (
     "fetch sessions that go on after lines that are missing", "an AlterPartition whose line is missing",
     "that a producer sent again what was acknowledged",
@@ -44,10 +43,8 @@ class Recording:
     def __post_init__(self) -> None:
         self.directory = CLUSTERS_4_2 / self.name
         metadata = self.directory / "__cluster_metadata-0"
-        watch = Watch(every_partition, self.index.change, on_setting_in_force=self.index.setting)
-        log = open_metadata_log(metadata)
-        replay_metadata(log, self.report, watch=watch)
-        self.index.read(open_metadata_log(metadata))
+        watch = Watch([self.index.change], [self.index.setting], [self.index.record])
+        replay_metadata(open_metadata_log(metadata), self.report, watch=watch)
         self.paths = list(logs_below(self.directory))
         self.log = Log(self.paths)
         self.texts = {path: list(texts) for path, texts in self.log.texts.items()}
@@ -57,7 +54,7 @@ class Recording:
 
     def judged(self, paths: tuple[Path, ...]) -> Verdicts:
         """The replay's verdicts on these request logs. Raises TraceError."""
-        context = Context(self.index, self.report.profile, frozenset(self.report.rules))
+        context = Context(self.index, Report("", "", self.report.profile, self.report.rules))
         requests = Requests(context, paths, self._read)
         requests.replay()
         assert requests.offset_ms == 0
@@ -80,7 +77,7 @@ class Recording:
         return next(iter(read_request_log(alone, Counted())), None)
 
     def seen(self, changed: Changed, directory: Path) -> str:
-        """How the replay detects a change: one of SEEN, or UNSEEN."""
+        """How the replay detects a change: FINDING, UNEXPLAINED, ERROR, TOLD or UNSEEN."""
         controller = next(p for p in self.paths if p.parent.name == "node100")
         paths = tuple(self.paths) if changed.path == controller else (changed.path, controller)
         if paths not in self._as_recorded:
@@ -94,9 +91,9 @@ class Recording:
         except TraceError:
             return ERROR
         before = self._as_recorded[paths]
-        if found.findings:
+        if found.report.findings:
             return FINDING
-        if found.unexplained_count:
+        if found.report.unexplained_count:
             return UNEXPLAINED
         return TOLD if any(found.guessed[g] > before.guessed[g] for g in TELLING) else UNSEEN
 

@@ -7,30 +7,12 @@ from pathlib import Path
 import pytest
 
 from highwater.traces.messages import nodes, request_lines
-from highwater.traces.messages.context import Context, Verdicts
+from highwater.traces.messages.context import Context
 from highwater.traces.messages.metadata_index import MetadataIndex, Registration
 from highwater.traces.messages.request_replay import Around, Requests
 from highwater.traces.replay import replay
-from highwater.traces.reports.findings import Finding
 from highwater.traces.reports.report import Report
 from tests.generation.requests import write_fetches
-
-
-def test_findings_over_the_limit_are_counted() -> None:
-    verdicts, report = Verdicts(limit=1), Report("x", "metadata log", "kafka_4_2")
-    for number, name in enumerate(("a", "a", "b", "a")):
-        verdicts.found(Finding("B4", name, "t-0", {"line": number}, 0, "said", "", ""))
-    verdicts.tell(report)
-    assert (len(report.findings), report.findings_count) == (1, {"a": 3, "b": 1})
-
-
-def test_lines_over_the_limit_are_counted(tmp_path: Path) -> None:
-    """Every fetch has a broker epoch that its sender never had; all four are counted."""
-    write_fetches(tmp_path, 4)
-    log = tmp_path / "logs" / "node1" / "kafka-request.log"
-    text = log.read_text(encoding="utf-8")
-    log.write_text(text.replace('"replicaEpoch":', '"replicaEpoch":99'), encoding="utf-8")
-    assert replay(tmp_path).unexplained_count == 4
 
 
 @pytest.mark.parametrize("ends", [Requests, Around])
@@ -72,7 +54,7 @@ def test_the_receiver_is_found_by_address_port_or_file() -> None:
     index = MetadataIndex()
     index.listeners = {"a:9092": 1, "b:9092": 2, "c:9093": 3}
     index.brokers = dict.fromkeys((1, 2, 3), Registration(0, 0, 0, False, False))
-    requests = Requests(Context(index, "kafka_4_2", frozenset()), [])
+    requests = Requests(Context(index, Report("", "", "kafka_4_2")), [])
     found = {
         (listener, file): requests._found_broker(listener, Path(file))
         for listener in ("a:9092", "b:9092", "x:9093", "x:9092", "x:9094")

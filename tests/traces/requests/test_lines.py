@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,20 +8,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from highwater.traces.inputs import BROKER_LOG, REQUEST_LOG, inputs, kind_of
+from highwater.traces.inputs import BROKER_LOG, inputs, kind_of
 from highwater.traces.messages.request_lines import (
-    ALTER_PARTITION,
     FETCH,
     Counted,
     Sessions,
-    is_request_log,
-    read_alter,
     read_fetch,
     read_request_log,
 )
 from highwater.traces.reading import TraceError
 from highwater.traces.replay import replay
-from tests.generation.requests import NODES, RequestLogs, write_fetches
+from tests.generation.requests import NODES, write_fetches
 from tests.traces.requests.changes import END, START
 
 
@@ -43,19 +39,6 @@ def test_a_line_has_the_times_of_each_step_of_a_request(tmp_path: Path) -> None:
     assert first.arrived <= first.taken <= first.answered <= first.ended
     later = lines_of(path, utc_offset_ms=3_600_000)[0]
     assert later.ended == first.ended - 3_600_000
-
-
-def test_plain_and_compressed_logs_say_the_same(tmp_path: Path) -> None:
-    path = log_of(tmp_path)
-    packed = tmp_path / "kafka-request.log.gz"
-    packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert [structs.replace(line, path=path) for line in lines_of(packed)] == lines_of(path)
-    assert kind_of(path) == kind_of(packed) == REQUEST_LOG
-
-
-def test_a_request_log_is_no_broker_log_and_the_other_way_round() -> None:
-    other = b"[2026-11-21 23:37:36,867] DEBUG [Partition t1-0 broker=0] High watermark (kafka.cluster.Partition)\n"
-    assert not is_request_log(other)
 
 
 def test_below_a_directory_request_logs_go_with_the_metadata_log(tmp_path: Path) -> None:
@@ -104,26 +87,16 @@ def answered(body: dict[str, Any]) -> dict[str, Any]:
 WRONG: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
     (lambda b: b.pop("request"), "2: request: missing"),
     (lambda b: b.update(response=[]), "response: expected `object`"),
-    (lambda b: b.update(totalTimeMs="1"), "totalTimeMs: expected `float`, got `str`"),
     (lambda b: b.update(totalTimeMs=90_000_000), "totalTimeMs: expected `float` <= 86400000"),
     (lambda b: b.update(sendTimeMs=-5.0), "sendTimeMs: expected `float` >= 0"),
     (lambda b: b.update(requestQueueTimeMs=5.0), "requestQueueTimeMs: longer than totalTimeMs"),
-    (lambda b: b.update(remoteTimeMs="long"), "remoteTimeMs: expected `float`"),
-    (lambda b: b.update(connection=None), "connection: expected `str`, got `null`"),
     (lambda b: b["requestHeader"].update(requestApiKey="1"), "requestHeader.requestApiKey: expected `int`"),
-    (lambda b: asked(b).update(fetchOffset="7"), r"topics\[0\].partitions\[0\].fetchOffset: expected `int`"),
-    (lambda b: asked(b).update(fetchOffset=7.0), "fetchOffset: expected `int`, got `float`"),
+    (lambda b: asked(b).update(fetchOffset=7.0), r"topics\[0\].partitions\[0\].fetchOffset: expected `int`, got"),
     (lambda b: asked(b).update(fetchOffset=2**63), r"partitions\[0\].fetchOffset: "),
     (lambda b: asked(b).update(currentLeaderEpoch=2**31), "currentLeaderEpoch: expected `int` <= 2147483647"),
     (lambda b: asked(b).update(lastFetchedEpoch=-2), "lastFetchedEpoch: expected `int` >= -1"),
-    (lambda b: asked(b).pop("currentLeaderEpoch"), r"partitions\[0\].currentLeaderEpoch: missing"),
     (lambda b: answered(b).update(highWatermark=None), r"partitions\[0\].highWatermark: expected `int`, got `null`"),
-    (lambda b: answered(b).update(errorCode=True), r"partitions\[0\].errorCode: expected `int`, got `bool`"),
-    (lambda b: b["request"].update(topics={}), "request.topics: expected `array`"),
-    (lambda b: b["response"].update(responses={}), "response.responses: expected `array`"),
-    (lambda b: b["request"].update(forgottenTopicsData={}), "request.forgottenTopicsData: expected `array"),
     (lambda b: b["request"]["topics"][0].pop("topicId"), "request.topics.topicId: missing"),
-    (lambda b: b["request"]["replicaState"].pop("replicaEpoch"), "request.replicaState.replicaEpoch: missing"),
     (lambda b: b["request"].pop("replicaState"), "request.replicaState: missing"),
     (lambda b: b.update(principal="\N{NO-BREAK SPACE}", clientInformation=None, totalTimeMs=None), "totalTimeMs: "),
 ]  # fmt: skip
@@ -166,19 +139,6 @@ def test_text_that_is_no_ascii_is_read(tmp_path: Path) -> None:
     assert len(lines_of(path)) == lines
 
 
-def test_unknown_fields_are_ignored(tmp_path: Path) -> None:
-    def grow(body: dict[str, Any]) -> None:
-        body["request"]["new"] = {"a": [1]}
-        asked(body)["more"] = answered(body)["more"] = "x"
-
-    path = log_of(tmp_path)
-    before = [structs.astuple(read_fetch(line))[1:] for line in lines_of(path, wanted=frozenset({FETCH}))]
-    changed(path, grow)
-    assert [
-        structs.astuple(read_fetch(line))[1:] for line in lines_of(path, wanted=frozenset({FETCH}))
-    ] == before
-
-
 def test_older_versions_name_topics_and_the_sender_otherwise(tmp_path: Path) -> None:
     def older(body: dict[str, Any]) -> None:
         request = body["request"]
@@ -204,17 +164,6 @@ def test_a_write_without_an_answer_is_read(tmp_path: Path) -> None:
     changed(path, unanswered, number)
     report = replay(tmp_path)
     assert report.unexplained_count == 0
-
-
-def test_an_alter_partition_is_read(tmp_path: Path) -> None:
-    with RequestLogs(tmp_path) as made:
-        epochs = made.begin([0, 1], [0, 1], [0, 1], 1)
-        made.alter(0, epochs[0], 0, 0, [(0, epochs[0])], (0, 0, [0], 1))
-    line = lines_of(tmp_path / "logs" / "node100" / "kafka-request.log")[0]
-    assert line.api == ALTER_PARTITION
-    [found] = read_alter(line)
-    assert (found.members, found.answer_isr) == (((0, epochs[0]),), (0,))
-    assert (found.leader_epoch, found.partition_epoch, found.answer_partition_epoch) == (0, 0, 1)
 
 
 def test_a_fetch_session_keeps_partitions_that_a_fetch_omits(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 from highwater.traces.messages.context import ControllerRequests
 from highwater.traces.messages.metadata_index import MetadataIndex
-from highwater.traces.messages.request_lines import HEARTBEAT, Heartbeat, RequestLine
+from highwater.traces.messages.request_lines import HEARTBEAT, RequestLine
 from highwater.traces.reports.observed import PartitionChange, PartitionState
 
 ID, NEW_ID = "topic-id", "new-topic-id"
@@ -89,8 +90,11 @@ def test_heartbeats_of_two_controllers_are_put_in_order() -> None:
     asked, ahead = ControllerRequests(index), {Path("a"): 0.0, Path("b"): 1000.0, Path("c"): 0.0}
     for name, *told in (("a", (10, 3), (60, 9)), ("b", (1030, 5)), ("c", (70, 8))):
         for time, offset in told:
-            line = RequestLine(Path(name), 1, HEARTBEAT, time, time, time, time, False, "", "", None)
-            asked.add_heartbeat(Heartbeat(line, 1, 7, offset, 0))
+            request = SimpleNamespace(broker_id=1, current_metadata_offset=offset)
+            said = SimpleNamespace(request=request, response=SimpleNamespace(error_code=0))
+            asked.add_heartbeat(
+                RequestLine(Path(name), 1, HEARTBEAT, time, time, time, time, False, "", "", said)
+            )
     asked.settle(ahead.__getitem__)
     assert [asked.knew(1, offset) for offset in (3, 5, 8, 9, 10)] == [10, 30, 60, 60, float("inf")]
     assert [asked.had_replayed(1, 5, by) for by in (29, 30)] == [False, True]

@@ -202,32 +202,25 @@ def test_the_number_of_brokers_of_a_proposal_is_bounded(count: int, outside: int
     assert figures.get("messages explained: handle_alter_partition", 0) == 1 - outside
 
 
-def test_another_proposal_names_its_own_epochs(tmp_path: Path) -> None:
-    """903.3: a proposal with other members need not keep the epochs of the earlier one."""
+@pytest.mark.parametrize(
+    ("errors", "members"), [((95,), (0, 2)), ((41, 107), (0, 1, 2))], ids=["other members", "after an end"]
+)
+def test_another_proposal_names_its_own_epochs(
+    errors: tuple[int, ...], members: tuple[int, ...], tmp_path: Path
+) -> None:
+    """903.3: a proposal need not keep the epochs of an earlier one with other members, or of one that has ended.
+
+    841.3: INELIGIBLE_REPLICA (107) ends a proposal with all its sendings.
+    """
 
     def happens(small: Small) -> None:
         small.fetch(0, 0)
         small.fetch(0, 0, f=2)
-        small.alter(95, (0, 1, 2), wait=1000)
-        small.made.now += 1000
-        small.epochs[2] = small.made.register(2)
-        small.fetch(0, 0, wait=1000, f=2)
-        small.alter(95, (0, 2), wait=1000)
-
-    assert "903.3" not in told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1))
-
-
-def test_a_proposal_after_an_ineligible_replica_names_its_own_epochs(tmp_path: Path) -> None:
-    """841.3: INELIGIBLE_REPLICA ends a proposal with all its sendings; the next one has the epochs of new fetches."""
-
-    def happens(small: Small) -> None:
-        small.fetch(0, 0)
-        small.fetch(0, 0, f=2)
-        for error in (41, 107):
+        for error in errors:
             small.alter(error, (0, 1, 2), wait=1000)
         small.made.now += 1000
         small.epochs[2] = small.made.register(2)
         small.fetch(0, 0, wait=1000, f=2)
-        small.alter(41, (0, 1, 2), wait=1000)
+        small.alter(41, members, wait=1000)
 
     assert "903.3" not in told(tmp_path, happens, replicas=(0, 1, 2), isr=(0, 1))

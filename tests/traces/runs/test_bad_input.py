@@ -50,51 +50,36 @@ def with_change(lines: Any, at: int, path: str, value: Any) -> Any:
     return changed
 
 
-FIRST_LINES = [
-    ("meta/format", "controller-oracle-1", "meta.format", "is none of highwater-trace-1"),
-    (
-        "meta/protocol",
-        "raft",
-        "meta.protocol",
-        "unknown protocol 'raft'; known: promise, quorum, replication",
-    ),
-    ("meta/protocol", "language.model", "meta.protocol", "unknown protocol"),
-    ("meta/protocol", "..checker", "meta.protocol", "unknown protocol"),
-    ("meta/profile", "kip_1", "meta.profile", "unknown profile of truncation 'kip_1'; did you mean 'kip_1"),
-    ("meta/rules", {"no_such": True}, "meta.rules", "unknown rule of truncation 'no_such'"),
-    ("meta/rules", {"matching_tail": 1}, "meta.rules.matching_tail", "expected true or false"),
-    ("meta/parameters", {"brokers": 3}, "meta.parameters", "unknown parameter of truncation 'brokers'"),
-    ("meta/parameters", {"replicas": 9}, "meta.parameters.replicas", "replicas is 1 to 5, not 9"),
-    ("meta/parameters", {"replicas": True}, "meta.parameters.replicas", "expected a whole number"),
-    ("meta/parameters", [], "meta.parameters", "expected an object"),
-    ("meta/observed", ["replicas[7]"], "meta.observed[0]", "7 is outside 0..2"),
-    ("meta/observed", ["quorum.leader", "quorum.hwm"], "meta.observed[1]", "Quorum has leader_epoch"),
-    ("meta/observed", ["logs[*].size"], "meta.observed[0]", "has no field 'size'"),
-    ("meta/observed", ["quorum.isr[0]"], "meta.observed[0]", "has nothing inside"),
-    ("meta/observed", ["../x"], "meta.observed[0]", "is no path"),
-    ("meta/observed", [3], "meta.observed[0]", "expected a string"),
-    ("meta/hidden_steps", -1, "meta.hidden_steps", "outside 0..100"),
-    ("meta/start", "middle", "meta.start", "is none of initial, given"),
-    ("meta/more", 1, "meta", "a field that is not known: more"),
-]
-STEPS = [
+WRONG = [
+    (0, "meta/format", "controller-oracle-1", "meta.format", "is none of highwater-trace-1"),
+    (0, "meta/protocol", "raft", "meta.protocol", "unknown protocol 'raft'; known: promise, quorum, replication"),
+    (0, "meta/protocol", "..checker", "meta.protocol", "unknown protocol"),
+    (0, "meta/profile", "kip_1", "meta.profile", "unknown profile of truncation 'kip_1'; did you mean 'kip_1"),
+    (0, "meta/rules", {"no_such": True}, "meta.rules", "unknown rule of truncation 'no_such'"),
+    (0, "meta/rules", {"matching_tail": 1}, "meta.rules.matching_tail", "expected true or false"),
+    (0, "meta/parameters", {"brokers": 3}, "meta.parameters", "unknown parameter of truncation 'brokers'"),
+    (0, "meta/parameters", {"replicas": 9}, "meta.parameters.replicas", "replicas is 1 to 5, not 9"),
+    (0, "meta/parameters", {"replicas": True}, "meta.parameters.replicas", "expected a whole number"),
+    (0, "meta/parameters", [], "meta.parameters", "expected an object"),
+    (0, "meta/observed", ["replicas[7]"], "meta.observed[0]", "7 is outside 0..2"),
+    (0, "meta/observed", ["quorum.leader", "quorum.hwm"], "meta.observed[1]", "Quorum has leader_epoch"),
+    (0, "meta/observed", ["logs[*].size"], "meta.observed[0]", "has no field 'size'"),
+    (0, "meta/observed", ["quorum.isr[0]"], "meta.observed[0]", "has nothing inside"),
+    (0, "meta/observed", ["../x"], "meta.observed[0]", "is no path"),
+    (0, "meta/hidden_steps", -1, "meta.hidden_steps", "outside 0..100"),
+    (0, "meta/start", "middle", "meta.start", "is none of initial, given"),
+    (0, "meta/more", 1, "meta", "a field that is not known: more"),
     (1, "step", 2, "step", "expected 0 or 1, not 2"),
     (3, "step", 3, "step", "expected 2, not 3: steps are counted one by one"),
-    (3, "step", "2", "step", "expected a whole number"),
     (1, "action", "crash", "action", "no action led to it"),
     (1, "changes", {}, "changes", "nothing was before it"),
     (3, "action", "explode", "action", "unknown action 'explode'; there are become_follower"),
     (3, "parameters", {"broker": 1}, "parameters", "has no parameter 'broker'"),
-    (3, "parameters/replica", 7, "parameters.replica", "7 is none of 0, 1, 2"),
     (3, "parameters/replica", True, "parameters.replica", "true is none of 0, 1, 2"),
-    (3, "parameters/replica", [[[]]], "parameters.replica", "is none of 0, 1, 2"),
     (3, "time_ms", 0.5, "time_ms", "expected a whole number"),
-    (3, "what", 1, None, "a field that is not known: what"),
     (3, "state", [], "state", "expected an object"),
-    (3, "state", None, "state", "expected an object"),
     (3, "state", {"hwm": 1}, "state", "a field that is not known: hwm; State has logs, replicas"),
     (3, "state", {"logs": [[], []]}, "state.logs", "3 elements are expected"),
-    (3, "state", {"logs": {"3": []}}, "state.logs", "'3' is no replica of 0..2"),
     (3, "state", {"logs": {"01": []}}, "state.logs", "'01' is no replica of 0..2"),
     (3, "state", {"logs": 7}, "state.logs", "expected a list, or an object"),
     (3, "state", {"logs": [[{"id": 2}], [], []]}, "state.logs[0][0].id", "2 is outside 0..1 (bound max_records)"),
@@ -102,10 +87,8 @@ STEPS = [
     (3, "state", {"quorum": {"isr": [0, 0]}}, "state.quorum.isr[1]", "0 stands twice in a set"),
     (3, "state", {"quorum": {"isr": [3]}}, "state.quorum.isr[0]", "3 is outside 0..2"),
     (3, "state", {"quorum": {"isr": 3}}, "state.quorum.isr", "expected a list of replicas"),
-    (3, "state", {"quorum": {"leader": "0"}}, "state.quorum.leader", "expected a whole number, not '0'"),
     (3, "state", {"next_record_id": None}, "state.next_record_id", "expected a whole number, not null"),
     (3, "changes", {"quorum.x": 1}, "changes", "unknown path 'quorum.x'"),
-    (3, "changes", {"quorum..leader": 1}, "changes", "is no path"),
     (3, "changes", {"replicas[*].hwm": 1}, "changes", "names many parts; name one"),
     (3, "changes", {"replicas[0].hwm": 3}, "changes['replicas[0].hwm']", "3 is outside 0..2"),
     (3, "changes", {"replicas[0]": {"hwm": 1}}, "changes['replicas[0]']", "the whole value is needed"),
@@ -114,10 +97,7 @@ STEPS = [
 ]  # fmt: skip
 
 
-CASES = [*((0, *case) for case in FIRST_LINES), *STEPS]
-
-
-@pytest.mark.parametrize(("at", "path", "value", "field", "message"), CASES)
+@pytest.mark.parametrize(("at", "path", "value", "field", "message"), WRONG)
 def test_a_line_that_is_wrong(
     at: Any, path: Any, value: Any, field: str, message: str, tmp_path: Path
 ) -> None:
@@ -126,10 +106,14 @@ def test_a_line_that_is_wrong(
     assert message.lower() in wrong.message.lower()
 
 
-def test_lines_that_say_two_things(tmp_path: Path) -> None:
-    lines = with_change(LINES, 3, "state", {"next_record_id": 0})
-    lines[3]["changes"]["next_record_id"] = 1
-    assert "says something else of this" in refused(tmp_path, lines).message
+def test_lines_that_do_not_fit_together(tmp_path: Path) -> None:
+    both = with_change(LINES, 3, "state", {"next_record_id": 0})
+    both[3]["changes"]["next_record_id"] = 1
+    assert "says something else of this" in refused(tmp_path, both).message
+    nameless = copy.deepcopy(LINES)
+    del nameless[2]["action"]
+    assert "parameters of no action" in refused(tmp_path, nameless).message
+    assert "no steps" in refused(tmp_path, LINES[:1]).message
 
 
 def test_a_value_outside_the_observed_paths_is_refused(tmp_path: Path) -> None:
@@ -140,16 +124,6 @@ def test_a_value_outside_the_observed_paths_is_refused(tmp_path: Path) -> None:
     changes = refused(tmp_path, lines)
     assert changes.line == 3
     assert all("none of the observed paths" in wrong.message for wrong in (states, changes))
-
-
-def test_parameters_of_no_action(tmp_path: Path) -> None:
-    lines = copy.deepcopy(LINES)
-    del lines[2]["action"]
-    assert "parameters of no action" in refused(tmp_path, lines).message
-
-
-def test_a_trace_without_steps(tmp_path: Path) -> None:
-    assert "no steps" in refused(tmp_path, LINES[:1]).message
 
 
 def test_a_protocol_that_is_too_large_is_not_traced(tmp_path: Path) -> None:
@@ -217,41 +191,22 @@ def agrees_with_schema(lines: Any) -> bool:
 
 @fuzzing
 @given(data=st.data(), seed=st.integers(0, 2**32))
-def test_any_field_replaced_by_anything(data: st.DataObject, seed: int, tmp_path: Path) -> None:
+def test_any_field_replaced_and_any_key_added(data: st.DataObject, seed: int, tmp_path: Path) -> None:
     """The reader accepts only traces that agree with the schema; others raise one TraceError."""
     rng = random.Random(seed)
     lines = copy.deepcopy(rng.choice([LINES, WHOLE]))
     for _ in range(rng.choice([1, 1, 3])):
         line = rng.choice(lines)
-        path = rng.choice([p for p in fields_of(line) if p] or [()])
-        path = path[: rng.randint(1, len(path))] if path else path
-        if path:
-            put(line, path, data.draw(anything))
+        path = rng.choice([p for p in fields_of(line) if p])
+        if rng.random() < 0.5:
+            put(line, path, another(rng, get(line, path)))
+        else:
+            put(line, path[: rng.randint(1, len(path))], data.draw(anything))
+    if rng.random() < 0.5:
+        names = ["about", "changes", "state", "action", "parameters", "time_ms", "x"]
+        rng.choice(lines[1:])[rng.choice(names)] = data.draw(anything)
     if trouble(write(tmp_path / "run", lines)) is None:
         assert agrees_with_schema(lines)
-
-
-@fuzzing
-@given(data=st.data(), seed=st.integers(0, 2**32))
-def test_any_value_changed_and_any_key_added(data: st.DataObject, seed: int, tmp_path: Path) -> None:
-    rng = random.Random(seed)
-    lines = copy.deepcopy(rng.choice([LINES, WHOLE]))
-    for _ in range(3):
-        line = rng.choice(lines)
-        path = rng.choice(list(fields_of(line)))
-        put(line, path, another(rng, get(line, path)))
-    inside = get(rng.choice(lines[1:]), ())
-    names = ["about", "changes", "state", "action", "parameters", "time_ms", "x"]
-    inside[rng.choice(names)] = data.draw(anything)
-    if trouble(write(tmp_path / "run", lines)) is None:
-        assert agrees_with_schema(lines)
-
-
-@fuzzing
-@given(content=st.binary(max_size=200))
-def test_any_bytes(content: Any, tmp_path: Path) -> None:
-    (tmp_path / "run").write_bytes(content)
-    assert trouble(tmp_path / "run") is not None
 
 
 @fuzzing
@@ -265,7 +220,7 @@ def test_any_byte_damaged(data: st.DataObject, seed: int, tmp_path: Path) -> Non
     trouble(tmp_path / "run")
 
 
-@pytest.mark.parametrize("depth", [100, 700, 850, 900, 950, 980, 1000, 100_000])
+@pytest.mark.parametrize("depth", [100, 900, 980, 1000, 100_000])
 def test_nested_deeply(depth: int, tmp_path: Path) -> None:
     nested = "[" * depth + "]" * depth
     texts = [json.dumps(line) for line in LINES]

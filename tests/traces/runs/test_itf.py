@@ -83,12 +83,6 @@ def test_every_state_comes_back(name: str) -> None:
     assert len(trace["states"]) == len(walk.path) + 1
 
 
-def test_an_empty_option_differs_from_every_value() -> None:
-    model = scenario_model("truncation/kip-320")
-    leader = model.protocol.state.fields["quorum"].fields["leader"]  # type: ignore[attr-defined]
-    assert (expression(leader, None), expression(leader, 0)) == ([], [{"#bigint": "0"}])
-
-
 def test_a_loop_goes_back_from_the_last_state_to_its_first(highwater: Any, tmp_path: Path) -> None:
     model = scenario_model("replication/liveness-rejected")
     target = tmp_path / "run.itf.json"

@@ -23,5 +23,4 @@ def test_the_changed_example_is_not(tmp_path: Path) -> None:
     lines[2] = re.sub(r'"changes": .*', '"changes": {"brokers[0].hwm": 1}}', lines[2])
     path = tmp_path / "run"
     path.write_text("\n".join(lines), encoding="utf-8")
-    (found,) = replay_run(path).unexplained
-    assert ANSWER.splitlines() == found.lines()[:3]
+    assert ANSWER in str(replay_run(path))

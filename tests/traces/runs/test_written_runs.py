@@ -12,7 +12,7 @@ import highwater.traces.runs as runs
 from highwater.checker.scenarios.catalogue import scenario_files
 from highwater.traces.reading import TraceError
 from highwater.traces.reports.report import Report
-from highwater.traces.runs import is_run_trace, random_walk, replay_run, write_run
+from highwater.traces.runs import is_run_trace, replay_run, write_run
 from tests.checker.schema import problems
 from tests.slow import slow
 from tests.traces.runs.made import (
@@ -157,24 +157,6 @@ def test_a_run_from_the_middle(tmp_path: Path) -> None:
     later[0]["state"].popitem()
     with pytest.raises(TraceError, match="the whole state is needed"):
         replayed(tmp_path, [first, *later])
-
-
-def test_without_a_line_0_the_run_is_from_the_beginning(tmp_path: Path) -> None:
-    first, _, *lines = walk_of("truncation/kip-101")
-    assert explained(replayed(tmp_path, [first, *lines]))
-
-
-def test_a_file_is_the_lines(tmp_path: Path) -> None:
-    scenario = "replication/large-fencing"
-    request, model = request_of(scenario), model_of(scenario)
-    walk = random_walk(model, 25, 0)
-    steps = write_run(
-        tmp_path / "run", model, walk.initial, walk.path,
-        protocol=request.scenario.definition.name, scenario=scenario, profile=request.profile,
-    )  # fmt: skip
-    assert steps == len(walk.path)
-    lines = [json.loads(line) for line in (tmp_path / "run").read_text(encoding="utf-8").splitlines()]
-    assert lines == walk_of(scenario)
 
 
 def test_a_path_that_is_no_run_is_not_written(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from highwater.traces.brokers.broker_view import MAX_RANGES, Ranges
 from highwater.traces.brokers.watermarks import Watermarks
 from highwater.traces.kafka.broker_log import read_broker_log
+from highwater.traces.reports.observed import MIN_ISR, TOPIC, SettingChange, SettingInForce
 from tests.traces.broker_lines import Made
 from tests.traces.watermarks.scenes import (
     BACK,
@@ -160,12 +161,11 @@ def test_settings_that_a_broker_had_before_it_restarted_do_not_count(made: Made)
 def test_a_setting_that_the_metadata_log_says_changed_is_not_judged(made: Made) -> None:
     alone(made)
     made.hwm(0, 10, 12)
-    judged = made.watermarks()
-    judged.setting_changed("t2")
-    assert [f.property for f in judged.finish({"t1-0": 2})] == [UNDER]
-    judged = made.watermarks()
-    judged.setting_changed("t1")
-    assert judged.finish({"t1-0": 2}) == []
+    for name, expected in (("t2-0", [UNDER]), ("t1-0", [])):
+        judged = made.watermarks()
+        change = SettingChange(made.changes[-1].position + 1, 0, MIN_ISR, TOPIC, "", None, "3")
+        judged.setting(name, SettingInForce(change, 3, None))
+        assert [f.property for f in judged.finish({"t1-0": 2})] == expected
 
 
 def test_two_files_in_the_same_ms_are_in_no_order(made: Made) -> None:
