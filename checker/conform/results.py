@@ -97,7 +97,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Selection:
+class Sample:
     """What to compare: everything, or a random sample of this size; and each state also by a second path."""
 
     sample: int | None = None
